@@ -1,0 +1,143 @@
+//! Every counter of the server, declared once.
+//!
+//! One row of the table gives the atomic, the JSON name, the admin page's label and
+//! the line of docs/generated/counters.md. A counter that is not in the table cannot exist.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a number means, so that a page can print it and a test can compare it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A number of things since the start; never falls.
+    Count,
+    /// A number of bytes since the start; never falls.
+    Bytes,
+    /// How many there are now.
+    Gauge,
+    /// A limit that was reached this many times (statement 20 of the safety list).
+    Limit,
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Describe {
+    /// Its name in JSON: a stable interface.
+    pub name: &'static str,
+    /// What one unit of it is.
+    pub unit: Unit,
+    /// One line, for the docs and the admin page.
+    pub help: &'static str,
+}
+
+/// One number of one worker. Only its worker writes, so an addition is a load and a store.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`. Not atomic as a whole: two threads that add to the same counter may lose one.
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Takes `n` away, for gauges.
+    pub fn sub(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_sub(n), Relaxed);
+    }
+
+    /// Adds `n` from any thread, at the price of a locked instruction.
+    pub fn add_shared(&self, n: u64) {
+        self.0.fetch_add(n, Relaxed);
+    }
+
+    /// The value now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+macro_rules! counters {
+    ($($name:ident: $unit:ident, $help:literal;)*) => {
+        /// The counters of one worker; the totals are summed when they are read.
+        #[derive(Debug, Default)]
+        pub struct Counters { $(#[doc = $help] pub $name: Counter,)* }
+
+        impl Counters {
+            /// The table, in the order it is shown.
+            pub const TABLE: &'static [Describe] = &[$(Describe {
+                name: stringify!($name), unit: Unit::$unit, help: $help,
+            },)*];
+
+            /// The values, in the order of [`Counters::TABLE`].
+            pub fn values(&self) -> impl Iterator<Item = u64> + '_ {
+                [$(&self.$name,)*].into_iter().map(Counter::get)
+            }
+        }
+    };
+}
+
+counters! {
+    connections_accepted: Count, "Client connections accepted.";
+    connections_open: Gauge, "Client connections open now.";
+    connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
+    accept_errors: Limit, "Accepts that failed, for want of descriptors or memory; accepting paused for a moment.";
+    requests: Count, "Requests whose head was understood.";
+    requests_rejected: Count, "Requests refused because their bytes were not valid HTTP (4xx, connection closed).";
+    client_bytes_received: Bytes, "Bytes read from clients, heads included.";
+    client_bytes_sent: Bytes, "Bytes written to clients, heads included.";
+    client_head_timeouts: Limit, "Clients that did not send a whole head in time.";
+    client_body_timeouts: Limit, "Clients that did not send their body in time.";
+    client_idle_timeouts: Count, "Keep-alive connections closed because nothing came.";
+    client_write_timeouts: Limit, "Clients that did not read their response in time.";
+    client_aborts: Count, "Clients that went away before their response was sent.";
+    head_too_large: Limit, "Requests refused because the head was over `limits.head_size` or had too many fields (431).";
+    target_too_long: Limit, "Requests refused because the target was over `limits.target_size` (414).";
+    body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";
+    cache_hits: Count, "Requests answered from the store without asking the origin.";
+    cache_stale_hits: Count, "Hits that were stale and allowed to be (RFC 5861).";
+    cache_misses: Count, "Requests for which nothing usable was stored.";
+    cache_validations: Count, "Stored responses validated with the origin.";
+    cache_validated: Count, "Validations that the origin answered with 304.";
+    cache_passes: Count, "Requests that did not use the cache.";
+    cache_stores: Count, "Responses stored.";
+    cache_refusals: Count, "Responses that might not be stored (explain names the rule).";
+    cache_invalidations: Count, "Stored responses invalidated by an unsafe method.";
+    cache_evictions: Count, "Stored responses removed for space.";
+    cache_over_budget: Limit, "Fills that went unstored because the RAM budget could not make room.";
+    cache_object_too_large: Limit, "Responses not stored because they exceed the largest object size.";
+    cache_variants_full: Limit, "Variants dropped because their key had `cache.max_variants` already.";
+    requests_collapsed: Count, "Requests that waited for another request's fetch.";
+    collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";
+    fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
+    hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";
+    background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";
+    origin_requests: Count, "Requests sent to origins.";
+    origin_connects: Count, "Connections opened to origins.";
+    origin_reuses: Count, "Requests sent on an origin connection that was already open.";
+    origin_retries: Count, "Requests sent again because a reused connection had died.";
+    origin_connect_failures: Count, "Connections to origins that could not be opened.";
+    origin_timeouts: Limit, "Origin deadlines that passed: connect, first byte, between bytes or total.";
+    origin_bad_responses: Count, "Origin responses that were not valid HTTP, or were cut short.";
+    origin_bytes_sent: Bytes, "Bytes written to origins, heads included.";
+    origin_bytes_received: Bytes, "Bytes read from origins, heads included.";
+    origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
+    origin_busy: Limit, "Requests refused because `limits.origin_connections` was reached.";
+    log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written fast enough.";
+    config_reloads: Count, "Configurations taken over while running.";
+    config_rejections: Count, "Configurations refused while running; the old one stayed.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_and_values_agree() {
+        let counters = Counters::default();
+        counters.cache_hits.add(2);
+        let at = Counters::TABLE.iter().position(|it| it.name == "cache_hits").unwrap();
+        assert_eq!(Counters::TABLE.len(), counters.values().count());
+        assert_eq!(Some(2), counters.values().nth(at));
+        assert!(Counters::TABLE.iter().all(|it| it.help.ends_with('.')), "a help is a sentence");
+    }
+}

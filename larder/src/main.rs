@@ -1,0 +1,2 @@
+//! The larder binary: hands the command line to the command it names.
+fn main() {}

@@ -1,0 +1,25 @@
+//! RFC 9110/9111 decisions, one file per section. Pure: no I/O, no clock, no allocation where a hit
+//! passes through. The server, `explain` and the tests run these same functions.
+
+pub mod cache_control;
+pub mod cache_status;
+pub mod coding;
+pub mod conditional;
+pub mod date;
+pub mod field;
+pub mod freshen;
+pub mod freshness;
+pub mod invalidate;
+pub mod key;
+pub mod method;
+pub mod partial;
+pub mod policy;
+pub mod range;
+pub mod request;
+pub mod reuse;
+pub mod storable;
+pub mod stored;
+pub mod targeted;
+pub mod trace;
+pub mod validator;
+pub mod vary;

@@ -1,0 +1,13 @@
+//! What a method's name says of it (RFC 9110 §9.2). Names are case-sensitive.
+
+/// Safe methods (RFC 9110 §9.2.1). An unknown method is not known to be safe.
+#[must_use]
+pub fn is_safe(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "QUERY" | "PROPFIND" | "REPORT" | "SEARCH")
+}
+
+/// Idempotent methods (RFC 9110 §9.2.2): those that may be sent again after a connection died.
+#[must_use]
+pub fn is_idempotent(method: &str) -> bool {
+    is_safe(method) || matches!(method, "PUT" | "DELETE")
+}

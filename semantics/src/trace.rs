@@ -1,0 +1,63 @@
+//! How a decision tells what it did, so that the code that decides is the code that explains.
+//!
+//! A decision calls [`Trace::rule`] once for every rule that it tries, in order. The server passes
+//! [`Silent`], which compiles to nothing; `explain` passes a [`Record`].
+
+/// What came of one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The rule does not apply here; the next one is tried.
+    Passed,
+    /// The rule decided.
+    Decided,
+}
+
+/// One rule as it was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Where the rule is written: `RFC 9111 §3`, or `config`.
+    pub source: &'static str,
+    /// A stable, short name: `no-store`, `freshness`, `vary`.
+    pub name: &'static str,
+    /// What was looked at: a header with its value, a config key, the arithmetic.
+    pub evidence: String,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// Receives the rules of a decision in the order in which they are tried.
+pub trait Trace {
+    /// `evidence` is called only if somebody listens.
+    fn rule(
+        &mut self,
+        source: &'static str,
+        name: &'static str,
+        outcome: Outcome,
+        evidence: impl FnOnce() -> String,
+    );
+}
+
+/// Nobody listens: what the server passes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Trace for Silent {
+    #[inline(always)]
+    fn rule(&mut self, _: &'static str, _: &'static str, _: Outcome, _: impl FnOnce() -> String) {}
+}
+
+/// Keeps everything: what `explain` passes.
+#[derive(Clone, Debug, Default)]
+pub struct Record(pub Vec<Rule>);
+
+impl Trace for Record {
+    fn rule(
+        &mut self,
+        source: &'static str,
+        name: &'static str,
+        outcome: Outcome,
+        evidence: impl FnOnce() -> String,
+    ) {
+        self.0.push(Rule { source, name, evidence: evidence(), outcome });
+    }
+}

@@ -1,0 +1,94 @@
+//! The only place that reads a clock. Everything else takes `now` as an argument.
+//!
+//! Two readings, both coarse: they are refreshed by [`tick`], which every worker calls once per
+//! turn of its timer, so that a RAM hit never asks the kernel for the time.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds since the Unix epoch, as the origin and we count them.
+///
+/// Wall time, not monotonic: it is compared with `Date` and `Expires`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WallTime(pub u64);
+
+impl WallTime {
+    /// Time elapsed since `earlier`; zero where the clock went back.
+    #[must_use]
+    pub fn since(self, earlier: WallTime) -> Duration {
+        Duration::from_secs(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Whole seconds elapsed since `earlier`; zero where the clock went back.
+    #[must_use]
+    pub fn seconds_since(self, earlier: WallTime) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// Milliseconds since this process first asked; never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Monotonic(pub u64);
+
+static WALL: AtomicU64 = AtomicU64::new(0);
+static MONOTONIC: AtomicU64 = AtomicU64::new(0);
+/// Seconds that tests have moved the wall clock by; zero in production.
+static MOVED: AtomicI64 = AtomicI64::new(0);
+static START: OnceLock<Instant> = OnceLock::new();
+
+/// Reads the kernel's clocks once and publishes both readings to every thread.
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
+pub fn tick() {
+    let start = *START.get_or_init(Instant::now);
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    WALL.store(wall.saturating_add_signed(MOVED.load(Relaxed)), Relaxed);
+    let elapsed = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+    MONOTONIC.fetch_max(elapsed, Relaxed);
+}
+
+/// The wall time of the last [`tick`]; ticks by itself if nobody has yet.
+#[must_use]
+pub fn wall() -> WallTime {
+    match WALL.load(Relaxed) {
+        0 => {
+            tick();
+            WallTime(WALL.load(Relaxed))
+        }
+        seconds => WallTime(seconds),
+    }
+}
+
+/// The monotonic time of the last [`tick`].
+#[must_use]
+pub fn monotonic() -> Monotonic {
+    Monotonic(MONOTONIC.load(Relaxed))
+}
+
+/// Microseconds since this process first asked, read from the kernel now: for logs and traces,
+/// which need more than the coarse readings give. Not for the hit path.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
+pub fn precise_micros() -> u64 {
+    let start = *START.get_or_init(Instant::now);
+    u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Moves the wall clock of this process by `seconds`: for tests, which never sleep.
+pub fn advance(seconds: i64) {
+    MOVED.fetch_add(seconds, Relaxed);
+    tick();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moves_when_told() {
+        let before = wall();
+        advance(1000);
+        assert!(wall().seconds_since(before) >= 1000);
+        assert_eq!(0, before.seconds_since(wall()), "never negative");
+    }
+}

@@ -1,0 +1,80 @@
+//! Durations as people write them: `50ms`, `60s`, `5m`, `1h30m`, `7d`, and `off` nowhere.
+
+use std::time::Duration;
+
+const UNITS: &[(&str, u64)] =
+    &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
+
+/// Reads one or more number-and-unit pairs, largest first by custom but not by rule.
+///
+/// # Errors
+/// One sentence that says what was found and what would be right.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let bad = || {
+        format!(
+            "{text:?} is not a duration; write a number and a unit, such as \"50ms\", \"60s\" or \"1h30m\""
+        )
+    };
+    let mut rest = text.trim();
+    if rest == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let mut millis: u64 = 0;
+    if rest.is_empty() {
+        return Err(bad());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|it: char| !it.is_ascii_digit()).ok_or_else(bad)?;
+        let number: u64 = rest[..digits].parse().map_err(|_| bad())?;
+        let after = &rest[digits..];
+        let letters = after.find(|it: char| !it.is_ascii_alphabetic()).unwrap_or(after.len());
+        let scale = UNITS.iter().find(|it| it.0 == &after[..letters]).ok_or_else(bad)?.1;
+        let part = number.checked_mul(scale).ok_or_else(bad)?;
+        millis = millis.checked_add(part).ok_or_else(bad)?;
+        rest = &after[letters..];
+    }
+    Ok(Duration::from_millis(millis))
+}
+
+/// The shortest exact spelling that [`parse`] reads back; sub-millisecond parts are dropped.
+#[must_use]
+pub fn spell(duration: Duration) -> String {
+    let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    if millis == 0 {
+        return "0s".to_owned();
+    }
+    let mut text = String::new();
+    for (name, scale) in UNITS.iter().rev().skip(1) {
+        if millis >= *scale {
+            text.push_str(&format!("{}{name}", millis / scale));
+            millis %= scale;
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: Option<u64>) {
+        assert_eq!(expect.map(Duration::from_millis), parse(text).ok(), "{text}");
+    }
+
+    #[test]
+    fn durations() {
+        check("50ms", Some(50));
+        check("0", Some(0));
+        check("1h30m", Some(5_400_000));
+        check("7d", Some(604_800_000));
+        check("60", None);
+        check("", None);
+        check("-5s", None);
+        check("5 parsecs", None);
+        check("99999999999999999999s", None);
+        for text in ["50ms", "1m", "1h30m", "1d1ms"] {
+            assert_eq!(text, spell(parse(text).unwrap()));
+        }
+    }
+}

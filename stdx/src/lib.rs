@@ -1,0 +1,5 @@
+//! What the standard library lacks and every layer needs. No I/O but reading the clock.
+
+pub mod clock;
+pub mod duration;
+pub mod size;

@@ -1,0 +1,64 @@
+//! A body is bytes or a file range: RAM, disk and static files leave through one send path.
+
+use bytes::Bytes;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+/// Something that holds a file open, and its bytes in place, for as long as a slice of it lives.
+pub trait FileOwner: Send + Sync {
+    /// The descriptor that `sendfile` reads from.
+    fn fd(&self) -> BorrowedFd<'_>;
+
+    /// The bytes themselves where they are mapped; `None` for plain files.
+    fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
+}
+
+/// A range of a file that stays what it is while this value lives.
+#[derive(Clone)]
+pub struct FileSlice {
+    /// Keeps the range alive.
+    pub owner: Arc<dyn FileOwner>,
+    /// Where it begins in the descriptor.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+/// One piece of a body.
+#[derive(Clone)]
+pub enum Piece {
+    /// On the heap.
+    Bytes(Bytes),
+    /// In a file or in the arena.
+    File(FileSlice),
+}
+
+impl Piece {
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File(slice) => slice.length,
+        }
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The part of `length` bytes from `from`; both within the piece.
+    #[must_use]
+    pub fn slice(&self, from: u64, length: u64) -> Piece {
+        debug_assert!(from + length <= self.len());
+        match self {
+            #[allow(clippy::cast_possible_truncation, reason = "within a buffer in memory")]
+            Piece::Bytes(bytes) => Piece::Bytes(bytes.slice(from as usize..(from + length) as usize)),
+            Piece::File(it) => {
+                Piece::File(FileSlice { owner: it.owner.clone(), offset: it.offset + from, length })
+            }
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Sockets, deadlines and connections. What a request means is not here: a [`http1::Handler`] answers.
+
+pub mod body;
+pub mod http1;
+pub mod listener;
+pub mod worker;

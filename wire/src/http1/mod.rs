@@ -1,0 +1,32 @@
+//! HTTP/1.1 as bytes (RFC 9112): heads, framing, chunked coding. Strict when it reads from a client,
+//! strict when it reads from an origin, and canonical when it writes.
+
+pub mod chunked;
+pub mod request;
+pub mod response;
+pub mod write;
+
+/// How the end of a body is found (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// No body.
+    Empty,
+    /// Exactly this many bytes, above zero.
+    Length(u64),
+    /// Chunked.
+    Chunked,
+    /// Until the connection closes (responses only).
+    Close,
+}
+
+/// The versions that are spoken here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+}
+
+/// Most field lines in one head, on either side.
+pub const MAX_FIELDS: usize = 128;

@@ -1,0 +1,3 @@
+//! Bytes to types and back, without I/O: one module per format, one fuzz target per module.
+
+pub mod http1;
