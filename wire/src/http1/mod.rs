@@ -2,6 +2,8 @@
 //! strict when it reads from an origin, and canonical when it writes.
 
 pub mod chunked;
+mod facts;
+mod lines;
 pub mod request;
 pub mod response;
 pub mod write;

@@ -1,7 +1,15 @@
 //! The head of a request, read strictly: anything that two parsers could read differently is refused.
 
-use super::{Framing, Version};
+mod target;
+#[cfg(test)]
+mod tests;
+
+use super::facts::{Facts, Seen, is_token_byte, length};
+use super::lines::{self, BadLines};
+use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
+use std::mem::MaybeUninit;
+use target::Target;
 
 /// Bounds of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -73,13 +81,45 @@ impl Reject {
     /// The status code to answer with.
     #[must_use]
     pub fn status(self) -> u16 {
-        todo!()
+        match self {
+            Reject::Version => 505,
+            Reject::TargetTooLong => 414,
+            Reject::HeadTooLarge => 431,
+            Reject::UnknownCoding => 501,
+            Reject::Expectation => 417,
+            Reject::RequestLine
+            | Reject::Target
+            | Reject::Field
+            | Reject::LineEnd
+            | Reject::Host
+            | Reject::HostMismatch
+            | Reject::ContentLength
+            | Reject::BothLengths
+            | Reject::TransferEncoding => 400,
+        }
     }
 
     /// One sentence: what was wrong.
     #[must_use]
     pub fn sentence(self) -> &'static str {
-        todo!()
+        match self {
+            Reject::RequestLine => "The request line is not a method, a target and a version.",
+            Reject::Version => "Only HTTP/1.0 and HTTP/1.1 are spoken on this connection.",
+            Reject::TargetTooLong => "The address that was asked for is too long.",
+            Reject::Target => "The request target is not valid.",
+            Reject::HeadTooLarge => "The request head is too large.",
+            Reject::Field => "A header field is malformed.",
+            Reject::LineEnd => {
+                "A line of the request head does not end with CRLF, or holds a control character."
+            }
+            Reject::Host => "The Host field is missing, repeated or not valid.",
+            Reject::HostMismatch => "The Host field does not match the request target.",
+            Reject::ContentLength => "The Content-Length is not one plain number.",
+            Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",
+            Reject::TransferEncoding => "The Transfer-Encoding is not a single chunked, or not allowed here.",
+            Reject::UnknownCoding => "The transfer coding is not known here.",
+            Reject::Expectation => "The Expect field asks for something other than 100-continue.",
+        }
     }
 }
 
@@ -92,23 +132,224 @@ pub enum Parsed<'a> {
     Partial,
 }
 
-/// Room for the field lines of one head; reused from request to request.
+/// Room for the field lines of one head, on the caller's stack. Making one costs nothing: make a new one for
+/// each call of [`parse`].
 pub struct Storage<'a> {
-    /// Filled by [`parse`].
-    pub fields: [Field<'a>; super::MAX_FIELDS],
+    fields: [MaybeUninit<Field<'a>>; MAX_FIELDS],
 }
 
-/// Reads one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2).
+impl<'a> Storage<'a> {
+    /// Empty room.
+    #[must_use]
+    #[inline]
+    pub fn new() -> Self {
+        Self { fields: [const { MaybeUninit::uninit() }; MAX_FIELDS] }
+    }
+
+    /// Keeps `lines`, of which there are at most [`MAX_FIELDS`]; any that are over are left out.
+    fn fill(&mut self, lines: &[httparse::Header<'a>]) -> &[Field<'a>] {
+        let mut count = 0;
+        for (room, line) in self.fields.iter_mut().zip(lines) {
+            room.write(Field { name: line.name, value: line.value });
+            count += 1;
+        }
+        // SAFETY: the first `count` elements were written just above, and `MaybeUninit<T>` is laid out as `T`.
+        unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count) }
+    }
+}
+
+impl Default for Storage<'_> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Reads one head from the start of `buffer`. At most one empty line before it is skipped (RFC 9112 §2.2),
+/// and counts as part of the head. Allocates nothing.
 ///
 /// # Errors
-/// The first thing that is wrong; the connection cannot be used further.
-pub fn parse<'a>(
-    buffer: &'a [u8],
+/// The first thing that is wrong; the connection cannot be used further. Found as early as it can be: a line
+/// end, a first byte, or a length may be refused while the head is still incomplete.
+pub fn parse<'a, 'b: 'a>(
+    buffer: &'b [u8],
     limits: &Limits,
-    storage: &'a mut Vec<Field<'a>>,
+    storage: &'a mut Storage<'b>,
 ) -> Result<Parsed<'a>, Reject> {
-    let _ = (buffer, limits, storage);
-    todo!()
+    let window = &buffer[..buffer.len().min(limits.head)];
+    let skipped = if window.starts_with(b"\r\n") { 2 } else { 0 };
+    let window = &window[skipped..];
+    let lines = match lines::scan(window) {
+        Ok(lines) => lines,
+        Err(BadLines::BareLineFeed) => return Err(Reject::LineEnd),
+        Err(BadLines::TooMany) => return Err(Reject::HeadTooLarge),
+    };
+    let line = &window[..lines.first.unwrap_or(window.len())];
+    if line.len() > limits.target {
+        check_target_length(line, limits)?;
+    }
+    let Some(end) = lines.end else {
+        check_beginning(window, lines.first)?;
+        return if buffer.len() < limits.head { Ok(Parsed::Partial) } else { Err(Reject::HeadTooLarge) };
+    };
+    read_head(&window[..end], line, storage).map(|it| Parsed::Head(it, skipped + end))
+}
+
+/// Refuses a target that is over its limit, even before its end has arrived.
+fn check_target_length(line: &[u8], limits: &Limits) -> Result<(), Reject> {
+    let Some(start) = memchr::memchr(b' ', line) else { return Ok(()) };
+    let rest = &line[start + 1..];
+    let length = memchr::memchr(b' ', rest).unwrap_or(rest.len());
+    if length > limits.target { Err(Reject::TargetTooLong) } else { Ok(()) }
+}
+
+/// Refuses what can only be wrong although the head is incomplete, so that a peer which speaks something
+/// else (TLS, say) is not waited for.
+fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
+    if first == Some(0) {
+        return Err(Reject::RequestLine);
+    }
+    if lines::odd_byte(window) {
+        return Err(Reject::LineEnd);
+    }
+    let line = &window[..first.unwrap_or(window.len())];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let method = line.split(|it| *it == b' ').next().unwrap_or_default();
+    if !method.iter().all(|it| is_token_byte(*it)) || (method.is_empty() && !line.is_empty()) {
+        return Err(Reject::RequestLine);
+    }
+    if line.iter().any(|it| !(b' '..0x7f).contains(it)) {
+        return Err(Reject::Target);
+    }
+    Ok(())
+}
+
+/// Reads a whole head, of which `line` is the first line.
+fn read_head<'a, 'b: 'a>(
+    head: &'b [u8],
+    line: &'b [u8],
+    storage: &'a mut Storage<'b>,
+) -> Result<RequestHead<'a>, Reject> {
+    let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
+    let mut raw = httparse::Request::new(&mut []);
+    match raw.parse_with_uninit_headers(head, &mut room) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Ok(_) => return Err(Reject::Field),
+        Err(error) => return Err(blame(error, head, line)),
+    }
+    let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
+        return Err(Reject::RequestLine);
+    };
+    // One space each, nothing before and nothing behind: the parser below us is milder.
+    if method.len() + target.len() + " ".len() * 2 + "HTTP/1.1".len() != line.len() {
+        return Err(Reject::RequestLine);
+    }
+    let version = if version == 0 { Version::Http10 } else { Version::Http11 };
+    let fields = storage.fill(raw.headers);
+    let facts: Facts<'_> = fields.iter().copied().collect();
+    let target = target::read(method, target)?;
+    let authority = authority(&target, &facts, version)?;
+    let framing = framing(&facts, version)?;
+    Ok(RequestHead {
+        method,
+        target: target.target,
+        authority,
+        version,
+        fields,
+        framing,
+        keep_alive: facts.persists(version) && method != "CONNECT",
+        expects_continue: expects_continue(&facts, version)? && framing != Framing::Empty,
+    })
+}
+
+/// Which of our reasons the parser's error is. Cold: a bad head is looked at again.
+#[cold]
+fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
+    if lines::odd_byte(head) {
+        return Reject::LineEnd;
+    }
+    match error {
+        httparse::Error::HeaderName | httparse::Error::HeaderValue => Reject::Field,
+        httparse::Error::NewLine => Reject::LineEnd,
+        httparse::Error::TooManyHeaders => Reject::HeadTooLarge,
+        httparse::Error::Version | httparse::Error::Token | httparse::Error::Status => {
+            match line.rsplit(|it| *it == b' ').next() {
+                Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor])
+                    if line.iter().filter(|it| **it == b' ').count() == 2
+                        && major.is_ascii_digit()
+                        && minor.is_ascii_digit()
+                        && !(*major == b'1' && *minor < b'2') =>
+                {
+                    Reject::Version
+                }
+                _ => Reject::RequestLine,
+            }
+        }
+    }
+}
+
+/// The authority that the request is for (RFC 9112 §3.2): the target's, else `Host`. Where both are there
+/// they must agree: RFC 9112 §3.2.2 lets a server ignore `Host`, but then two parsers may differ.
+fn authority<'b>(target: &Target<'b>, facts: &Facts<'b>, version: Version) -> Result<&'b str, Reject> {
+    let host = match facts.host {
+        Seen::Once(host) => Some(host),
+        Seen::Absent if version == Version::Http10 => None,
+        _ => return Err(Reject::Host),
+    };
+    let host = match host {
+        None => None,
+        Some(it) if target::is_authority(it) => Some(std::str::from_utf8(it).map_err(|_| Reject::Host)?),
+        Some(_) => return Err(Reject::Host),
+    };
+    match (target.authority, host) {
+        (None, host) => Ok(host.unwrap_or_default()),
+        (Some((authority, _)), None) => Ok(authority),
+        (Some((authority, port)), Some(host)) => {
+            match target::is_same(authority.as_bytes(), host.as_bytes(), port) {
+                true => Ok(authority),
+                false => Err(Reject::HostMismatch),
+            }
+        }
+    }
+}
+
+/// Where the body ends (RFC 9112 §6.3), with nothing forgiven.
+fn framing(facts: &Facts<'_>, version: Version) -> Result<Framing, Reject> {
+    match (facts.content_length, facts.transfer_encoding) {
+        (Seen::Absent, Seen::Absent) => Ok(Framing::Empty),
+        (Seen::Once(value), Seen::Absent) => match length(value) {
+            None => Err(Reject::ContentLength),
+            Some(0) => Ok(Framing::Empty),
+            Some(length) => Ok(Framing::Length(length)),
+        },
+        (_, Seen::Absent) => Err(Reject::ContentLength),
+        (Seen::Absent, Seen::Once(value)) if version == Version::Http11 => coding(value),
+        (Seen::Absent, _) => Err(Reject::TransferEncoding),
+        (_, _) => Err(Reject::BothLengths),
+    }
+}
+
+/// A `Transfer-Encoding` in one line. A list that ends in `chunked` is well framed, but in codings that are
+/// not decoded here (RFC 9112 §6.1: 501); one that does not has no end.
+fn coding(value: &[u8]) -> Result<Framing, Reject> {
+    if value.eq_ignore_ascii_case(b"chunked") {
+        return Ok(Framing::Chunked);
+    }
+    let mut codings = value.split(|it| *it == b',').map(<[u8]>::trim_ascii).rev();
+    let last = codings.next().is_some_and(|it| it.eq_ignore_ascii_case(b"chunked"));
+    let known = |it: &[u8]| {
+        it.is_empty() || it.eq_ignore_ascii_case(b"chunked") || !it.iter().all(|it| is_token_byte(*it))
+    };
+    if last && !codings.any(known) { Err(Reject::UnknownCoding) } else { Err(Reject::TransferEncoding) }
+}
+
+/// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 cannot.
+fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject> {
+    match facts.expect {
+        _ if version == Version::Http10 => Ok(false),
+        Seen::Absent => Ok(false),
+        Seen::Once(it) | Seen::Same(it) if it.eq_ignore_ascii_case(b"100-continue") => Ok(true),
+        _ => Err(Reject::Expectation),
+    }
 }
 
 /// A request head that is kept while the request is worked on.

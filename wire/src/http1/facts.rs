@@ -1,0 +1,122 @@
+//! What the field lines of a head say about the message itself: its length, its coding, its connection.
+//! Gathered in one pass, judged by `request` and `response`, which differ in what they put up with.
+
+use larder_semantics::field::Field;
+
+/// The lines of one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Seen<'a> {
+    /// No line has this name.
+    #[default]
+    Absent,
+    /// One line has it, with this value.
+    Once(&'a [u8]),
+    /// Several have it, and all have this value.
+    Same(&'a [u8]),
+    /// Several have it, with different values.
+    Differing,
+}
+
+impl<'a> Seen<'a> {
+    fn add(&mut self, value: &'a [u8]) {
+        *self = match *self {
+            Seen::Absent => Seen::Once(value),
+            Seen::Once(it) | Seen::Same(it) if it == value => Seen::Same(it),
+            _ => Seen::Differing,
+        };
+    }
+}
+
+/// The fields that concern the message and not what it carries.
+#[derive(Debug, Default)]
+pub(super) struct Facts<'a> {
+    pub host: Seen<'a>,
+    pub content_length: Seen<'a>,
+    pub transfer_encoding: Seen<'a>,
+    pub expect: Seen<'a>,
+    /// `Connection` has `close`, or something that is no token: then it is better to end the connection.
+    pub close: bool,
+    /// `Connection` has `keep-alive`.
+    pub keep_alive: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// Looks at every line once; the length of a name settles most of them.
+    #[inline]
+    pub(super) fn note(&mut self, name: &str, value: &'a [u8]) {
+        match name.len() {
+            4 if name.eq_ignore_ascii_case("host") => self.host.add(value),
+            6 if name.eq_ignore_ascii_case("expect") => self.expect.add(value),
+            10 if name.eq_ignore_ascii_case("connection") => self.options(value),
+            14 if name.eq_ignore_ascii_case("content-length") => self.content_length.add(value),
+            17 if name.eq_ignore_ascii_case("transfer-encoding") => self.transfer_encoding.add(value),
+            _ => {}
+        }
+    }
+
+    /// Reads one `Connection` value (RFC 9110 §7.6.1).
+    fn options(&mut self, value: &[u8]) {
+        for option in value.split(|it| *it == b',').map(<[u8]>::trim_ascii) {
+            if option.eq_ignore_ascii_case(b"keep-alive") {
+                self.keep_alive = true;
+            } else if option.eq_ignore_ascii_case(b"close") || !option.iter().all(|it| is_token_byte(*it)) {
+                self.close = true;
+            }
+        }
+    }
+
+    /// Whether the connection lives on after this message (RFC 9112 §9.3).
+    pub(super) fn persists(&self, version: super::Version) -> bool {
+        match version {
+            super::Version::Http11 => !self.close,
+            super::Version::Http10 => self.keep_alive && !self.close,
+        }
+    }
+}
+
+impl<'a> FromIterator<Field<'a>> for Facts<'a> {
+    fn from_iter<T: IntoIterator<Item = Field<'a>>>(fields: T) -> Self {
+        let mut facts = Self::default();
+        for it in fields {
+            facts.note(it.name, it.value);
+        }
+        facts
+    }
+}
+
+/// A byte of a token (RFC 9110 §5.6.2).
+pub(super) const fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'!' | b'#'
+                | b'$'
+                | b'%'
+                | b'&'
+                | b'\''
+                | b'*'
+                | b'+'
+                | b'-'
+                | b'.'
+                | b'^'
+                | b'_'
+                | b'`'
+                | b'|'
+                | b'~'
+        )
+}
+
+/// Reads a `Content-Length` value: digits and nothing else, at most 2^63 - 1 (RFC 9110 §8.6).
+pub(super) fn length(value: &[u8]) -> Option<u64> {
+    if value.is_empty() {
+        return None;
+    }
+    let mut sum: i64 = 0;
+    for it in value {
+        if !it.is_ascii_digit() {
+            return None;
+        }
+        sum = sum.checked_mul(10)?.checked_add(i64::from(it - b'0'))?;
+    }
+    u64::try_from(sum).ok()
+}

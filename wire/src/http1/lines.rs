@@ -1,0 +1,53 @@
+//! Where a head's lines end: one pass that refuses every line end but CRLF. What a line says is not here.
+
+/// What a pass over the bytes so far has found.
+pub(super) struct Lines {
+    /// Length of the first line without its CRLF, once it is whole.
+    pub first: Option<usize>,
+    /// Length of the head with the empty line that ends it, once it is whole.
+    pub end: Option<usize>,
+}
+
+/// Why the lines cannot be told apart, or not be held.
+pub(super) enum BadLines {
+    /// A line feed without a carriage return before it.
+    BareLineFeed,
+    /// More lines than a head may have.
+    TooMany,
+}
+
+/// Finds the first line and the end of the head in `window`.
+///
+/// A bare LF is found here, as soon as it is seen; a bare CR or a NUL is found by [`odd_byte`] while the head
+/// is incomplete and by the field parser when it is whole. The line count is bounded here, so that a head
+/// which arrives byte by byte costs little to look at again.
+pub(super) fn scan(window: &[u8]) -> Result<Lines, BadLines> {
+    let mut lines = Lines { first: None, end: None };
+    let mut start = 0;
+    let mut seen = 0;
+    for feed in memchr::memchr_iter(b'\n', window) {
+        // `feed >= start`, since `start` is just behind the line feed before this one.
+        if feed == start || window.get(feed.wrapping_sub(1)) != Some(&b'\r') {
+            return Err(BadLines::BareLineFeed);
+        }
+        let length = feed - start - 1;
+        if lines.first.is_none() {
+            lines.first = Some(length);
+        } else if length == 0 {
+            lines.end = Some(feed + 1);
+            return Ok(lines);
+        }
+        start = feed + 1;
+        seen += 1;
+        if seen > super::MAX_FIELDS + 1 {
+            return Err(BadLines::TooMany);
+        }
+    }
+    Ok(lines)
+}
+
+/// Whether `bytes` hold a NUL, or a CR that something other than LF follows.
+pub(super) fn odd_byte(bytes: &[u8]) -> bool {
+    memchr::memchr2_iter(b'\r', 0, bytes)
+        .any(|at| bytes[at] == 0 || bytes.get(at + 1).is_some_and(|next| *next != b'\n'))
+}

@@ -1,0 +1,117 @@
+//! The four forms of a request target (RFC 9112 §3.2), and what may stand in an authority (RFC 3986 §3.2).
+
+use super::Reject;
+
+/// A target that was taken apart.
+pub(super) struct Target<'a> {
+    /// Origin-form, `*`, or authority-form.
+    pub target: &'a str,
+    /// The authority of an absolute-form and the port that its scheme implies, or the whole authority-form.
+    pub authority: Option<(&'a str, &'static str)>,
+}
+
+/// Takes `raw` apart for `method`.
+pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
+    // The field parser let VCHAR and obs-text through: everything below 0x21 and DEL is already refused.
+    if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
+        return Err(Reject::Target);
+    }
+    if method == "CONNECT" {
+        let has_port = raw.rfind(':').is_some_and(|at| at > 0 && at + 1 < raw.len());
+        return match has_port && is_authority(raw.as_bytes()) {
+            true => Ok(Target { target: raw, authority: Some((raw, "")) }),
+            false => Err(Reject::Target),
+        };
+    }
+    if raw.starts_with('/') {
+        return Ok(Target { target: raw, authority: None });
+    }
+    if raw == "*" {
+        return match method {
+            "OPTIONS" => Ok(Target { target: raw, authority: None }),
+            _ => Err(Reject::Target),
+        };
+    }
+    absolute(method, raw)
+}
+
+/// Absolute-form: `http` or `https`, no user information. `http://host?query` is refused, since the target
+/// that it means, `/?query`, stands nowhere in the buffer; no client that is known to us sends it.
+fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
+    let (scheme, rest) = raw.split_once("://").ok_or(Reject::Target)?;
+    let port = if scheme.eq_ignore_ascii_case("http") {
+        "80"
+    } else if scheme.eq_ignore_ascii_case("https") {
+        "443"
+    } else {
+        return Err(Reject::Target);
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if authority.is_empty() || !is_authority(authority.as_bytes()) || path.starts_with('?') {
+        return Err(Reject::Target);
+    }
+    // RFC 9112 §3.2.4: an OPTIONS for a whole server arrives through a proxy without a path.
+    let empty = if method == "OPTIONS" { "*" } else { "/" };
+    Ok(Target { target: if path.is_empty() { empty } else { path }, authority: Some((authority, port)) })
+}
+
+/// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the
+/// comma (which joins repeated fields), or an IPv6 address in brackets. No user information.
+pub(super) fn is_authority(authority: &[u8]) -> bool {
+    if authority.first() == Some(&b'[') {
+        return is_bracketed(authority);
+    }
+    let (host, port) = match memchr::memchr(b':', authority) {
+        Some(at) => authority.split_at(at),
+        None => (authority, &b""[..]),
+    };
+    !host.is_empty() && is_name(host) && is_port(port)
+}
+
+fn is_bracketed(authority: &[u8]) -> bool {
+    let Some(close) = memchr::memchr(b']', authority) else { return false };
+    let (host, port) = authority.split_at(close + 1);
+    let address = host.strip_prefix(b"[").and_then(|it| it.strip_suffix(b"]")).unwrap_or_default();
+    let parsed = std::str::from_utf8(address).ok().and_then(|it| it.parse::<std::net::Ipv6Addr>().ok());
+    parsed.is_some() && is_port(port)
+}
+
+/// Nothing, or a colon and a number up to 65535; the number may be empty (RFC 3986 §3.2.3).
+fn is_port(port: &[u8]) -> bool {
+    match port.strip_prefix(b":") {
+        None => port.is_empty(),
+        Some([]) => true,
+        Some(digits) => super::super::facts::length(digits).is_some_and(|it| it <= 65535),
+    }
+}
+
+fn is_name(host: &[u8]) -> bool {
+    let mut rest = host;
+    while let [first, tail @ ..] = rest {
+        rest = match first {
+            b'%' => match tail {
+                [a, b, tail @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => tail,
+                _ => return false,
+            },
+            it if it.is_ascii_alphanumeric() => tail,
+            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';'
+            | b'=' => tail,
+            _ => return false,
+        };
+    }
+    true
+}
+
+/// Whether two authorities name one server, given the scheme's port: case and a port that says nothing new
+/// make no difference (RFC 9110 §4.2.3).
+pub(super) fn is_same(a: &[u8], b: &[u8], port: &str) -> bool {
+    fn bare<'a>(authority: &'a [u8], port: &str) -> &'a [u8] {
+        let authority = authority.strip_suffix(port.as_bytes()).map_or(authority, |it| match it.last() {
+            Some(b':') => it,
+            _ => authority,
+        });
+        authority.strip_suffix(b":").unwrap_or(authority)
+    }
+    bare(a, port).eq_ignore_ascii_case(bare(b, port))
+}
