@@ -11,6 +11,13 @@ pub trait FileOwner: Send + Sync {
 
     /// The bytes themselves where they are mapped; `None` for plain files.
     fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
+
+    /// Whether the bytes are still those that were promised. A file that somebody writes to while it is sent
+    /// is not: asked again before each `sendfile` of a slice but its first, and a `false` cuts the connection, so that
+    /// no client takes a mix of two versions for one. Always true for the arena, which is never overwritten.
+    fn intact(&self) -> bool {
+        true
+    }
 }
 
 /// A range of a file that stays what it is while this value lives.
