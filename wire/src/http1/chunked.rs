@@ -1,20 +1,28 @@
 //! The chunked coding (RFC 9112 §7.1): a strict, incremental decoder, and what an encoder writes.
 
+#[cfg(test)]
+mod tests;
+
+use super::MAX_FIELDS;
+use super::facts::is_token_byte;
 use larder_semantics::field::FieldList;
 
-/// Most bytes of one chunk-size line, extensions included.
+/// Most bytes of one chunk-size line, extensions included, CRLF not.
 pub const MAX_LINE: usize = 1024;
 /// Most bytes of a trailer section.
 pub const MAX_TRAILERS: usize = 16 * 1024;
+/// Most bytes of extensions in one body, beyond as many as there are bytes of data: a body of tiny chunks with
+/// long extensions would cost far more to read than it says.
+pub const MAX_EXTENSIONS: u64 = 16 * 1024;
 
 /// Why a chunked body was refused: the message is incomplete and the connection unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadChunk {
-    /// Not hexadecimal, empty, or over 2^63 - 1.
+    /// Not hexadecimal, empty, over 16 digits, or over 2^63 - 1.
     Size,
     /// Chunk data is not followed by CRLF, or a line ends otherwise than by CRLF.
     Terminator,
-    /// A chunk extension is malformed or the line too long.
+    /// A chunk extension is malformed, the line too long, or there are too many extensions.
     Extension,
     /// The trailer section is malformed or too long.
     Trailers,
@@ -31,7 +39,7 @@ pub enum Step {
         /// Body bytes of this chunk that are still to come, above zero.
         data: u64,
     },
-    /// More input is needed; `consumed` bytes can be dropped.
+    /// More input is needed; `consumed` bytes can be dropped. It is all of the input.
     More {
         /// Bytes that were read.
         consumed: usize,
@@ -43,42 +51,329 @@ pub enum Step {
     },
 }
 
+/// Where the decoder stands between two bytes.
+///
+/// ```text
+/// Size ──┬── SizeFeed ──┬── Data ── DataReturn ── DataFeed ── Size
+///    Extension          └── LineStart ──┬── LastFeed ── End
+///                               TrailerLine
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// In the digits of a size, or before them.
+    #[default]
+    Size,
+    /// In the extensions of a size line.
+    Extension(Extension),
+    /// After the CR of a size line.
+    SizeFeed,
+    /// In chunk data.
+    Data,
+    /// After chunk data.
+    DataReturn,
+    /// After the CR behind chunk data.
+    DataFeed,
+    /// At the start of a trailer line, or of the empty line that ends the body.
+    LineStart,
+    /// In a trailer line.
+    TrailerLine,
+    /// After the CR of the last, empty line.
+    LastFeed,
+    /// Behind the body.
+    End,
+    /// Refused.
+    Bad(BadChunk),
+}
+
+/// Where in `*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )` (RFC 9112 §7.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extension {
+    /// After whitespace that only a semicolon may follow.
+    BeforeSemicolon,
+    /// After a semicolon.
+    BeforeName,
+    Name,
+    /// After whitespace behind a name.
+    AfterName,
+    /// After the equals sign.
+    BeforeValue,
+    Value,
+    Quoted,
+    /// After a backslash in a quoted string.
+    Escaped,
+    /// After the closing quote.
+    AfterQuoted,
+}
+
 /// Decodes one chunked body.
 #[derive(Debug, Default)]
 pub struct Decoder {
+    state: State,
+    /// The size that is being read, then the data that is still to come.
+    left: u64,
+    /// Bytes of the size line so far.
+    line: usize,
+    /// Digits of the size so far.
+    digits: u8,
+    /// Bytes of extensions so far, less those that data paid for.
+    extensions: u64,
+    /// Trailer lines as received.
+    held: Vec<u8>,
     trailers: Option<FieldList>,
 }
 
 impl Decoder {
-    /// Reads framing from the start of `input`.
+    /// Reads framing from the start of `input`. After [`Step::Data`] the caller takes data and says how much
+    /// with [`Decoder::took`]; until all is taken, the answer is [`Step::Data`] again.
     ///
     /// # Errors
-    /// See [`BadChunk`].
+    /// See [`BadChunk`]. A decoder that refused once gives the same answer ever after.
     pub fn step(&mut self, input: &[u8]) -> Result<Step, BadChunk> {
-        let _ = input;
-        todo!()
+        let mut at = 0;
+        loop {
+            match self.state {
+                State::Data => return Ok(Step::Data { consumed: at, data: self.left }),
+                State::End => return Ok(Step::End { consumed: at }),
+                State::Bad(why) => return Err(why),
+                _ => {}
+            }
+            let Some(rest) = input.get(at..).filter(|it| !it.is_empty()) else {
+                return Ok(Step::More { consumed: at });
+            };
+            match self.read(rest) {
+                Ok((next, read)) => {
+                    self.state = next;
+                    at += read;
+                }
+                Err(why) => {
+                    self.state = State::Bad(why);
+                    return Err(why);
+                }
+            }
+        }
     }
 
-    /// The caller took `bytes` of the data that [`Step::Data`] announced.
+    /// The caller took `bytes` of the data that [`Step::Data`] announced, at most as many as it said.
     pub fn took(&mut self, bytes: u64) {
-        let _ = bytes;
-        todo!()
+        debug_assert!(self.state == State::Data && bytes <= self.left, "more was taken than there is");
+        if self.state == State::Data {
+            self.left = self.left.saturating_sub(bytes);
+            self.extensions = self.extensions.saturating_sub(bytes);
+            if self.left == 0 {
+                self.state = State::DataReturn;
+            }
+        }
     }
 
-    /// The trailer section, after [`Step::End`]; framing fields and `Host` are never in it.
+    /// Whether the whole body, its last line included, has been read.
+    #[must_use]
+    pub fn is_at_end(&self) -> bool {
+        self.state == State::End
+    }
+
+    /// The trailer section, after [`Step::End`], where it has lines that may be passed on (see
+    /// [`is_allowed_trailer`]).
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.trailers.take()
     }
+
+    /// Reads at least one byte of `rest`, which is not empty: the state after it, and how many were read.
+    fn read(&mut self, rest: &[u8]) -> Result<(State, usize), BadChunk> {
+        let byte = rest.first().copied().unwrap_or_default();
+        let next = match self.state {
+            State::Size => self.size(byte)?,
+            State::Extension(it) => self.extension(it, byte)?,
+            State::SizeFeed => self.size_end(byte)?,
+            State::DataReturn => expect(byte, b'\r', State::DataFeed)?,
+            State::DataFeed => {
+                self.line = 0;
+                self.digits = 0;
+                expect(byte, b'\n', State::Size)?
+            }
+            State::LineStart => match byte {
+                b'\r' => State::LastFeed,
+                b'\n' => return Err(BadChunk::Terminator),
+                _ => return self.trailer_line(rest),
+            },
+            State::TrailerLine => return self.trailer_line(rest),
+            State::LastFeed => {
+                let next = expect(byte, b'\n', State::End)?;
+                self.read_trailers()?;
+                next
+            }
+            State::Data | State::End | State::Bad(_) => self.state,
+        };
+        Ok((next, 1))
+    }
+
+    fn size(&mut self, byte: u8) -> Result<State, BadChunk> {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            b'\n' => return Err(BadChunk::Terminator),
+            _ if self.digits == 0 => return Err(BadChunk::Size),
+            b'\r' => return Ok(State::SizeFeed),
+            b' ' | b'\t' | b';' => {
+                self.line = usize::from(self.digits);
+                return self.extension(Extension::AfterQuoted, byte);
+            }
+            _ => return Err(BadChunk::Size),
+        };
+        if self.digits == 16 || self.left > (i64::MAX as u64) >> 4 {
+            return Err(BadChunk::Size);
+        }
+        self.digits += 1;
+        self.left = self.left << 4 | u64::from(digit);
+        Ok(State::Size)
+    }
+
+    fn extension(&mut self, state: Extension, byte: u8) -> Result<State, BadChunk> {
+        use Extension::{
+            AfterName, AfterQuoted, BeforeName, BeforeSemicolon, BeforeValue, Escaped, Name, Quoted, Value,
+        };
+        let is_token = is_token_byte(byte);
+        let is_text = matches!(byte, b'\t' | b' '..=0x7e | 0x80..);
+        let next = match (state, byte) {
+            (_, b'\n') => return Err(BadChunk::Terminator),
+            (Name | Value | AfterQuoted, b'\r') => return Ok(State::SizeFeed),
+            (Quoted, b'"') => AfterQuoted,
+            (Quoted, b'\\') => Escaped,
+            (Quoted | Escaped, _) if is_text => Quoted,
+            (BeforeSemicolon | Name | AfterName | Value | AfterQuoted, b';') => BeforeName,
+            (BeforeSemicolon | Value | AfterQuoted, b' ' | b'\t') => BeforeSemicolon,
+            (BeforeName | BeforeValue | AfterName, b' ' | b'\t') => state,
+            (Name, b' ' | b'\t') => AfterName,
+            (Name | AfterName, b'=') => BeforeValue,
+            (BeforeValue, b'"') => Quoted,
+            (BeforeName | Name, _) if is_token => Name,
+            (BeforeValue | Value, _) if is_token => Value,
+            _ => return Err(BadChunk::Extension),
+        };
+        self.line += 1;
+        self.extensions += 1;
+        if self.line > MAX_LINE || self.extensions > MAX_EXTENSIONS {
+            return Err(BadChunk::Extension);
+        }
+        Ok(State::Extension(next))
+    }
+
+    fn size_end(&mut self, byte: u8) -> Result<State, BadChunk> {
+        let next = if self.left == 0 { State::LineStart } else { State::Data };
+        expect(byte, b'\n', next)
+    }
+
+    /// Keeps bytes up to the end of the line, or all of them.
+    fn trailer_line(&mut self, rest: &[u8]) -> Result<(State, usize), BadChunk> {
+        let feed = memchr::memchr(b'\n', rest);
+        let read = feed.map_or(rest.len(), |it| it + 1);
+        if self.held.len() + read > MAX_TRAILERS {
+            return Err(BadChunk::Trailers);
+        }
+        self.held.extend_from_slice(&rest[..read]);
+        match feed {
+            None => Ok((State::TrailerLine, read)),
+            Some(_) if self.held.ends_with(b"\r\n") => Ok((State::LineStart, read)),
+            Some(_) => Err(BadChunk::Terminator),
+        }
+    }
+
+    /// Reads the lines that were kept.
+    fn read_trailers(&mut self) -> Result<(), BadChunk> {
+        if self.held.is_empty() {
+            return Ok(());
+        }
+        let mut held = std::mem::take(&mut self.held);
+        held.extend_from_slice(b"\r\n");
+        let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
+        let lines = match httparse::parse_headers(&held, &mut room) {
+            Ok(httparse::Status::Complete((length, lines))) if length == held.len() => lines,
+            _ => return Err(BadChunk::Trailers),
+        };
+        let mut list = FieldList::new();
+        for it in lines.iter().filter(|it| is_allowed_trailer(it.name)) {
+            list.push(it.name, it.value);
+        }
+        self.trailers = (!list.is_empty()).then_some(list);
+        Ok(())
+    }
+}
+
+fn expect(byte: u8, wanted: u8, next: State) -> Result<State, BadChunk> {
+    if byte == wanted { Ok(next) } else { Err(BadChunk::Terminator) }
+}
+
+/// Whether a field may be passed on in a trailer section: none that frames, routes, modifies or controls the
+/// message, authenticates, or says how the content is to be read (RFC 9110 §6.5.1), and none that is
+/// hop-by-hop. What is left out is dropped, as RFC 9110 §6.5.2 allows.
+#[must_use]
+pub fn is_allowed_trailer(name: &str) -> bool {
+    const FORBIDDEN: [&str; 38] = [
+        "accept-ranges",
+        "age",
+        "authentication-info",
+        "authorization",
+        "cache-control",
+        "cdn-cache-control",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-location",
+        "content-range",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "expires",
+        "forwarded",
+        "host",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "location",
+        "max-forwards",
+        "pragma",
+        "range",
+        "retry-after",
+        "set-cookie",
+        "surrogate-control",
+        "vary",
+        "via",
+        "warning",
+        "www-authenticate",
+        "x-forwarded-for",
+        "x-forwarded-host",
+        "x-forwarded-proto",
+    ];
+    !super::write::is_hop_by_hop(name) && !FORBIDDEN.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Appends the size line of a chunk of `length` bytes, above zero. CRLF follows the data.
 pub fn write_size(length: usize, out: &mut Vec<u8>) {
-    let _ = (length, out);
-    todo!()
+    debug_assert!(length > 0, "a chunk of no bytes is the end of the body");
+    let mut text = [0; size_of::<usize>() * 2];
+    let mut at = text.len();
+    let mut rest = length;
+    while at > 0 {
+        at -= 1;
+        text[at] = b"0123456789abcdef"[rest & 15];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&text[at..]);
+    out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the last chunk with its trailer section.
+/// Appends the last chunk with its trailer section, less what may not stand there.
 pub fn write_end(trailers: Option<&FieldList>, out: &mut Vec<u8>) {
-    let _ = (trailers, out);
-    todo!()
+    out.extend_from_slice(b"0\r\n");
+    for it in trailers.into_iter().flat_map(FieldList::iter).filter(|it| is_allowed_trailer(it.name)) {
+        super::write::field(it.name, it.value, out);
+    }
+    out.extend_from_slice(b"\r\n");
 }

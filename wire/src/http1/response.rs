@@ -1,7 +1,13 @@
 //! The head of an origin's response, read strictly: what cannot be read in one way only is a bad response.
 
-use super::{Framing, Version};
-use larder_semantics::field::FieldList;
+#[cfg(test)]
+mod tests;
+
+use super::facts::{Facts, Seen, length};
+use super::lines::{self, BadLines};
+use super::{Framing, MAX_FIELDS, Version};
+use larder_semantics::field::{Field, FieldList};
+use std::mem::MaybeUninit;
 
 /// A response head.
 #[derive(Clone, Debug)]
@@ -42,11 +48,135 @@ pub enum Parsed {
     Partial,
 }
 
-/// Reads one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's.
+/// Reads one head from the start of `buffer`, at most `limit` bytes long. `method` is the request's. Any
+/// number of equal `Content-Length` values become one line (RFC 9112 §6.3).
 ///
 /// # Errors
-/// The first thing that is wrong; the connection cannot be used further.
+/// The first thing that is wrong; the connection cannot be used further. Found as early as it can be.
 pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadResponse> {
-    let _ = (buffer, limit, method);
-    todo!()
+    const START: &[u8] = b"HTTP/1.";
+    let window = &buffer[..buffer.len().min(limit)];
+    if window.iter().zip(START).any(|(found, wanted)| found != wanted) {
+        return Err(BadResponse::StatusLine);
+    }
+    let lines = match lines::scan(window) {
+        Ok(lines) => lines,
+        Err(BadLines::BareLineFeed) => return Err(BadResponse::Field),
+        Err(BadLines::TooMany) => return Err(BadResponse::TooLarge),
+    };
+    match lines.end {
+        Some(end) => read_head(&window[..end], method).map(|it| Parsed::Head(it, end)),
+        None if lines::odd_byte(window) => Err(BadResponse::Field),
+        None if buffer.len() < limit => Ok(Parsed::Partial),
+        None => Err(BadResponse::TooLarge),
+    }
+}
+
+fn read_head(head: &[u8], method: &str) -> Result<Response, BadResponse> {
+    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut raw = httparse::Response::new(&mut []);
+    match httparse::ParserConfig::default().parse_response_with_uninit_headers(&mut raw, head, &mut room) {
+        Ok(httparse::Status::Complete(length)) if length == head.len() => {}
+        Ok(_) => return Err(BadResponse::Field),
+        Err(error) => return Err(blame(error)),
+    }
+    let (Some(status @ 100..=999), Some(version)) = (raw.code, raw.version) else {
+        return Err(BadResponse::StatusLine);
+    };
+    let version = if version == 0 { Version::Http10 } else { Version::Http11 };
+    let facts: Facts<'_> = raw.headers.iter().map(|it| Field { name: it.name, value: it.value }).collect();
+    let declared = declared(raw.headers, &facts, version)?;
+    let framing = framing(status, method, declared)?;
+    // What has no body and still declares one leaves doubt whether bytes follow; a HEAD or 304 may do so.
+    let in_doubt = status == 101
+        || status == 204 && !matches!(declared, Declared::Nothing | Declared::Length(0))
+        || method == "CONNECT" && status / 100 == 2;
+    Ok(Response {
+        status,
+        version,
+        fields: kept(raw.headers, declared),
+        framing,
+        keep_alive: facts.persists(version) && framing != Framing::Close && !in_doubt,
+    })
+}
+
+fn blame(error: httparse::Error) -> BadResponse {
+    use httparse::Error::{HeaderName, HeaderValue, NewLine, Status, Token, TooManyHeaders, Version};
+    match error {
+        HeaderName | HeaderValue | NewLine => BadResponse::Field,
+        Status | Token | Version => BadResponse::StatusLine,
+        TooManyHeaders => BadResponse::TooLarge,
+    }
+}
+
+/// What the head says of its body, whether or not there can be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Declared {
+    Nothing,
+    Length(u64),
+    Chunked,
+}
+
+fn declared(
+    fields: &[httparse::Header<'_>],
+    facts: &Facts<'_>,
+    version: Version,
+) -> Result<Declared, BadResponse> {
+    match (facts.content_length, facts.transfer_encoding) {
+        (Seen::Absent, Seen::Absent) => Ok(Declared::Nothing),
+        (Seen::Absent, Seen::Once(value))
+            if version == Version::Http11 && value.eq_ignore_ascii_case(b"chunked") =>
+        {
+            Ok(Declared::Chunked)
+        }
+        (Seen::Absent, _) => Err(BadResponse::TransferEncoding),
+        (_, Seen::Absent) => one_length(fields).map(Declared::Length).ok_or(BadResponse::Length),
+        (_, _) => Err(BadResponse::Length),
+    }
+}
+
+/// The one number that every `Content-Length`, repeated or listed, agrees on.
+fn one_length(fields: &[httparse::Header<'_>]) -> Option<u64> {
+    let mut values = fields
+        .iter()
+        .filter(|it| it.name.eq_ignore_ascii_case("content-length"))
+        .flat_map(|it| it.value.split(|it| *it == b','))
+        .map(|it| length(it.trim_ascii()));
+    let first = values.next()??;
+    values.all(|it| it == Some(first)).then_some(first)
+}
+
+/// RFC 9112 §6.3, in its order.
+fn framing(status: u16, method: &str, declared: Declared) -> Result<Framing, BadResponse> {
+    match (status, declared) {
+        // Nothing can come after an interim head but the next one: an origin that declares a body here means
+        // to send it.
+        (100..=199, Declared::Chunked) => Err(BadResponse::TransferEncoding),
+        (100..=199, Declared::Length(1..)) => Err(BadResponse::Length),
+        (100..=199 | 204 | 304, _) => Ok(Framing::Empty),
+        (200..=299, _) if method == "CONNECT" => Ok(Framing::Empty),
+        _ if method == "HEAD" => Ok(Framing::Empty),
+        (_, Declared::Nothing) => Ok(Framing::Close),
+        (_, Declared::Chunked) => Ok(Framing::Chunked),
+        (_, Declared::Length(0)) => Ok(Framing::Empty),
+        (_, Declared::Length(length)) => Ok(Framing::Length(length)),
+    }
+}
+
+/// The lines in order, with one plain `Content-Length` at most.
+fn kept(fields: &[httparse::Header<'_>], declared: Declared) -> FieldList {
+    let mut list = FieldList::new();
+    let mut seen = false;
+    for it in fields {
+        match declared {
+            Declared::Length(length) if it.name.eq_ignore_ascii_case("content-length") => {
+                if !seen {
+                    list.push(it.name, length.to_string());
+                }
+                seen = true;
+            }
+            _ => list.push(it.name, it.value),
+        }
+    }
+    list
 }
