@@ -1,4 +1,24 @@
-//! `Cache-Control` as a struct, for requests and responses (RFC 9111 §5.2).
+//! `Cache-Control` as a struct, for requests and responses (RFC 9111 §5.2). Which field is in force is
+//! not here (`targeted`), nor what a directive leads to (`storable`, `freshness`, `reuse`).
+//!
+//! What other caches disagree on, and what is done here:
+//!
+//! * A delta-seconds may be a token or a quoted string (§5.2); anything but digits — a sign, a fraction,
+//!   a space beside the `=`, no argument at all — is *zero*, which is stale (§4.2.1).
+//! * A number above 2^31 is 2^31 (§1.2.2).
+//! * A directive that is given twice has the lowest of its values. §4.2.1 allows the first value or
+//!   staleness; the lowest is never fresher than either.
+//! * `no-cache` and `private` whose list of names cannot be read are about the whole response.
+//! * A quote opens a quoted string only right after `=`, and only if it is closed; a lone quote hides no
+//!   directive that follows it.
+//! * A directive that only restricts counts whatever argument it has; `public` and `must-understand`,
+//!   which permit, count only without one.
+
+use crate::field::Field;
+use crate::policy::RequestDirectivePolicy;
+
+/// The largest number of seconds that is told apart (RFC 9111 §1.2.2).
+pub const MAX_DELTA: u32 = 1 << 31;
 
 /// Directives of a request (RFC 9111 §5.2.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,3 +84,262 @@ pub struct ResponseDirectives {
     /// `immutable` (RFC 8246).
     pub immutable: bool,
 }
+
+impl RequestDirectives {
+    /// Adds one `Cache-Control` line. No allocation.
+    pub fn add_line(&mut self, value: &[u8]) {
+        for it in directives(value) {
+            self.add(it);
+        }
+    }
+
+    fn add(&mut self, it: Directive<'_>) {
+        let is = |name: &str| it.name.eq_ignore_ascii_case(name.as_bytes());
+        match it.name.len() {
+            7 if is("max-age") => lowest(&mut self.max_age, it.argument.seconds()),
+            8 if is("no-cache") => self.no_cache = true,
+            8 if is("no-store") => self.no_store = true,
+            9 if is("max-stale") => {
+                let bare = it.argument == Argument::None;
+                lowest(&mut self.max_stale, if bare { u32::MAX } else { it.argument.seconds() });
+            }
+            9 if is("min-fresh") => {
+                self.min_fresh = Some(self.min_fresh.unwrap_or(0).max(it.argument.seconds()));
+            }
+            12 if is("no-transform") => self.no_transform = true,
+            14 if is("only-if-cached") => self.only_if_cached = true,
+            14 if is("stale-if-error") => lowest(&mut self.stale_if_error, it.argument.seconds()),
+            _ => {}
+        }
+    }
+
+    /// Those that the route lets a client steer the cache with; the rest as if absent. `no-transform` is
+    /// not about caching and stays.
+    #[inline]
+    #[must_use]
+    pub fn obeyed(self, policy: RequestDirectivePolicy) -> Self {
+        let nothing = Self { no_transform: self.no_transform, ..Self::default() };
+        match policy {
+            RequestDirectivePolicy::Obey => self,
+            RequestDirectivePolicy::Harmless => {
+                Self { max_stale: self.max_stale, only_if_cached: self.only_if_cached, ..nothing }
+            }
+            RequestDirectivePolicy::Ignore => nothing,
+        }
+    }
+}
+
+impl Qualified {
+    /// Whether the whole response is meant.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
+
+    /// Whether the field `name` is among those named.
+    #[must_use]
+    pub fn names(&self, name: &str) -> bool {
+        matches!(self, Self::Fields(names) if names.iter().any(|it| it.eq_ignore_ascii_case(name)))
+    }
+
+    /// Adds what another occurrence says: the whole response beats names, names add up. `list` is a
+    /// comma-separated list; one that is empty or holds anything but names means the whole response.
+    pub(crate) fn add_names(&mut self, list: &[u8]) {
+        let members = || list.split(|it| *it == b',').map(<[u8]>::trim_ascii).filter(|it| !it.is_empty());
+        if members().next().is_none() || !members().all(is_token) {
+            *self = Self::Whole;
+        }
+        match self {
+            Self::Whole => return,
+            Self::Absent => *self = Self::Fields(Vec::new()),
+            Self::Fields(_) => {}
+        }
+        let Self::Fields(names) = self else { return };
+        names.extend(members().map(|it| String::from_utf8_lossy(it).to_ascii_lowercase()));
+    }
+
+    fn add(&mut self, argument: Argument<'_>) {
+        match argument {
+            Argument::Token(list) | Argument::Quoted(list) => self.add_names(list),
+            Argument::None | Argument::Malformed => *self = Self::Whole,
+        }
+    }
+}
+
+impl ResponseDirectives {
+    /// Reads every `Cache-Control` line.
+    #[must_use]
+    pub fn read(fields: &[Field<'_>]) -> Self {
+        let mut found = Self::default();
+        for line in crate::field::all(fields, "cache-control") {
+            for it in directives(line) {
+                found.add(it);
+            }
+        }
+        found
+    }
+
+    fn add(&mut self, it: Directive<'_>) {
+        let is = |name: &str| it.name.eq_ignore_ascii_case(name.as_bytes());
+        let bare = it.argument == Argument::None;
+        match it.name.len() {
+            6 if is("public") => self.public |= bare,
+            7 if is("max-age") => lowest(&mut self.max_age, it.argument.seconds()),
+            7 if is("private") => self.private.add(it.argument),
+            8 if is("s-maxage") => lowest(&mut self.s_maxage, it.argument.seconds()),
+            8 if is("no-cache") => self.no_cache.add(it.argument),
+            8 if is("no-store") => self.no_store = true,
+            9 if is("immutable") => self.immutable |= bare,
+            12 if is("no-transform") => self.no_transform = true,
+            14 if is("stale-if-error") => lowest(&mut self.stale_if_error, it.argument.seconds()),
+            15 if is("must-revalidate") => self.must_revalidate = true,
+            15 if is("must-understand") => self.must_understand |= bare,
+            16 if is("proxy-revalidate") => self.proxy_revalidate = true,
+            22 if is("stale-while-revalidate") => {
+                lowest(&mut self.stale_while_revalidate, it.argument.seconds());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a shared cache must never answer stale (RFC 9111 §4.2.4): `must-revalidate`,
+    /// `proxy-revalidate`, or `s-maxage`, which has the latter's meaning (§5.2.2.10).
+    #[must_use]
+    pub fn forbids_stale(&self) -> bool {
+        self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some()
+    }
+
+    /// Whether an answer to a request with `Authorization` may be shared (RFC 9111 §3.5).
+    #[must_use]
+    pub fn shares_authorized(&self) -> bool {
+        self.public || self.must_revalidate || self.s_maxage.is_some()
+    }
+
+    /// Whether the line of that name may be kept: named neither by `no-cache` nor by `private`
+    /// (RFC 9111 §5.2.2.4, §5.2.2.7).
+    #[must_use]
+    pub fn keeps(&self, name: &str) -> bool {
+        !self.no_cache.names(name) && !self.private.names(name)
+    }
+}
+
+/// One directive as it was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directive<'a> {
+    /// In any case; may be no token at all, and then is no directive that anybody knows.
+    pub name: &'a [u8],
+    /// What follows the `=`.
+    pub argument: Argument<'a>,
+}
+
+/// The argument of a directive (RFC 9111 §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument<'a> {
+    /// There is no `=`.
+    None,
+    /// A token.
+    Token(&'a [u8]),
+    /// What is between the quotes, escapes and all.
+    Quoted(&'a [u8]),
+    /// Neither, or spaces beside the `=`.
+    Malformed,
+}
+
+impl Argument<'_> {
+    /// As delta-seconds (RFC 9111 §1.2.2): at most [`MAX_DELTA`]; zero if it is none.
+    #[must_use]
+    pub fn seconds(self) -> u32 {
+        match self {
+            Argument::Token(digits) | Argument::Quoted(digits) => delta_seconds(digits).unwrap_or(0),
+            Argument::None | Argument::Malformed => 0,
+        }
+    }
+}
+
+/// Digits and nothing else as seconds, at most [`MAX_DELTA`] (RFC 9111 §1.2.2).
+#[must_use]
+pub fn delta_seconds(digits: &[u8]) -> Option<u32> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = digits
+        .iter()
+        .fold(0u32, |sum, it| sum.saturating_mul(10).saturating_add(u32::from(it - b'0')).min(MAX_DELTA));
+    Some(value)
+}
+
+/// The directives of one line, in order. Never fails: what cannot be read is a name nobody knows or a
+/// [`Argument::Malformed`].
+#[must_use]
+pub fn directives(line: &[u8]) -> Directives<'_> {
+    Directives { rest: line }
+}
+
+/// See [`directives`].
+#[derive(Clone, Debug)]
+pub struct Directives<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Directives<'a> {
+    type Item = Directive<'a>;
+
+    fn next(&mut self) -> Option<Directive<'a>> {
+        let skipped = self.rest.iter().position(|it| !matches!(it, b',' | b' ' | b'\t'))?;
+        self.rest = self.rest.split_at(skipped).1;
+        let (raw_name, tail) = cut(self.rest, |it| matches!(it, b'=' | b','));
+        let name = raw_name.trim_ascii_end();
+        let Some(after) = tail.strip_prefix(b"=") else {
+            self.rest = tail;
+            return Some(Directive { name, argument: Argument::None });
+        };
+        let (mut argument, tail) = read_argument(after);
+        if name.len() != raw_name.len() {
+            argument = Argument::Malformed;
+        }
+        self.rest = tail;
+        Some(Directive { name, argument })
+    }
+}
+
+/// Reads what follows a `=`, up to the comma that ends the directive.
+fn read_argument(text: &[u8]) -> (Argument<'_>, &[u8]) {
+    if let Some((inside, after)) = text.strip_prefix(b"\"").and_then(close_quote) {
+        let (junk, tail) = cut(after, |it| it == b',');
+        let clean = junk.trim_ascii().is_empty();
+        return (if clean { Argument::Quoted(inside) } else { Argument::Malformed }, tail);
+    }
+    let (raw, tail) = cut(text, |it| it == b',');
+    let token = raw.trim_ascii_end();
+    (if is_token(token) { Argument::Token(token) } else { Argument::Malformed }, tail)
+}
+
+/// What is before and after the quote that closes a quoted string; `None` if nothing closes it.
+fn close_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut escaped = false;
+    let end = text.iter().position(|it| {
+        let closes = *it == b'"' && !escaped;
+        escaped = *it == b'\\' && !escaped;
+        closes
+    })?;
+    let (inside, rest) = text.split_at(end);
+    Some((inside, rest.get(1..).unwrap_or_default()))
+}
+
+/// Splits before the first byte that `ends`; the second part is empty where there is none.
+fn cut(text: &[u8], ends: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
+    text.split_at(text.iter().position(|it| ends(*it)).unwrap_or(text.len()))
+}
+
+/// Whether `text` is a token (RFC 9110 §5.6.2).
+pub(crate) fn is_token(text: &[u8]) -> bool {
+    let tchar = |it: &u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(it);
+    !text.is_empty() && text.iter().all(tchar)
+}
+
+fn lowest(slot: &mut Option<u32>, value: u32) {
+    *slot = Some(slot.map_or(value, |it| it.min(value)));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,21 +1,37 @@
 //! What a 304, or a HEAD response, changes in a stored head: RFC 9111 §3.2, §4.3.4, §4.3.5.
 
-use crate::field::{Field, FieldList};
+use crate::date;
+use crate::field::{Field, FieldList, all, first};
 use crate::policy::Policy;
-use crate::stored::Meta;
+use crate::stored::{Meta, etag, is_kept};
+use crate::validator::{strong_eq, weak_eq};
 use larder_stdx::clock::WallTime;
 
 /// Whether a 304 with these fields is about this stored response (RFC 9111 §4.3.4): the same strong
 /// validator; or the same weak one where it has no strong; or none at all and only one candidate.
+///
+/// An entity tag decides before a date, as everywhere (RFC 9110 §8.8.2.2). A `Last-Modified` counts as
+/// the same only if it is exactly equal.
 #[must_use]
 pub fn selects(stored: &Meta, fields: &[Field<'_>], only_candidate: bool) -> bool {
-    let _ = (stored, fields, only_candidate);
-    todo!()
+    if let Some(tag) = etag(fields) {
+        let Some(own) = stored.etag.as_deref() else { return false };
+        return if tag.starts_with(b"W/") { weak_eq(own, tag) } else { strong_eq(own, tag) };
+    }
+    match first(fields, "last-modified").and_then(date::parse) {
+        Some(time) => stored.last_modified == Some(time),
+        None => only_candidate,
+    }
 }
 
 /// The stored fields and facts after freshening: every field of `update` replaces its stored lines, but
 /// `Content-Length`, `Content-Encoding`, `Content-Type`, `Content-Range`, hop-by-hop and
-/// `Connection`-nominated ones (RFC 9111 §3.2).
+/// `Connection`-nominated ones (RFC 9111 §3.2). `Age` and `Set-Cookie` of the update are not stored, as
+/// ever; its `Age` counts for the age. An update without `Date` is dated now (RFC 9110 §6.6.1).
+///
+/// The update may forbid what was allowed (`no-store`, `private`, `Vary: *`): the caller asks
+/// [`crate::storable::decide`] about the stored status and the fields returned here, and drops the stored
+/// response where it is refused.
 #[must_use]
 pub fn apply(
     stored: &FieldList,
@@ -25,8 +41,27 @@ pub fn apply(
     request_time: WallTime,
     response_time: WallTime,
 ) -> (FieldList, Meta) {
-    let _ = (stored, meta, update, policy, request_time, response_time);
-    todo!()
+    let replaces = |name: &str| !describes_content(name) && is_kept(name, update);
+    let dated = first(update, "date").and_then(date::parse).is_some();
+    let now = date::format(response_time);
+    let mut merged = Vec::with_capacity(stored.len() + update.len());
+    let goes =
+        |it: &Field<'_>| it.is("date") || (replaces(it.name) && update.iter().any(|new| new.is(it.name)));
+    merged.extend(stored.iter().filter(|it| !goes(it)));
+    merged.extend(update.iter().filter(|it| replaces(it.name) && (dated || !it.is("date"))));
+    if !dated {
+        merged.push(Field { name: "Date", value: now.as_bytes() });
+    }
+    let kept = crate::stored::stored_fields(&merged, policy, response_time);
+    merged.extend(update.iter().filter(|it| it.is("age")));
+    let fresh = Meta::of(meta.status, &merged, policy, request_time, response_time);
+    (kept, Meta { partial: meta.partial, ..fresh })
+}
+
+/// Fields that describe the stored content, which an update leaves as it is (RFC 9111 §3.2).
+fn describes_content(name: &str) -> bool {
+    const NAMES: [&str; 4] = ["content-length", "content-encoding", "content-type", "content-range"];
+    NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
 /// What a 200 response to HEAD says of a stored GET response (RFC 9111 §4.3.5).
@@ -38,9 +73,24 @@ pub enum HeadSays {
     Invalidate,
 }
 
-/// Compares validators and `Content-Length`.
+/// Compares validators and `Content-Length`: each that the HEAD response has must be the stored one's.
+/// A length that was never declared (a chunked GET) is not compared.
 #[must_use]
 pub fn head_says(stored: &Meta, stored_fields: &FieldList, head: &[Field<'_>]) -> HeadSays {
-    let _ = (stored, stored_fields, head);
-    todo!()
+    let tag_differs = match (etag(head), stored.etag.as_deref()) {
+        (None, _) => false,
+        (Some(tag), own) => own.is_none_or(|own| !weak_eq(own, tag)),
+    };
+    let time = first(head, "last-modified").and_then(date::parse);
+    let time_differs = time.is_some() && time != stored.last_modified;
+    let own_length = match stored.partial {
+        Some(part) => part.complete.map(|it| it.to_string().into_bytes()),
+        None => stored_fields.get("content-length").map(<[u8]>::to_vec),
+    };
+    let length_differs =
+        own_length.is_some_and(|own| all(head, "content-length").any(|it| it != own.as_slice()));
+    if tag_differs || time_differs || length_differs { HeadSays::Invalidate } else { HeadSays::Freshen }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,13 @@
 //! Pure arithmetic. No clock is read here: `now` is always an argument, so that
 //! every case can be written as one row of a table (see the tests).
 
+use crate::cache_control::{MAX_DELTA, ResponseDirectives, delta_seconds};
+use crate::date;
+use crate::field::{Field, all, first};
+use crate::policy::Policy;
+use crate::trace::{Outcome, Trace};
+use larder_stdx::clock::WallTime;
+
 /// Where a lifetime came from, in order of precedence (RFC 9111 §4.2.1, RFC 9213 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LifetimeSource {
@@ -49,3 +56,330 @@ pub enum Freshness {
         staleness: u32,
     },
 }
+
+impl Freshness {
+    /// Compares the lifetime with the age: fresh while `lifetime > age` (RFC 9111 §4.2).
+    #[inline]
+    #[must_use]
+    pub fn of(lifetime: u32, age: u32) -> Freshness {
+        if lifetime > age {
+            Freshness::Fresh { remaining: lifetime - age }
+        } else {
+            Freshness::Stale { staleness: age - lifetime }
+        }
+    }
+}
+
+impl LifetimeSource {
+    /// Stable, kebab-case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            LifetimeSource::Override => "override-ttl",
+            LifetimeSource::Targeted => "targeted",
+            LifetimeSource::SMaxAge => "s-maxage",
+            LifetimeSource::MaxAge => "max-age",
+            LifetimeSource::Expires => "expires",
+            LifetimeSource::StatusDefault => "status-ttl",
+            LifetimeSource::RouteDefault => "default-ttl",
+            LifetimeSource::Heuristic => "heuristic",
+            LifetimeSource::None => "none",
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            LifetimeSource::Override => "The route's cache.override_ttl sets the lifetime.",
+            LifetimeSource::Targeted => "A targeted field sets the lifetime (RFC 9213).",
+            LifetimeSource::SMaxAge => "The response's s-maxage sets the lifetime.",
+            LifetimeSource::MaxAge => "The response's max-age sets the lifetime.",
+            LifetimeSource::Expires => "The response's Expires minus its Date is the lifetime.",
+            LifetimeSource::StatusDefault => {
+                "The route's cache.status_ttl for this status sets the lifetime."
+            }
+            LifetimeSource::RouteDefault => "The route's cache.default_ttl sets the lifetime.",
+            LifetimeSource::Heuristic => "The lifetime is a share of the time since Last-Modified.",
+            LifetimeSource::None => "Nothing gives a lifetime, so it is stale at once.",
+        }
+    }
+}
+
+/// What the age calculation needs of one exchange with the origin (RFC 9111 §4.2.3).
+#[derive(Clone, Copy, Debug)]
+pub struct AgeInputs {
+    /// `age_value`: the `Age` field as received, seconds; zero where absent or invalid.
+    pub age_value: u32,
+    /// `date_value`: the `Date` field, or `response_time` where absent.
+    pub date_value: WallTime,
+    /// Our clock when the request was sent.
+    pub request_time: WallTime,
+    /// Our clock when the response head had arrived.
+    pub response_time: WallTime,
+}
+
+impl AgeInputs {
+    /// Reads `Age` and `Date`.
+    #[must_use]
+    pub fn read(fields: &[Field<'_>], request_time: WallTime, response_time: WallTime) -> Self {
+        Self {
+            age_value: age_value(fields),
+            date_value: date_value(fields, response_time),
+            request_time,
+            response_time,
+        }
+    }
+
+    /// The age the response already had when it arrived (RFC 9111 §4.2.3), seconds, at most 2^31.
+    #[must_use]
+    pub fn corrected_initial_age(&self) -> u32 {
+        let apparent_age = self.response_time.seconds_since(self.date_value);
+        let response_delay = self.response_time.seconds_since(self.request_time);
+        clamp(apparent_age.max(u64::from(self.age_value).saturating_add(response_delay)))
+    }
+}
+
+/// Seconds, at most 2^31 (RFC 9111 §1.2.2).
+#[inline]
+#[must_use]
+pub fn clamp(seconds: u64) -> u32 {
+    u32::try_from(seconds).map_or(MAX_DELTA, |it| it.min(MAX_DELTA))
+}
+
+/// The `Age` field (RFC 9111 §5.1): its first member; zero where absent or not digits alone.
+#[must_use]
+pub fn age_value(fields: &[Field<'_>]) -> u32 {
+    let first_member = first(fields, "age").and_then(|it| it.split(|it| *it == b',').next());
+    first_member.and_then(|it| delta_seconds(it.trim_ascii())).unwrap_or(0)
+}
+
+/// The `Date` field; `response_time` where absent or invalid (RFC 9110 §6.6.1).
+#[must_use]
+pub fn date_value(fields: &[Field<'_>], response_time: WallTime) -> WallTime {
+    first(fields, "date").and_then(date::parse).unwrap_or(response_time)
+}
+
+/// What `Expires` says (RFC 9111 §5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expires {
+    /// There is no such field.
+    Absent,
+    /// There is one that is no date, `0` above all: in the past.
+    Invalid,
+    /// The date; of several, the earliest, which is never fresher than §4.2.1 allows.
+    At(WallTime),
+}
+
+/// Reads every `Expires` line; one that is invalid makes all of them so.
+#[must_use]
+pub fn expires(fields: &[Field<'_>]) -> Expires {
+    let join = |sum, line| match (sum, date::parse(line)) {
+        (Expires::Invalid, _) | (_, None) => Expires::Invalid,
+        (Expires::At(a), Some(b)) => Expires::At(a.min(b)),
+        (Expires::Absent, Some(b)) => Expires::At(b),
+    };
+    all(fields, "expires").fold(Expires::Absent, join)
+}
+
+/// Whether a response of this status may have a heuristic lifetime (RFC 9110 §15.1).
+#[must_use]
+pub fn is_heuristic_status(status: u16) -> bool {
+    matches!(status, 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
+}
+
+/// Whether `cache.default_ttl` and `cache.override_ttl` are about this status: those that RFC 9110 §15.1
+/// lets be fresh by default. Never a 5xx by itself, 501 included: an application that is broken for a
+/// moment is not broken for a TTL (`cache.status_ttl` names those that are meant).
+#[must_use]
+pub fn takes_route_ttl(status: u16) -> bool {
+    is_heuristic_status(status) && status < 500
+}
+
+/// What a lifetime is computed from, read once per response.
+#[derive(Clone, Debug)]
+pub struct LifetimeInputs<'p> {
+    /// Its status code.
+    pub status: u16,
+    /// The directives in force.
+    pub directives: ResponseDirectives,
+    /// The targeted field that gave them (RFC 9213).
+    pub targeted: Option<&'p str>,
+    /// `Expires`; [`Expires::Absent`] where a targeted field is in force.
+    pub expires: Expires,
+    /// The `Date` field, or our clock.
+    pub date: WallTime,
+    /// `Last-Modified`, if valid.
+    pub last_modified: Option<WallTime>,
+}
+
+impl<'p> LifetimeInputs<'p> {
+    /// Reads them from a response as received.
+    #[must_use]
+    pub fn read(status: u16, fields: &[Field<'_>], policy: &'p Policy, response_time: WallTime) -> Self {
+        let (directives, targeted) = crate::targeted::directives(fields, policy);
+        Self {
+            status,
+            directives,
+            targeted,
+            expires: if targeted.is_some() { Expires::Absent } else { expires(fields) },
+            date: date_value(fields, response_time),
+            last_modified: first(fields, "last-modified").and_then(date::parse),
+        }
+    }
+
+    /// How long the response is fresh (RFC 9111 §4.2.1), at most `cache.max_ttl`. Every source is told to
+    /// `trace` in order of precedence, up to the one that decided.
+    #[must_use]
+    pub fn lifetime(&self, policy: &Policy, trace: &mut impl Trace) -> Lifetime {
+        let found = self.explicit(policy, trace).or_else(|| self.implicit(policy, trace));
+        let Some(it) = found else {
+            return Lifetime { seconds: 0, source: LifetimeSource::None };
+        };
+        if it.seconds <= policy.max_ttl {
+            return it;
+        }
+        trace.rule("config", "max-ttl", Outcome::Decided, || {
+            format!("cache.max_ttl = {} s, less than {} s", policy.max_ttl, it.seconds)
+        });
+        Lifetime { seconds: policy.max_ttl, source: it.source }
+    }
+
+    /// What the operator put in place of everything, and what the response says by itself.
+    fn explicit(&self, policy: &Policy, trace: &mut impl Trace) -> Option<Lifetime> {
+        let found = policy.override_ttl.filter(|_| takes_route_ttl(self.status));
+        let found = found.map(|seconds| Lifetime { seconds, source: LifetimeSource::Override });
+        tell(trace, "config", "override-ttl", found, || {
+            format!("cache.override_ttl = {}", ttl(policy.override_ttl))
+        });
+        let field = self.targeted.unwrap_or("Cache-Control");
+        let named = |own| if self.targeted.is_some() { LifetimeSource::Targeted } else { own };
+        let said = &self.directives;
+        found
+            .or_else(|| {
+                let source = named(LifetimeSource::SMaxAge);
+                let found = said.s_maxage.map(|seconds| Lifetime { seconds, source });
+                tell(trace, "RFC 9111 §5.2.2.10", "s-maxage", found, || {
+                    directive(field, "s-maxage", said.s_maxage)
+                });
+                found
+            })
+            .or_else(|| {
+                let source = named(LifetimeSource::MaxAge);
+                let found = said.max_age.map(|seconds| Lifetime { seconds, source });
+                tell(trace, "RFC 9111 §5.2.2.1", "max-age", found, || {
+                    directive(field, "max-age", said.max_age)
+                });
+                found
+            })
+            .or_else(|| {
+                let seconds = match self.expires {
+                    Expires::Absent => None,
+                    Expires::Invalid => Some(0),
+                    Expires::At(time) => Some(clamp(time.seconds_since(self.date))),
+                };
+                let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::Expires });
+                tell(trace, "RFC 9111 §5.3", "expires", found, || self.expires_evidence(seconds));
+                found
+            })
+    }
+
+    /// Where the response says nothing: the operator's defaults, then the heuristic.
+    fn implicit(&self, policy: &Policy, trace: &mut impl Trace) -> Option<Lifetime> {
+        let status_ttl = policy.status_ttl.iter().find(|it| it.0 == self.status).map(|it| it.1);
+        let found = status_ttl.map(|seconds| Lifetime { seconds, source: LifetimeSource::StatusDefault });
+        tell(trace, "config", "status-ttl", found, || {
+            format!("cache.status_ttl for {}: {}", self.status, ttl(status_ttl))
+        });
+        found
+            .or_else(|| {
+                let seconds = policy.default_ttl.filter(|_| takes_route_ttl(self.status));
+                let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::RouteDefault });
+                tell(trace, "config", "default-ttl", found, || {
+                    format!("cache.default_ttl = {}, status {}", ttl(policy.default_ttl), self.status)
+                });
+                found
+            })
+            .or_else(|| {
+                let seconds = self.heuristic(policy);
+                let found = seconds.map(|seconds| Lifetime { seconds, source: LifetimeSource::Heuristic });
+                tell(trace, "RFC 9111 §4.2.2", "heuristic", found, || {
+                    self.heuristic_evidence(policy, seconds)
+                });
+                found
+            })
+    }
+
+    /// A share of the time since `Last-Modified`; `None` where the status, the configuration or the dates
+    /// allow none (RFC 9111 §4.2.2). `public` allows it for every status.
+    #[must_use]
+    pub fn heuristic(&self, policy: &Policy) -> Option<u32> {
+        let allowed = is_heuristic_status(self.status) || self.directives.public;
+        let unchanged = self.date.seconds_since(self.last_modified?);
+        if !allowed || policy.heuristic_percent == 0 || unchanged == 0 {
+            return None;
+        }
+        let share = unchanged.saturating_mul(u64::from(policy.heuristic_percent)) / 100;
+        Some(clamp(share).min(policy.heuristic_max))
+    }
+
+    fn expires_evidence(&self, seconds: Option<u32>) -> String {
+        match self.expires {
+            Expires::Absent if self.targeted.is_some() => {
+                format!("Expires is ignored: {} is in force", self.targeted.unwrap_or_default())
+            }
+            Expires::Absent => "no Expires".to_owned(),
+            Expires::Invalid => "Expires is not a date: already expired".to_owned(),
+            Expires::At(time) => format!(
+                "Expires: {} - Date {} = {} s",
+                date::format(time),
+                date::format(self.date),
+                seconds.unwrap_or(0)
+            ),
+        }
+    }
+
+    fn heuristic_evidence(&self, policy: &Policy, seconds: Option<u32>) -> String {
+        let Some(last_modified) = self.last_modified else { return "no Last-Modified".to_owned() };
+        match seconds {
+            Some(seconds) => format!(
+                "(Date - Last-Modified: {}) {} s * cache.heuristic_percent {} % = {seconds} s, at most \
+                 cache.heuristic_max {} s",
+                date::format(last_modified),
+                self.date.seconds_since(last_modified),
+                policy.heuristic_percent,
+                policy.heuristic_max
+            ),
+            None if policy.heuristic_percent == 0 => "cache.heuristic_percent = 0".to_owned(),
+            None if self.date.seconds_since(last_modified) == 0 => {
+                format!("Last-Modified: {} is not before Date", date::format(last_modified))
+            }
+            None => format!("status {} has no heuristic lifetime without public", self.status),
+        }
+    }
+}
+
+fn tell(
+    trace: &mut impl Trace,
+    source: &'static str,
+    name: &'static str,
+    found: Option<Lifetime>,
+    evidence: impl FnOnce() -> String,
+) {
+    let outcome = if found.is_some() { Outcome::Decided } else { Outcome::Passed };
+    trace.rule(source, name, outcome, evidence);
+}
+
+fn ttl(seconds: Option<u32>) -> String {
+    seconds.map_or_else(|| "not set".to_owned(), |it| format!("{it} s"))
+}
+
+fn directive(field: &str, name: &str, seconds: Option<u32>) -> String {
+    match seconds {
+        Some(seconds) => format!("{field}: {name}={seconds}"),
+        None => format!("no {name} in {field}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

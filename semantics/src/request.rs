@@ -3,6 +3,10 @@
 use crate::cache_control::RequestDirectives;
 use crate::field::Field;
 
+/// A field section that is larger than this (names and values, bytes) is out of the ordinary: see
+/// [`RequestFacts::provoking`].
+pub const ORDINARY_HEAD: usize = 8192;
+
 /// Facts of one request. Cheap to make: one pass, no allocation.
 #[derive(Clone, Debug)]
 pub struct RequestFacts<'a> {
@@ -16,15 +20,158 @@ pub struct RequestFacts<'a> {
     pub conditional: bool,
     /// A `Range` field is present (and the method is GET: RFC 9110 §14.2 ignores it elsewhere).
     pub range: Option<&'a [u8]>,
+    /// The value of `If-Range` (RFC 9110 §13.1.5).
+    pub if_range: Option<&'a [u8]>,
     /// The request has a body (`Content-Length` above zero or `Transfer-Encoding`).
     pub has_body: bool,
+    /// A field asks the application to act on another method (`X-HTTP-Method-Override` and its like), so
+    /// that the answer is not one to this method: neither stored nor answered from the store.
+    pub method_override: bool,
+    /// The head is out of the ordinary (larger than [`ORDINARY_HEAD`]): an error that answers it says
+    /// nothing about the resource and is not stored.
+    pub provoking: bool,
+    /// What was asked for, where it is known: see [`RequestFacts::with_uri`].
+    pub uri: Option<Uri<'a>>,
+}
+
+/// The target URI of a request (RFC 9110 §7.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uri<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Lower case, without the scheme's default port.
+    pub authority: &'a str,
+    /// Origin-form.
+    pub target: &'a str,
 }
 
 impl<'a> RequestFacts<'a> {
     /// Reads the facts from a field section.
     #[must_use]
     pub fn read(method: &'a str, fields: &[Field<'a>]) -> Self {
-        let _ = (method, fields);
-        todo!()
+        let mut facts = RequestFacts {
+            method,
+            directives: RequestDirectives::default(),
+            authorization: false,
+            conditional: false,
+            range: None,
+            if_range: None,
+            has_body: false,
+            method_override: false,
+            provoking: false,
+            uri: None,
+        };
+        let mut seen = Seen::default();
+        let mut bytes = 0;
+        for it in fields {
+            bytes += it.name.len() + it.value.len();
+            facts.add(it, &mut seen);
+        }
+        facts.provoking = bytes > ORDINARY_HEAD;
+        facts.directives.no_cache |= seen.pragma_no_cache && !seen.cache_control;
+        // Two Range lines are no valid Range, and Range means something for GET only (RFC 9110 §14.2).
+        if seen.ranges > 1 || method != "GET" {
+            facts.range = None;
+        }
+        facts
+    }
+
+    /// With the target URI, which a POST answer needs to be stored: its `Content-Location` must be equal
+    /// to it (RFC 9110 §9.3.3).
+    #[must_use]
+    pub fn with_uri(mut self, scheme: &'a str, authority: &'a str, target: &'a str) -> Self {
+        self.uri = Some(Uri { scheme, authority, target });
+        self
+    }
+
+    /// One field: told apart by its name's length first, so that most cost one comparison of a number.
+    #[inline]
+    fn add(&mut self, it: &Field<'a>, seen: &mut Seen) {
+        match it.name.len() {
+            5 if it.is("range") => {
+                self.range = Some(it.value);
+                seen.ranges += 1;
+            }
+            6 if it.is("pragma") => {
+                seen.pragma_no_cache |= it
+                    .value
+                    .split(|it| *it == b',')
+                    .any(|it| it.trim_ascii().eq_ignore_ascii_case(b"no-cache"));
+            }
+            8 if it.is("if-match") => self.conditional = true,
+            8 if it.is("if-range") => {
+                self.conditional = true;
+                self.if_range = Some(it.value);
+            }
+            13 => self.add_13(it, seen),
+            14 if it.is("content-length") => self.has_body |= it.value.iter().any(|it| *it != b'0'),
+            17 if it.is("if-modified-since") => self.conditional = true,
+            17 if it.is("transfer-encoding") => self.has_body = true,
+            17 if it.is("x-method-override") => self.method_override = true,
+            19 if it.is("if-unmodified-since") => self.conditional = true,
+            22 if it.is("x-http-method-override") => self.method_override = true,
+            _ => {}
+        }
+    }
+
+    fn add_13(&mut self, it: &Field<'a>, seen: &mut Seen) {
+        if it.is("cache-control") {
+            seen.cache_control = true;
+            self.directives.add_line(it.value);
+        } else if it.is("authorization") {
+            self.authorization = true;
+        } else if it.is("if-none-match") {
+            self.conditional = true;
+        } else if it.is("x-http-method") {
+            self.method_override = true;
+        }
+    }
+}
+
+/// What is settled only when every field has been seen.
+#[derive(Default)]
+struct Seen {
+    cache_control: bool,
+    pragma_no_cache: bool,
+    ranges: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `head` is lines of `Name: value`.
+    fn read<'a>(method: &'a str, head: &[(&'a str, &'a str)]) -> RequestFacts<'a> {
+        let fields: Vec<_> =
+            head.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
+        RequestFacts::read(method, &fields)
+    }
+
+    #[test]
+    fn facts_of_fields() {
+        assert!(read("GET", &[("AUTHORIZATION", "x")]).authorization);
+        for name in ["If-Match", "if-none-match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"] {
+            assert!(read("GET", &[(name, "x")]).conditional, "{name}");
+        }
+        assert_eq!(Some(&b"bytes=0-1"[..]), read("GET", &[("Range", "bytes=0-1")]).range);
+        assert_eq!(None, read("HEAD", &[("Range", "bytes=0-1")]).range);
+        assert_eq!(None, read("GET", &[("Range", "bytes=0-1"), ("range", "bytes=3-4")]).range);
+        assert!(read("GET", &[("Content-Length", "1")]).has_body);
+        assert!(!read("GET", &[("Content-Length", "0")]).has_body);
+        assert!(read("GET", &[("Transfer-Encoding", "chunked")]).has_body);
+        for name in ["X-HTTP-Method", "X-Method-Override", "X-HTTP-Method-Override"] {
+            assert!(read("GET", &[(name, "DELETE")]).method_override, "{name}");
+        }
+        let long = "a".repeat(ORDINARY_HEAD);
+        assert!(read("GET", &[("X-Oversized", &long)]).provoking);
+        assert!(!read("GET", &[("Host", "a"), ("Cookie", &long[..4000])]).provoking);
+    }
+
+    #[test]
+    fn pragma_counts_only_without_cache_control() {
+        assert!(read("GET", &[("Pragma", "foo, No-Cache")]).directives.no_cache);
+        assert!(!read("GET", &[("Pragma", "no-cache"), ("Cache-Control", "max-age=9")]).directives.no_cache);
+        assert!(!read("GET", &[("Cache-Control", ""), ("Pragma", "no-cache")]).directives.no_cache);
+        assert!(!read("GET", &[("Pragma", "no-cache-at-all")]).directives.no_cache);
     }
 }

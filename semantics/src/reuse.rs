@@ -1,9 +1,14 @@
 //! May this stored response answer this request? RFC 9111 §4, decided once, here.
 
+use crate::cache_control::RequestDirectives;
+use crate::field::Field;
+use crate::freshness::Freshness;
+use crate::partial::Part;
 use crate::policy::Policy;
+use crate::range::Selection;
 use crate::request::RequestFacts;
 use crate::stored::Meta;
-use crate::trace::Trace;
+use crate::trace::{Outcome, Trace};
 use larder_stdx::clock::WallTime;
 
 /// Why a request was forwarded to the origin, in the words of RFC 9211 §2.2 (`fwd`).
@@ -42,8 +47,79 @@ pub enum Reuse {
     GatewayTimeout,
 }
 
+impl ForwardReason {
+    /// Stable, kebab-case: the token of RFC 9211 §2.2.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            ForwardReason::Bypass => "bypass",
+            ForwardReason::Method => "method",
+            ForwardReason::UriMiss => "uri-miss",
+            ForwardReason::VaryMiss => "vary-miss",
+            ForwardReason::Stale => "stale",
+            ForwardReason::Request => "request",
+            ForwardReason::Partial => "partial",
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            ForwardReason::Bypass => "The route does not use the cache.",
+            ForwardReason::Method => "What is asked for is more than a GET or HEAD without body.",
+            ForwardReason::UriMiss => "Nothing is stored under this key.",
+            ForwardReason::VaryMiss => "Something is stored under this key, but not this variant.",
+            ForwardReason::Stale => "What is stored must be validated before it is used.",
+            ForwardReason::Request => "The request's own directives forbid what is stored.",
+            ForwardReason::Partial => "Only a part is stored, and not the part that is asked for.",
+        }
+    }
+}
+
+impl Reuse {
+    /// Stable, kebab-case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Reuse::Serve => "serve",
+            Reuse::ServeStale => "serve-stale",
+            Reuse::ServeWhileRevalidating => "serve-while-revalidating",
+            Reuse::Validate(_) => "validate",
+            Reuse::Forward(_) => "forward",
+            Reuse::GatewayTimeout => "gateway-timeout",
+        }
+    }
+
+    /// One sentence for people. Of the two that ask the origin it says that; why is in the reason's own.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Reuse::Serve => "It is answered from the store.",
+            Reuse::ServeStale => "It is answered from the store although stale, as the client allows.",
+            Reuse::ServeWhileRevalidating => "It is answered from the store and validated in the background.",
+            Reuse::Validate(_) => "The origin is asked whether what is stored still holds.",
+            Reuse::Forward(_) => "The origin is asked.",
+            Reuse::GatewayTimeout => "The client wants a stored response only, and none may be used: 504.",
+        }
+    }
+
+    /// Why the origin is asked, if it is.
+    #[must_use]
+    pub fn reason(self) -> Option<ForwardReason> {
+        match self {
+            Reuse::Validate(reason) | Reuse::Forward(reason) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
 /// Decides RFC 9111 §4 for a GET or HEAD whose key and variant already matched.
 /// `stored` is `None` with the reason why nothing matched.
+///
+/// The request's own directives are obeyed as far as `cache.request_directives` says. Its `no-store` does
+/// not keep a stored response from being used (RFC 9111 §5.2.1.5). `max-age=0` always validates, also
+/// within the first second.
 pub fn decide(
     stored: Result<&Meta, ForwardReason>,
     request: &RequestFacts<'_>,
@@ -51,11 +127,132 @@ pub fn decide(
     now: WallTime,
     trace: &mut impl Trace,
 ) -> Reuse {
-    let _ = (stored, request, policy, now, trace);
-    todo!()
+    if !tell(trace, "config", "enabled", !policy.enabled, || format!("cache.enabled = {}", policy.enabled)) {
+        return Reuse::Forward(ForwardReason::Bypass);
+    }
+    let plain = matches!(request.method, "GET" | "HEAD") && !request.has_body && !request.method_override;
+    if !tell(trace, "RFC 9111 §4", "method", !plain, || method_evidence(request)) {
+        return Reuse::Forward(ForwardReason::Method);
+    }
+    let asked = request.directives.obeyed(policy.request_directives);
+    let verdict = match stored {
+        Err(reason) => {
+            tell(trace, "RFC 9111 §4", "stored", true, || reason.sentence().to_owned());
+            Reuse::Forward(reason)
+        }
+        Ok(meta) => of_stored(meta, request, asked, now, trace),
+    };
+    let asks_origin = verdict.reason().is_some();
+    if asked.only_if_cached {
+        tell(trace, "RFC 9111 §5.2.1.7", "only-if-cached", asks_origin, || {
+            "Cache-Control: only-if-cached in the request".to_owned()
+        });
+    }
+    if asked.only_if_cached && asks_origin { Reuse::GatewayTimeout } else { verdict }
+}
+
+/// Tells one rule, and returns whether the next one is to be tried.
+#[inline]
+fn tell(
+    trace: &mut impl Trace,
+    source: &'static str,
+    name: &'static str,
+    decides: bool,
+    evidence: impl FnOnce() -> String,
+) -> bool {
+    trace.rule(source, name, if decides { Outcome::Decided } else { Outcome::Passed }, evidence);
+    !decides
+}
+
+fn of_stored(
+    meta: &Meta,
+    request: &RequestFacts<'_>,
+    asked: RequestDirectives,
+    now: WallTime,
+    trace: &mut impl Trace,
+) -> Reuse {
+    if let Some(part) = meta.partial {
+        let held = holds(part, meta, request);
+        if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
+            return Reuse::Forward(ForwardReason::Partial);
+        }
+    }
+    let ask = |reason| if meta.has_validator() { Reuse::Validate(reason) } else { Reuse::Forward(reason) };
+    if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", meta.no_cache, || {
+        format!("the stored response {} no-cache", if meta.no_cache { "has" } else { "has no" })
+    }) {
+        return ask(ForwardReason::Stale);
+    }
+    if !tell(trace, "RFC 9111 §5.2.1.4", "request-no-cache", asked.no_cache, || {
+        request_evidence("no-cache", request.directives.no_cache, asked.no_cache)
+    }) {
+        return ask(ForwardReason::Request);
+    }
+    let age = meta.age(now);
+    if let Some(most) = asked.max_age {
+        let older = age > most || most == 0;
+        if !tell(trace, "RFC 9111 §5.2.1.1", "request-max-age", older, || {
+            format!("Cache-Control: max-age={most} in the request, age {age}")
+        }) {
+            return ask(ForwardReason::Request);
+        }
+    }
+    let freshness = meta.freshness(now);
+    if let Some(least) = asked.min_fresh {
+        let remaining = match freshness {
+            Freshness::Fresh { remaining } => remaining,
+            Freshness::Stale { .. } => 0,
+        };
+        if !tell(trace, "RFC 9111 §5.2.1.3", "request-min-fresh", remaining < least, || {
+            format!("Cache-Control: min-fresh={least} in the request; {}", arithmetic(meta, age, freshness))
+        }) {
+            return ask(ForwardReason::Request);
+        }
+    }
+    match freshness {
+        Freshness::Fresh { .. } => {
+            tell(trace, "RFC 9111 §4.2", "fresh", true, || arithmetic(meta, age, freshness));
+            Reuse::Serve
+        }
+        Freshness::Stale { staleness } => {
+            tell(trace, "RFC 9111 §4.2", "fresh", false, || arithmetic(meta, age, freshness));
+            of_stale(meta, staleness, asked, trace).unwrap_or_else(|| ask(ForwardReason::Stale))
+        }
+    }
+}
+
+/// Whether a stale response may be served at once; `None` if the origin must be asked (RFC 9111 §4.2.4).
+fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut impl Trace) -> Option<Reuse> {
+    if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
+        let has = if meta.must_revalidate { "has" } else { "has none of" };
+        format!("the stored response {has} must-revalidate, proxy-revalidate or s-maxage")
+    }) {
+        return None;
+    }
+    if let Some(most) = asked.max_stale {
+        if !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
+            format!("Cache-Control: max-stale={most} in the request, stale for {staleness} s")
+        }) {
+            return Some(Reuse::ServeStale);
+        }
+    }
+    let window = meta.stale_while_revalidate;
+    let within = staleness < window;
+    if !tell(trace, "RFC 5861 §3", "stale-while-revalidate", within, || {
+        format!("stale for {staleness} s, stale-while-revalidate {window} s")
+    }) {
+        return Some(Reuse::ServeWhileRevalidating);
+    }
+    let has = if meta.has_validator() { "has" } else { "has no" };
+    tell(trace, "RFC 9111 §4.3", "validate", true, || format!("the stored response {has} validator"));
+    None
 }
 
 /// Whether the stale response may be served because the origin failed: RFC 5861 §4, RFC 9111 §4.2.4.
+///
+/// The window is the response's `stale-if-error`, else `cache.stale_if_error`; a request's own
+/// `stale-if-error` can make it shorter. A request's `no-cache` is a preference (RFC 9111 §5.2.1.4) that
+/// an origin in trouble cannot meet, so it does not count here.
 pub fn on_error(
     stored: &Meta,
     request: &RequestFacts<'_>,
@@ -63,6 +260,110 @@ pub fn on_error(
     now: WallTime,
     trace: &mut impl Trace,
 ) -> bool {
-    let _ = (stored, request, policy, now, trace);
-    todo!()
+    if let Some(part) = stored.partial {
+        let held = holds(part, stored, request);
+        if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
+            return false;
+        }
+    }
+    if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", stored.no_cache, || {
+        format!("the stored response {} no-cache", if stored.no_cache { "has" } else { "has no" })
+    }) {
+        return false;
+    }
+    let age = stored.age(now);
+    let freshness = stored.freshness(now);
+    let staleness = match freshness {
+        Freshness::Fresh { .. } => 0,
+        Freshness::Stale { staleness } => staleness,
+    };
+    let fresh = matches!(freshness, Freshness::Fresh { .. });
+    if !tell(trace, "RFC 9111 §4.2", "fresh", fresh, || arithmetic(stored, age, freshness)) {
+        return true;
+    }
+    if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", stored.must_revalidate, || {
+        let has = if stored.must_revalidate { "has" } else { "has none of" };
+        format!("the stored response {has} must-revalidate, proxy-revalidate or s-maxage")
+    }) {
+        return false;
+    }
+    let asked = request.directives.obeyed(policy.request_directives).stale_if_error;
+    let window = asked.map_or(stored.stale_if_error, |it| it.min(stored.stale_if_error));
+    let within = staleness < window;
+    tell(trace, "RFC 5861 §4", "stale-if-error", true, || {
+        let at_most = asked.map_or_else(String::new, |it| format!(" (the request says {it} s)"));
+        let may = if within { "may" } else { "may not" };
+        format!(
+            "stale for {staleness} s, stale-if-error {} s (the response's, else cache.stale_if_error)\
+             {at_most}: {may} be served",
+            stored.stale_if_error
+        )
+    });
+    within
 }
+
+/// Whether a partial stored response holds what the request asks for (RFC 9111 §3.3): one range that is
+/// within the part, and no `If-Range` that makes it a request for the whole.
+fn holds(part: Part, meta: &Meta, request: &RequestFacts<'_>) -> bool {
+    let Some(range) = request.range else { return false };
+    if let Some(value) = request.if_range {
+        let condition = [Field { name: "If-Range", value }];
+        if !crate::conditional::range_applies(&condition, meta) {
+            return false;
+        }
+    }
+    let Some(complete) = part.complete else { return bounded(range).is_some_and(|it| within(it, part)) };
+    match crate::range::select(range, complete) {
+        Selection::One(first, last) => within((first, last), part),
+        _ => false,
+    }
+}
+
+fn within((first, last): (u64, u64), part: Part) -> bool {
+    part.first <= first && last <= part.last
+}
+
+/// `bytes=a-b` with both ends given: the one form whose meaning needs no complete length.
+fn bounded(range: &[u8]) -> Option<(u64, u64)> {
+    let text = std::str::from_utf8(range).ok()?;
+    let (unit, ends) = text.split_once('=')?;
+    let (first, last) = ends.split_once('-')?;
+    let digits = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    if !unit.eq_ignore_ascii_case("bytes") || !digits(first) || !digits(last) {
+        return None;
+    }
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last))
+}
+
+fn arithmetic(meta: &Meta, age: u32, freshness: Freshness) -> String {
+    let (seconds, source) = (meta.lifetime.seconds, meta.lifetime.source.name());
+    let verdict = match freshness {
+        Freshness::Fresh { remaining } => format!("fresh for {remaining} s"),
+        Freshness::Stale { staleness } => format!("stale for {staleness} s"),
+    };
+    format!("{source}: lifetime {seconds} s - age {age} s = {verdict}")
+}
+
+fn method_evidence(request: &RequestFacts<'_>) -> String {
+    let body = if request.has_body { " with a body" } else { "" };
+    let overridden = if request.method_override { " and a field that overrides it" } else { "" };
+    format!("method {}{body}{overridden}", request.method)
+}
+
+fn request_evidence(name: &str, present: bool, obeyed: bool) -> String {
+    match (present, obeyed) {
+        (false, _) => format!("no {name} in the request"),
+        (true, true) => format!("{name} in the request"),
+        (true, false) => format!("{name} in the request is not obeyed (cache.request_directives)"),
+    }
+}
+
+fn part_evidence(part: Part, request: &RequestFacts<'_>) -> String {
+    let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
+    let asked = request.range.map_or_else(|| "the whole".into(), String::from_utf8_lossy);
+    format!("bytes {}-{}/{complete} are stored, {asked} is asked for", part.first, part.last)
+}
+
+#[cfg(test)]
+mod tests;

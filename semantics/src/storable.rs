@@ -1,9 +1,12 @@
 //! May this response be stored? RFC 9111 §3, decided once, here.
 
-use crate::field::Field;
+use crate::cache_control::ResponseDirectives;
+use crate::field::{Field, all, first};
+use crate::freshness::{AgeInputs, Expires, LifetimeInputs, LifetimeSource, is_heuristic_status};
 use crate::policy::Policy;
-use crate::request::RequestFacts;
-use crate::trace::Trace;
+use crate::request::{RequestFacts, Uri};
+use crate::stored::{always_validated, etag, vary};
+use crate::trace::{Outcome, Trace};
 use larder_stdx::clock::WallTime;
 
 /// What becomes of a response.
@@ -48,7 +51,76 @@ pub enum Refusal {
     Partial,
 }
 
+impl Storable {
+    /// Stable, kebab-case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Storable::Store => "store",
+            Storable::Refuse(why) => why.name(),
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Storable::Store => "The response may be stored and shared.",
+            Storable::Refuse(why) => why.sentence(),
+        }
+    }
+}
+
+impl Refusal {
+    /// Stable, kebab-case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusal::Disabled => "disabled",
+            Refusal::Method => "method",
+            Refusal::RequestBody => "request-body",
+            Refusal::RequestNoStore => "request-no-store",
+            Refusal::Status => "status",
+            Refusal::NoStore => "no-store",
+            Refusal::Private => "private",
+            Refusal::Authorization => "authorization",
+            Refusal::SetCookie => "set-cookie",
+            Refusal::VaryStar => "vary-star",
+            Refusal::NoLifetime => "no-lifetime",
+            Refusal::Useless => "useless",
+            Refusal::TooLarge => "too-large",
+            Refusal::Partial => "partial",
+        }
+    }
+
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Refusal::Disabled => "The route does not use the cache.",
+            Refusal::Method => "Answers to this method are not stored.",
+            Refusal::RequestBody => "The request had a body, which the cache key cannot hold.",
+            Refusal::RequestNoStore => "The request said no-store.",
+            Refusal::Status => "An answer with this status is not stored.",
+            Refusal::NoStore => "The response said no-store.",
+            Refusal::Private => "The response said private: it is meant for one client.",
+            Refusal::Authorization => {
+                "The request had Authorization, and the response does not allow sharing."
+            }
+            Refusal::SetCookie => "The response sets a cookie, which is meant for one client.",
+            Refusal::VaryStar => "The response varies on more than the request's fields (Vary: *).",
+            Refusal::NoLifetime => "The response names no lifetime, and its status has no default one.",
+            Refusal::Useless => "The response is stale on arrival and cannot be validated.",
+            Refusal::TooLarge => "The response is larger than the largest object that is stored.",
+            Refusal::Partial => "The partial response does not say which bytes it holds.",
+        }
+    }
+}
+
 /// Decides RFC 9111 §3 for a response to `request`.
+///
+/// A response to HEAD is refused: it has no content to keep, but freshens what is stored
+/// ([`crate::freshen::head_says`]). Whoever answers a HEAD by fetching with GET asks for GET.
 pub fn decide(
     request: &RequestFacts<'_>,
     status: u16,
@@ -58,6 +130,305 @@ pub fn decide(
     response_time: WallTime,
     trace: &mut impl Trace,
 ) -> Storable {
-    let _ = (request, status, fields, policy, request_time, response_time, trace);
-    todo!()
+    let response = Response {
+        inputs: LifetimeInputs::read(status, fields, policy, response_time),
+        ages: AgeInputs::read(fields, request_time, response_time),
+        status,
+        fields,
+        policy,
+    };
+    let verdict = request_allows(request, policy, trace)
+        .and_then(|()| status_allows(request, &response, trace))
+        .and_then(|()| directives_allow(request, &response, trace))
+        .and_then(|()| content_allows(request, &response, trace))
+        .and_then(|()| explicitly_storable(request, &response, trace))
+        .and_then(|()| useful(&response, trace));
+    match verdict {
+        Ok(()) => Storable::Store,
+        Err(why) => Storable::Refuse(why),
+    }
 }
+
+/// A response as this decision sees it.
+struct Response<'r> {
+    status: u16,
+    fields: &'r [Field<'r>],
+    policy: &'r Policy,
+    inputs: LifetimeInputs<'r>,
+    ages: AgeInputs,
+}
+
+impl Response<'_> {
+    fn said(&self) -> &ResponseDirectives {
+        &self.inputs.directives
+    }
+
+    /// The field whose directives are in force, with its lines.
+    fn in_force(&self) -> String {
+        lines(self.fields, self.inputs.targeted.unwrap_or("Cache-Control"))
+    }
+}
+
+/// Tells one rule; `refused` decides against storing.
+fn rule(
+    trace: &mut impl Trace,
+    source: &'static str,
+    why: Refusal,
+    refused: bool,
+    evidence: impl FnOnce() -> String,
+) -> Result<(), Refusal> {
+    let outcome = if refused { Outcome::Decided } else { Outcome::Passed };
+    trace.rule(source, why.name(), outcome, evidence);
+    if refused { Err(why) } else { Ok(()) }
+}
+
+/// What the route and the request say, before anything of the response.
+fn request_allows(
+    request: &RequestFacts<'_>,
+    policy: &Policy,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    rule(trace, "config", Refusal::Disabled, !policy.enabled, || {
+        format!("cache.enabled = {}", policy.enabled)
+    })?;
+    let understood = matches!(request.method, "GET" | "POST") && !request.method_override;
+    rule(trace, "RFC 9111 §3", Refusal::Method, !understood, || {
+        let overridden = if request.method_override { ", and a field that overrides it" } else { "" };
+        format!("method {}{overridden}", request.method)
+    })?;
+    let body = request.has_body && request.method == "GET";
+    rule(trace, "RFC 9110 §9.3.1", Refusal::RequestBody, body, || {
+        (if request.has_body { "the request has a body" } else { "the request has no body" }).to_owned()
+    })?;
+    let no_store = request.directives.obeyed(policy.request_directives).no_store;
+    rule(trace, "RFC 9111 §5.2.1.5", Refusal::RequestNoStore, no_store, || {
+        asked("no-store", request.directives.no_store, no_store)
+    })
+}
+
+/// Whether an answer with this status may be stored, given what was asked.
+fn status_allows(
+    request: &RequestFacts<'_>,
+    response: &Response<'_>,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let status = response.status;
+    let kind = StatusKind::of(status);
+    let refused = match kind {
+        StatusKind::Never => true,
+        StatusKind::Error => request.provoking,
+        StatusKind::Ordinary => false,
+    };
+    rule(trace, "RFC 9111 §3", Refusal::Status, refused, || match kind {
+        StatusKind::Never => format!("status {status} is not final, or is about this one request"),
+        StatusKind::Error if request.provoking => {
+            format!("status {status} answers a request head of unusual size (config: none)")
+        }
+        _ => format!("status {status}"),
+    })
+}
+
+/// How far an answer depends on the request's fields, which the key does not hold.
+#[derive(Clone, Copy)]
+enum StatusKind {
+    /// Not final, or an answer to conditions, credentials, ranges or the form of one request.
+    Never,
+    /// May have been provoked by an odd request.
+    Error,
+    /// About the resource.
+    Ordinary,
+}
+
+impl StatusKind {
+    fn of(status: u16) -> Self {
+        match status {
+            0..=199 | 304 | 401 | 407 | 408 | 411..=413 | 415..=417 | 421 | 426 | 428 | 429 | 431 => {
+                StatusKind::Never
+            }
+            200..=399 | 404 | 410 => StatusKind::Ordinary,
+            _ => StatusKind::Error,
+        }
+    }
+}
+
+/// `no-store`, `private`, `Authorization`, `Set-Cookie`, `Vary: *`.
+fn directives_allow(
+    request: &RequestFacts<'_>,
+    response: &Response<'_>,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let (said, fields, policy) = (response.said(), response.fields, response.policy);
+    let status = response.status;
+    rule(
+        trace,
+        "RFC 9111 §5.2.2.3",
+        Refusal::Status,
+        said.must_understand && !is_understood(status),
+        || format!("{}; status {status}", response.in_force()),
+    )?;
+    let no_store = said.no_store && !said.must_understand;
+    rule(trace, "RFC 9111 §5.2.2.5", Refusal::NoStore, no_store, || {
+        if said.no_store && !no_store {
+            format!("{}: must-understand, and status {status} is understood", response.in_force())
+        } else {
+            response.in_force()
+        }
+    })?;
+    rule(trace, "RFC 9111 §5.2.2.7", Refusal::Private, said.private.is_whole(), || response.in_force())?;
+    let unshared = request.authorization && !said.shares_authorized();
+    rule(trace, "RFC 9111 §3.5", Refusal::Authorization, unshared, || {
+        if request.authorization {
+            format!("Authorization in the request; {}", response.in_force())
+        } else {
+            "no Authorization in the request".to_owned()
+        }
+    })?;
+    let sets_cookie = fields
+        .iter()
+        .any(|it| matches!(it.name.len(), 10 | 11) && is_set_cookie(it.name) && said.keeps(it.name));
+    rule(trace, "config", Refusal::SetCookie, sets_cookie && !policy.store_set_cookie, || {
+        format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
+    })?;
+    rule(trace, "RFC 9111 §4.1", Refusal::VaryStar, vary(fields).is_none(), || lines(fields, "Vary"))
+}
+
+fn is_set_cookie(name: &str) -> bool {
+    name.eq_ignore_ascii_case("set-cookie") || name.eq_ignore_ascii_case("set-cookie2")
+}
+
+/// Partial responses and sizes.
+fn content_allows(
+    request: &RequestFacts<'_>,
+    response: &Response<'_>,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let fields = response.fields;
+    if response.status == 206 {
+        // Without a strong validator a part may still be kept and answer for its own bytes; only
+        // `partial::combine` needs one (RFC 9111 §3.4).
+        let placed = first(fields, "content-range").and_then(crate::range::content_range).is_some();
+        let single = all(fields, "content-range").count() == 1;
+        rule(
+            trace,
+            "RFC 9111 §3.3",
+            Refusal::Partial,
+            !placed || !single || request.range.is_none(),
+            || lines(fields, "Content-Range"),
+        )?;
+    }
+    let length = first(fields, "content-length").and_then(decimal);
+    let too_large = length.is_some_and(|it| it > response.policy.max_object);
+    rule(trace, "config", Refusal::TooLarge, too_large, || {
+        format!(
+            "{}; cache.max_object = {} bytes",
+            lines(fields, "Content-Length"),
+            response.policy.max_object
+        )
+    })
+}
+
+/// The last list of RFC 9111 §3, and for POST RFC 9110 §9.3.3.
+fn explicitly_storable(
+    request: &RequestFacts<'_>,
+    response: &Response<'_>,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let (inputs, policy, status) = (&response.inputs, response.policy, response.status);
+    let said = &inputs.directives;
+    let fresh_by_itself =
+        said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
+    if request.method == "POST" {
+        let own = names_own_target(request.uri, response.fields);
+        rule(trace, "RFC 9110 §9.3.3", Refusal::Method, !(fresh_by_itself && own), || {
+            format!("method POST; {}; {}", response.in_force(), lines(response.fields, "Content-Location"))
+        })?;
+    }
+    let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
+    let storable = fresh_by_itself || said.public || by_config || is_heuristic_status(status);
+    rule(trace, "RFC 9111 §3", Refusal::NoLifetime, !storable, || {
+        format!("status {status}; {}; {}", response.in_force(), lines(response.fields, "Expires"))
+    })
+}
+
+/// Whether it could ever answer a request: fresh for a while, or with a validator, or allowed to be
+/// served stale by a directive or the route. (`cache.stale_if_error`, which is on by default, does not
+/// count: it would keep every page that nobody may reuse.)
+fn useful(response: &Response<'_>, trace: &mut impl Trace) -> Result<(), Refusal> {
+    let (inputs, policy) = (&response.inputs, response.policy);
+    let said = &inputs.directives;
+    let lifetime = inputs.lifetime(policy, trace);
+    let age = response.ages.corrected_initial_age();
+    let validator = etag(response.fields).is_some() || inputs.last_modified.is_some();
+    let no_cache = always_validated(said, response.status, policy);
+    let allowance = said
+        .stale_while_revalidate
+        .unwrap_or(policy.stale_while_revalidate)
+        .max(said.stale_if_error.unwrap_or(0));
+    let stale_use = !no_cache && !said.forbids_stale() && lifetime.seconds.saturating_add(allowance) > age;
+    let fresh = !no_cache && lifetime.seconds > age;
+    let useless = !fresh && !validator && !(stale_use && allowance > 0);
+    rule(trace, "RFC 9111 §4.2", Refusal::Useless, useless, || {
+        let validator = if validator { "a validator" } else { "no validator" };
+        let from = match lifetime.source {
+            LifetimeSource::None => "nothing gives a lifetime".to_owned(),
+            source => format!("lifetime {} s ({})", lifetime.seconds, source.name()),
+        };
+        let no_cache = if no_cache { ", no-cache" } else { "" };
+        format!("{from} - age {age} s on arrival{no_cache}; {validator}; stale use {allowance} s")
+    })
+}
+
+/// Statuses whose caching requirements we understand and follow (RFC 9111 §5.2.2.3): those of RFC 9110
+/// and of later standards that add nothing to caching.
+#[must_use]
+pub fn is_understood(status: u16) -> bool {
+    matches!(status, 200..=206 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 451 | 500..=505)
+}
+
+/// Whether `Content-Location` is the request's own target (RFC 9110 §9.3.3).
+fn names_own_target(uri: Option<Uri<'_>>, fields: &[Field<'_>]) -> bool {
+    let Some(uri) = uri else { return false };
+    let mut values = all(fields, "content-location");
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let Ok(value) = std::str::from_utf8(value) else { return false };
+    let rest = match value.split_once("://") {
+        None => value,
+        Some((scheme, _)) if !scheme.eq_ignore_ascii_case(uri.scheme) => return false,
+        Some((_, rest)) => {
+            let path = rest.find(['/', '?']).unwrap_or(rest.len());
+            let (authority, path) = rest.split_at(path);
+            let port = if uri.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+            let authority = authority.strip_suffix(port).unwrap_or(authority);
+            if !authority.eq_ignore_ascii_case(uri.authority) {
+                return false;
+            }
+            if path.is_empty() { "/" } else { path }
+        }
+    };
+    // Relative references: the empty one, and one that names the last segment of the path again
+    // (RFC 3986 §5.2.2). Others may be the same target too, but are not recognised.
+    let directory = uri.target.split('?').next().and_then(|it| it.rfind('/')).map_or(0, |it| it + 1);
+    let last_segment = uri.target.get(directory..).unwrap_or_default();
+    rest.is_empty() || rest == uri.target || rest == last_segment
+}
+
+fn decimal(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+fn asked(name: &str, present: bool, obeyed: bool) -> String {
+    match (present, obeyed) {
+        (false, _) => format!("no {name} in the request's Cache-Control"),
+        (true, true) => format!("Cache-Control: {name} in the request"),
+        (true, false) => format!("{name} in the request is not obeyed (cache.request_directives)"),
+    }
+}
+
+/// `Name: value, value`, or `no Name`.
+pub(crate) fn lines(fields: &[Field<'_>], name: &str) -> String {
+    let values: Vec<_> = all(fields, name).map(String::from_utf8_lossy).collect();
+    if values.is_empty() { format!("no {name}") } else { format!("{name}: {}", values.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests;

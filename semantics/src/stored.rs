@@ -1,9 +1,13 @@
 //! What the store keeps of a response beside its bytes: everything that later decisions need, computed
 //! once when it is stored. The bytes are in `store`; only facts are here.
 
-use crate::field::{Field, FieldList};
-use crate::freshness::{Freshness, Lifetime};
+use crate::cache_control::{ResponseDirectives, directives};
+use crate::date;
+use crate::field::{Field, FieldList, all, first};
+use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
+use crate::partial::Part;
 use crate::policy::Policy;
+use crate::trace::Silent;
 use larder_stdx::clock::WallTime;
 
 /// Facts of a stored response.
@@ -42,17 +46,25 @@ pub struct Meta {
 
 impl Meta {
     /// Age at `now` (RFC 9111 §4.2.3), seconds, at most 2^31.
+    #[inline]
     #[must_use]
     pub fn age(&self, now: WallTime) -> u32 {
-        let _ = now;
-        todo!()
+        let resident = now.seconds_since(self.response_time);
+        clamp(u64::from(self.initial_age).saturating_add(resident))
     }
 
     /// Fresh or stale at `now`.
+    #[inline]
     #[must_use]
     pub fn freshness(&self, now: WallTime) -> Freshness {
-        let _ = now;
-        todo!()
+        Freshness::of(self.lifetime.seconds, self.age(now))
+    }
+
+    /// Whether the origin can be asked if it still holds (RFC 9111 §4.3.1).
+    #[inline]
+    #[must_use]
+    pub fn has_validator(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
     }
 
     /// Computes the facts of a response that [`crate::storable::decide`] let pass. `fields` are as
@@ -65,17 +77,115 @@ impl Meta {
         request_time: WallTime,
         response_time: WallTime,
     ) -> Meta {
-        let _ = (status, fields, policy, request_time, response_time);
-        todo!()
+        let inputs = LifetimeInputs::read(status, fields, policy, response_time);
+        let ages = AgeInputs::read(fields, request_time, response_time);
+        let said = &inputs.directives;
+        let partial = || first(fields, "content-range").and_then(crate::range::content_range);
+        Meta {
+            status,
+            request_time,
+            response_time,
+            date: ages.date_value,
+            initial_age: ages.corrected_initial_age(),
+            lifetime: inputs.lifetime(policy, &mut Silent),
+            must_revalidate: said.forbids_stale(),
+            no_cache: always_validated(said, status, policy),
+            stale_while_revalidate: said.stale_while_revalidate.unwrap_or(policy.stale_while_revalidate),
+            stale_if_error: said.stale_if_error.unwrap_or(policy.stale_if_error),
+            etag: etag(fields).map(Box::from),
+            last_modified: inputs.last_modified,
+            vary: vary(fields).unwrap_or_default(),
+            partial: (status == 206).then(partial).flatten().map(|(first, last, complete)| Part {
+                first,
+                last,
+                complete,
+            }),
+        }
+    }
+}
+
+/// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which stands
+/// for what the origin says of freshness.
+pub(crate) fn always_validated(said: &ResponseDirectives, status: u16, policy: &Policy) -> bool {
+    let overridden = policy.override_ttl.is_some() && crate::freshness::takes_route_ttl(status);
+    said.no_cache.is_whole() && !overridden
+}
+
+/// The entity tag, if there is exactly one line and it is valid (RFC 9110 §8.8.3).
+pub(crate) fn etag<'a>(fields: &[Field<'a>]) -> Option<&'a [u8]> {
+    let mut lines = fields.iter().filter(|it| it.is("etag")).map(|it| it.value);
+    let tag = lines.next()?;
+    (lines.all(|it| it == tag) && crate::validator::is_entity_tag(tag)).then_some(tag)
+}
+
+/// The names that `Vary` gives; `None` for `*`; empty without `Vary`.
+pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
+    match first(fields, "vary") {
+        None => Some(Vec::new()),
+        Some(_) => crate::vary::names(fields),
     }
 }
 
 /// The fields that are kept and sent with every hit: without hop-by-hop and `Connection`-nominated fields
 /// (RFC 9111 §3.1), without those that `no-cache="…"`/`private="…"` name, without `Age` (each hit has its
-/// own), `Set-Cookie` (unless it was the reason not to store at all), `Cache-Status` of ours; `Date`
-/// added where it was absent (RFC 9110 §6.6.1); targeted fields for us removed only if the policy says so.
+/// own) and without `Set-Cookie`; `Date` added where it was absent or no date (RFC 9110 §6.6.1).
+/// Everything else stays as it was, in order: targeted fields, `Cache-Status` of caches before us, and
+/// fields that nobody knows.
 #[must_use]
 pub fn stored_fields(fields: &[Field<'_>], policy: &Policy, response_time: WallTime) -> FieldList {
-    let _ = (fields, policy, response_time);
-    todo!()
+    let (said, _) = crate::targeted::directives(fields, policy);
+    let mut kept = FieldList::new();
+    let mut dated = false;
+    for it in fields.iter().filter(|it| is_kept(it.name, fields) && said.keeps(it.name)) {
+        if it.is("date") {
+            // One valid Date and no other: the others would contradict what age was computed from.
+            if dated || date::parse(it.value).is_none() {
+                continue;
+            }
+            dated = true;
+        }
+        kept.push(it.name, it.value);
+    }
+    if !dated {
+        kept.push("Date", date::format(response_time));
+    }
+    kept.shrink();
+    kept
 }
+
+/// Whether a line of that name may be stored at all, beside what directives say (RFC 9111 §3.1).
+pub(crate) fn is_kept(name: &str, fields: &[Field<'_>]) -> bool {
+    !is_hop_by_hop(name) && !is_nominated(name, fields) && !is_ours_to_make(name)
+}
+
+/// Fields that are about one connection (RFC 9110 §7.6.1, RFC 9111 §3.1).
+#[must_use]
+pub fn is_hop_by_hop(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authenticate",
+        "proxy-authentication-info",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    ];
+    NAMES.iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// Whether `Connection` names the field (RFC 9110 §7.6.1).
+#[must_use]
+pub fn is_nominated(name: &str, fields: &[Field<'_>]) -> bool {
+    all(fields, "connection").flat_map(directives).any(|it| it.name.eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Never replayed: `Age` is computed for each hit, a cookie is for one client.
+fn is_ours_to_make(name: &str) -> bool {
+    ["age", "set-cookie", "set-cookie2"].iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,225 @@
 //! Targeted cache control (RFC 9213): which field's directives are in force.
+//!
+//! A targeted field is a structured dictionary (RFC 9651), not another `Cache-Control`: upper case in a
+//! name, a space beside the `=` or a stray comma is an error, and an error makes the whole field as if
+//! absent (§2.1). What is well-formed but of the wrong type (`max-age="60"`, `max-age=1.5`) is no
+//! directive; a field in which nothing but such is left is as if absent too.
 
-use crate::cache_control::ResponseDirectives;
-use crate::field::Field;
+use crate::cache_control::{MAX_DELTA, Qualified, ResponseDirectives};
+use crate::field::{Field, all};
 use crate::policy::Policy;
+use sfv::visitor::{
+    DictionaryVisitor, EntryVisitor, Ignored, InnerListVisitor, ItemVisitor, ParameterVisitor,
+};
+use sfv::{BareItemFromInput, KeyRef, Parser};
+use std::convert::Infallible;
 
 /// The directives in force and the field that gave them: the first target of the policy that is present
 /// and a valid, non-empty structured dictionary, else `Cache-Control`. `Expires` and `Cache-Control` are
 /// ignored when a targeted field is in force (RFC 9213 §2.1).
 #[must_use]
 pub fn directives<'p>(fields: &[Field<'_>], policy: &'p Policy) -> (ResponseDirectives, Option<&'p str>) {
-    let _ = (fields, policy);
-    todo!()
+    for target in &policy.targets {
+        if let Some(found) = read(fields, target) {
+            return (found, Some(target));
+        }
+    }
+    (ResponseDirectives::read(fields), None)
 }
+
+/// The directives of the targeted field `name`; `None` where it is absent, empty or invalid.
+#[must_use]
+pub fn read(fields: &[Field<'_>], name: &str) -> Option<ResponseDirectives> {
+    let mut lines = all(fields, name);
+    let first = lines.next()?;
+    let mut members = Members::default();
+    // Several lines are one list (RFC 9651 §4.2); joining them allocates, but hardly ever happens.
+    let parsed = match lines.next() {
+        None => Parser::new(first).parse_dictionary_with_visitor(&mut members),
+        Some(_) => {
+            let joined = all(fields, name).collect::<Vec<_>>().join(&b", "[..]);
+            Parser::new(&joined).parse_dictionary_with_visitor(&mut members)
+        }
+    };
+    let usable = members.usable || (members.any && !members.mistyped);
+    (parsed.is_ok() && usable).then_some(members.found)
+}
+
+/// What was found so far. Duplicate keys: the last one wins (RFC 9651 §4.2.2).
+#[derive(Default)]
+struct Members {
+    found: ResponseDirectives,
+    any: bool,
+    usable: bool,
+    mistyped: bool,
+}
+
+/// One directive that is known, waiting for its value.
+struct Member<'m> {
+    members: &'m mut Members,
+    name: Name,
+    list: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Name {
+    MaxAge,
+    SMaxAge,
+    StaleWhileRevalidate,
+    StaleIfError,
+    NoCache,
+    Private,
+    NoStore,
+    NoTransform,
+    Public,
+    MustRevalidate,
+    ProxyRevalidate,
+    MustUnderstand,
+    Immutable,
+}
+
+impl Name {
+    fn of(key: &str) -> Option<Name> {
+        Some(match key {
+            "max-age" => Name::MaxAge,
+            "s-maxage" => Name::SMaxAge,
+            "stale-while-revalidate" => Name::StaleWhileRevalidate,
+            "stale-if-error" => Name::StaleIfError,
+            "no-cache" => Name::NoCache,
+            "private" => Name::Private,
+            "no-store" => Name::NoStore,
+            "no-transform" => Name::NoTransform,
+            "public" => Name::Public,
+            "must-revalidate" => Name::MustRevalidate,
+            "proxy-revalidate" => Name::ProxyRevalidate,
+            "must-understand" => Name::MustUnderstand,
+            "immutable" => Name::Immutable,
+            _ => return None,
+        })
+    }
+}
+
+impl Members {
+    /// Takes a value for `name`; false if its type is not the directive's.
+    fn set(&mut self, name: Name, value: &BareItemFromInput<'_>) -> bool {
+        let it = &mut self.found;
+        let slot = match name {
+            Name::MaxAge => &mut it.max_age,
+            Name::SMaxAge => &mut it.s_maxage,
+            Name::StaleWhileRevalidate => &mut it.stale_while_revalidate,
+            Name::StaleIfError => &mut it.stale_if_error,
+            Name::NoCache => return qualify(&mut it.no_cache, value),
+            Name::Private => return qualify(&mut it.private, value),
+            Name::NoStore => return flag(&mut it.no_store, value),
+            Name::NoTransform => return flag(&mut it.no_transform, value),
+            Name::Public => return flag(&mut it.public, value),
+            Name::MustRevalidate => return flag(&mut it.must_revalidate, value),
+            Name::ProxyRevalidate => return flag(&mut it.proxy_revalidate, value),
+            Name::MustUnderstand => return flag(&mut it.must_understand, value),
+            Name::Immutable => return flag(&mut it.immutable, value),
+        };
+        *slot = None;
+        let BareItemFromInput::Integer(seconds) = value else { return false };
+        // Negative is stale; beyond 2^31 is 2^31 (RFC 9111 §1.2.2).
+        let clamped = i64::from(*seconds).clamp(0, i64::from(MAX_DELTA));
+        *slot = Some(u32::try_from(clamped).unwrap_or(MAX_DELTA));
+        true
+    }
+
+    fn note(&mut self, fits: bool) {
+        self.usable |= fits;
+        self.mistyped |= !fits;
+    }
+}
+
+fn flag(slot: &mut bool, value: &BareItemFromInput<'_>) -> bool {
+    let BareItemFromInput::Boolean(on) = value else {
+        *slot = false;
+        return false;
+    };
+    *slot = *on;
+    true
+}
+
+fn qualify(slot: &mut Qualified, value: &BareItemFromInput<'_>) -> bool {
+    let mut said = Qualified::Absent;
+    *slot = Qualified::Absent;
+    match value {
+        BareItemFromInput::Boolean(true) => said = Qualified::Whole,
+        BareItemFromInput::Boolean(false) => {}
+        BareItemFromInput::String(names) => said.add_names(names.as_str().as_bytes()),
+        BareItemFromInput::Token(name) => said.add_names(name.as_str().as_bytes()),
+        _ => return false,
+    }
+    *slot = said;
+    true
+}
+
+impl<'de> DictionaryVisitor<'de> for Members {
+    type Error = Infallible;
+
+    fn entry(&mut self, key: &'de KeyRef) -> Result<impl EntryVisitor<'de>, Infallible> {
+        self.any = true;
+        Ok(Name::of(key.as_str()).map(|name| Member { members: self, name, list: Vec::new() }))
+    }
+}
+
+impl<'de> ItemVisitor<'de> for Member<'_> {
+    type Error = Infallible;
+
+    fn bare_item(self, value: BareItemFromInput<'de>) -> Result<impl ParameterVisitor<'de>, Infallible> {
+        let fits = self.members.set(self.name, &value);
+        self.members.note(fits);
+        Ok(Ignored)
+    }
+}
+
+impl<'de> EntryVisitor<'de> for Member<'_> {
+    /// `no-cache=("a" "b")`: an inner list of names.
+    fn inner_list(self) -> Result<impl InnerListVisitor<'de>, Infallible> {
+        Ok(self)
+    }
+}
+
+impl<'de> InnerListVisitor<'de> for Member<'_> {
+    type Error = Infallible;
+
+    fn item(&mut self) -> Result<impl ItemVisitor<'de>, Infallible> {
+        Ok(ListItem(&mut self.list))
+    }
+
+    fn finish(self) -> Result<impl ParameterVisitor<'de>, Infallible> {
+        let slot = match self.name {
+            Name::NoCache => Some(&mut self.members.found.no_cache),
+            Name::Private => Some(&mut self.members.found.private),
+            _ => None,
+        };
+        let fits = slot.is_some();
+        if let Some(slot) = slot {
+            *slot = Qualified::Absent;
+            slot.add_names(&self.list);
+        }
+        self.members.note(fits);
+        Ok(Ignored)
+    }
+}
+
+/// One name of an inner list; anything but a string or token leaves what makes the list unreadable.
+struct ListItem<'l>(&'l mut Vec<u8>);
+
+impl<'de> ItemVisitor<'de> for ListItem<'_> {
+    type Error = Infallible;
+
+    fn bare_item(self, value: BareItemFromInput<'de>) -> Result<impl ParameterVisitor<'de>, Infallible> {
+        match &value {
+            BareItemFromInput::String(name) => self.0.extend_from_slice(name.as_str().as_bytes()),
+            BareItemFromInput::Token(name) => self.0.extend_from_slice(name.as_str().as_bytes()),
+            _ => self.0.push(b'?'),
+        }
+        self.0.push(b',');
+        Ok(Ignored)
+    }
+}
+
+#[cfg(test)]
+mod tests;
