@@ -269,21 +269,30 @@ fn blame(error: httparse::Error, head: &[u8], line: &[u8]) -> Reject {
     }
     match error {
         httparse::Error::HeaderName | httparse::Error::HeaderValue => Reject::Field,
-        httparse::Error::NewLine => Reject::LineEnd,
         httparse::Error::TooManyHeaders => Reject::HeadTooLarge,
-        httparse::Error::Version | httparse::Error::Token | httparse::Error::Status => {
-            match line.rsplit(|it| *it == b' ').next() {
-                Some([b'H', b'T', b'T', b'P', b'/', major, b'.', minor])
-                    if line.iter().filter(|it| **it == b' ').count() == 2
-                        && major.is_ascii_digit()
-                        && minor.is_ascii_digit()
-                        && !(*major == b'1' && *minor < b'2') =>
-                {
-                    Reject::Version
-                }
-                _ => Reject::RequestLine,
-            }
-        }
+        // No line ends oddly, so a `NewLine` is something behind the version.
+        httparse::Error::Version
+        | httparse::Error::Token
+        | httparse::Error::Status
+        | httparse::Error::NewLine => blame_line(line),
+    }
+}
+
+/// What is wrong with a request line in which something is.
+fn blame_line(line: &[u8]) -> Reject {
+    let mut words = line.split(|it| *it == b' ');
+    let (Some(method @ [_, ..]), Some([_, ..]), Some(version), None) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return Reject::RequestLine;
+    };
+    if !method.iter().all(|it| is_token_byte(*it)) {
+        return Reject::RequestLine;
+    }
+    match version {
+        b"HTTP/1.0" | b"HTTP/1.1" => Reject::Target,
+        [b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => Reject::Version,
+        _ => Reject::RequestLine,
     }
 }
 

@@ -1,13 +1,14 @@
 //! The four forms of a request target (RFC 9112 §3.2), and what may stand in an authority (RFC 3986 §3.2).
 
+use super::super::facts;
 use super::Reject;
 
 /// A target that was taken apart.
 pub(super) struct Target<'a> {
     /// Origin-form, `*`, or authority-form.
     pub target: &'a str,
-    /// The authority of an absolute-form and the port that its scheme implies, or the whole authority-form.
-    pub authority: Option<(&'a str, &'static str)>,
+    /// The authority of an absolute-form or the whole authority-form, and the port that need not be written.
+    pub authority: Option<(&'a str, &'a str)>,
 }
 
 /// Takes `raw` apart for `method`.
@@ -17,10 +18,12 @@ pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject>
         return Err(Reject::Target);
     }
     if method == "CONNECT" {
-        let has_port = raw.rfind(':').is_some_and(|at| at > 0 && at + 1 < raw.len());
-        return match has_port && is_authority(raw.as_bytes()) {
-            true => Ok(Target { target: raw, authority: Some((raw, "")) }),
-            false => Err(Reject::Target),
+        // RFC 9110 §9.3.6: a port is needed here, and `Host` may leave it out.
+        return match raw.rsplit_once(':') {
+            Some((_, port)) if facts::length(port.as_bytes()).is_some() && is_authority(raw.as_bytes()) => {
+                Ok(Target { target: raw, authority: Some((raw, port)) })
+            }
+            _ => Err(Reject::Target),
         };
     }
     if raw.starts_with('/') {
@@ -82,7 +85,7 @@ fn is_port(port: &[u8]) -> bool {
     match port.strip_prefix(b":") {
         None => port.is_empty(),
         Some([]) => true,
-        Some(digits) => super::super::facts::length(digits).is_some_and(|it| it <= 65535),
+        Some(digits) => facts::length(digits).is_some_and(|it| it <= 65535),
     }
 }
 

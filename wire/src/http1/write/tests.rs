@@ -1,1 +1,74 @@
-//! Tests of `write`.
+//! What is written, and what is left out.
+
+use super::*;
+
+#[track_caller]
+fn wrote(write: impl Fn(&mut Vec<u8>), expected: &str) {
+    let mut out = Vec::new();
+    write(&mut out);
+    assert_eq!(expected, String::from_utf8_lossy(&out));
+}
+
+#[test]
+fn status_lines() {
+    for status in 100..=999 {
+        wrote(|out| status_line(status, out), &format!("HTTP/1.1 {status} {}\r\n", reason(status)));
+    }
+    assert_eq!("OK", reason(200));
+    assert_eq!("Content Too Large", reason(413));
+    assert_eq!("Unprocessable Content", reason(422));
+    assert_eq!("", reason(299));
+}
+
+#[test]
+fn a_bug_elsewhere_splits_nothing() {
+    wrote(|out| request_line("GET", "/a?b", out), "GET /a?b HTTP/1.1\r\n");
+    wrote(|out| request_line("GET ", "/a b\r\n\u{e9}\x7f", out), "GET /a%20b%0D%0A%C3%A9%7F HTTP/1.1\r\n");
+    wrote(|out| field("A", b"b", out), "A: b\r\n");
+    wrote(|out| field("A", b"b\r\nEvil: c\0", out), "A: b  Evil: c \r\n");
+}
+
+#[track_caller]
+fn stripped(fields: &[(&str, &str)], expected: &str) {
+    let fields: Vec<_> = fields.iter().map(|(name, value)| Field { name, value: value.as_bytes() }).collect();
+    assert_eq!(expected, String::from_utf8_lossy(strip_hop_by_hop(&fields).text()), "{fields:?}");
+}
+
+#[test]
+fn what_the_next_hop_does_not_see() {
+    stripped(&[("A", "1"), ("a", "2")], "A: 1\r\na: 2\r\n");
+    for name in [
+        "Connection",
+        "KEEP-ALIVE",
+        "Proxy-Connection",
+        "TE",
+        "Trailer",
+        "Transfer-Encoding",
+        "Upgrade",
+        "HTTP2-Settings",
+        "Proxy-Authorization",
+        "Proxy-Authenticate",
+        "Proxy-Authentication-Info",
+        "Content-Length",
+    ] {
+        stripped(&[("A", "1"), (name, "x"), ("B", "2")], "A: 1\r\nB: 2\r\n");
+    }
+    stripped(&[("A", "1"), ("Connection", "close, a ,b"), ("B", "2"), ("C", "3")], "C: 3\r\n");
+    stripped(&[("Connection", "a"), ("connection", "B"), ("A", "1"), ("B", "2"), ("C", "3")], "C: 3\r\n");
+    stripped(&[("Connection", "a b,,"), ("A", "1"), ("B", "2")], "A: 1\r\nB: 2\r\n");
+    stripped(
+        &[
+            ("Connection", "host, x-forwarded-for, cookie, set-cookie, cache-control"),
+            ("Host", "a"),
+            ("Cookie", "c"),
+        ],
+        "Host: a\r\nCookie: c\r\n",
+    );
+}
+
+#[test]
+fn names_of_the_same_length_pass() {
+    for name in ["X-", "Upgrad2", "User-Agent", "Accept-Language", "X-Transfer-Encodi", "Etag"] {
+        assert!(!is_hop_by_hop(name), "{name}");
+    }
+}
