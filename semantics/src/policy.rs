@@ -30,6 +30,9 @@ pub struct Policy {
     pub targets: Vec<String>,
     /// `cache.store_set_cookie`: store responses with `Set-Cookie`, the field itself left out.
     pub store_set_cookie: bool,
+    /// `cache.private_cookies`: a request that carries one of these passes the cache, and all other cookies are
+    /// ignored; a trailing `*` matches any rest. Empty: cookies are treated as RFC 9111 treats them.
+    pub private_cookies: Vec<String>,
     /// `cache.key`: how the key is made.
     pub key: crate::key::Recipe,
     /// `cache.max_variants`: most variants under one key.
@@ -83,6 +86,7 @@ impl Default for Policy {
             request_directives: RequestDirectivePolicy::Obey,
             targets: vec!["CDN-Cache-Control".to_owned()],
             store_set_cookie: false,
+            private_cookies: Vec::new(),
             key: crate::key::Recipe::default(),
             max_variants: 32,
             max_object: 64 << 20,
