@@ -1,0 +1,497 @@
+//! From values to the configuration: how they belong together, and the types that cannot be wrong.
+
+use super::kind::{self, HostPattern, PathPattern, Value};
+use super::problem::{Problem, Rejected, Source};
+use super::read::{Values, dotted};
+use super::table::{self, Scope, TABLE};
+use super::{
+    Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Proxy, Route,
+    Service, Site, Symlinks, Target,
+};
+use larder_origin::Limits as OriginLimits;
+use larder_semantics::key::{Query, Recipe};
+use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy};
+use larder_store::ram;
+use larder_transport::worker;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Makes the configuration, or tells everything that is wrong; `base` is what relative paths of the
+/// file are beneath, `whole` is where a problem of the file as a whole is said to stand.
+pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejected> {
+    let mut it = Check { values, base: base.to_owned(), warnings: Vec::new() };
+    let config = it.config(&whole);
+    if it.values.problems.is_empty() {
+        return Ok(Config { warnings: it.warnings, ..config });
+    }
+    let mut problems = it.values.problems;
+    problems.sort_by_key(|it| match &it.source {
+        Source::Line { line, .. } => *line,
+        Source::Default | Source::Flag(_) => 0,
+    });
+    Err(Rejected(problems))
+}
+
+struct Check {
+    values: Values,
+    base: PathBuf,
+    warnings: Vec<Problem>,
+}
+
+/// The paths under which a route's value is looked for, in order: `site[0].route[1].`.
+struct RoutePath(String);
+
+impl Check {
+    fn config(&mut self, whole: &Source) -> Config {
+        let (hosts, warnings) = (HashMap::new(), Vec::new());
+        let listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::listen(it)).collect();
+        if listen.is_empty() && !self.is_wrong("listen") {
+            self.problem(self.source("listen"), "listen", "an empty list; name at least one address");
+        }
+        if self.values.count("site") == 0 && self.is_sound() {
+            let text = "there is no site; begin one with [[site]] and give it hosts and a [[site.route]]";
+            self.problem(whole.clone(), "", text);
+        }
+        let config = Config {
+            listen,
+            workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
+            limits: self.limits(),
+            ram: self.ram(),
+            admin: self.admin(),
+            log: self.log(),
+            sites: self.sites(hosts),
+            decided: self.decided(None),
+            warnings,
+        };
+        self.warn_admin(&config.admin);
+        config
+    }
+
+    fn limits(&self) -> Limits {
+        let client = worker::Limits {
+            head_size: self.usize("limits.head_size"),
+            target_size: self.usize("limits.target_size"),
+            body_size: self.number("limits.body_size"),
+            head_timeout: self.time("limits.head_timeout"),
+            body_timeout: self.time("limits.body_timeout"),
+            idle_timeout: self.time("limits.idle_timeout"),
+            write_timeout: self.time("limits.write_timeout"),
+            min_rate: self.number("limits.min_rate"),
+            connections: self.usize("limits.connections"),
+        };
+        Limits { client, drain_timeout: self.time("limits.drain_timeout") }
+    }
+
+    fn ram(&self) -> ram::Settings {
+        ram::Settings {
+            budget: self.number("cache.ram.size"),
+            heap_line: self.usize("cache.ram.heap_line"),
+            fills: self.usize("limits.fills"),
+        }
+    }
+
+    fn admin(&self) -> Admin {
+        let address = kind::socket_address(&self.text("admin.listen"));
+        let listen = match address {
+            Some(address) if self.flag("admin.enabled") => match self.source("admin.listen") {
+                Source::Default => AdminListen::From(address),
+                _ => AdminListen::At(address),
+            },
+            _ => AdminListen::Off,
+        };
+        Admin { listen, socket: self.path("admin.socket") }
+    }
+
+    fn warn_admin(&mut self, admin: &Admin) {
+        if let AdminListen::At(address) = admin.listen
+            && !address.ip().is_loopback()
+        {
+            let text = format!("{address} can be reached from other machines; 127.0.0.1 cannot");
+            let source = self.source("admin.listen");
+            self.warnings.push(Problem { source, key: "admin.listen".to_owned(), text });
+        }
+    }
+
+    fn log(&self) -> Log {
+        Log {
+            access: self.target("log.access"),
+            format: match self.text("log.format").as_str() {
+                "common" => Format::Common,
+                "json" => Format::Json,
+                _ => Format::Combined,
+            },
+            error: self.target("log.error"),
+        }
+    }
+
+    fn target(&self, key: &str) -> Target {
+        match self.text(key).as_str() {
+            "off" | "" => Target::Off,
+            "-" => Target::Standard,
+            _ => self.path(key).map_or(Target::Off, Target::File),
+        }
+    }
+
+    fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<Site> {
+        let mut sites = Vec::new();
+        for index in 0..self.values.count("site") {
+            let prefix = format!("site[{index}]");
+            let source = self.values.sections.get(&prefix).cloned().unwrap_or_default();
+            let own = self.hosts(&prefix, &source, &mut hosts);
+            let mut routes = Vec::new();
+            for route in 0..self.values.count(&format!("{prefix}.route")) {
+                routes.extend(self.route(&RoutePath(format!("{prefix}.route[{route}]."))));
+            }
+            if self.values.count(&format!("{prefix}.route")) == 0 {
+                let text = "the site has no route; give it a [[site.route]] with proxy = { to = [...] } or \
+                            files = { root = \"...\" }";
+                self.problem(source.clone(), "site.route", text);
+            }
+            self.warn_unreachable(&routes);
+            sites.push(Site { hosts: own, routes, source });
+        }
+        sites
+    }
+
+    /// The hosts of one site, none of which another may have.
+    fn hosts(
+        &mut self,
+        prefix: &str,
+        site: &Source,
+        seen: &mut HashMap<HostPattern, Source>,
+    ) -> Vec<HostPattern> {
+        let key = format!("{prefix}.hosts");
+        let hosts: Vec<HostPattern> = self.texts(&key).iter().map(|it| HostPattern::of(it)).collect();
+        if hosts.is_empty() && !self.is_wrong(&key) {
+            let text = "the site has no hosts; name them, or say hosts = [\"*\"] for every host";
+            self.problem(site.clone(), "site.hosts", text);
+        }
+        let source = self.source(&key);
+        for host in &hosts {
+            if let Some(first) = seen.insert(host.clone(), source.clone()) {
+                self.problem(
+                    source.clone(),
+                    "site.hosts",
+                    &format!("\"{host}\" is named already at {first}"),
+                );
+            }
+        }
+        hosts
+    }
+
+    fn route(&mut self, at: &RoutePath) -> Option<Route> {
+        let section = at.0.trim_end_matches('.').to_owned();
+        let source = self.values.sections.get(&section).cloned().unwrap_or_default();
+        let service = match (self.has(at, "proxy"), self.has(at, "files")) {
+            (true, false) => self.proxy(at, &source).map(Service::Proxy),
+            (false, true) => self.files(at, &source).map(Service::Files),
+            (true, true) => {
+                let text = "the route has both proxy and files; make it two routes";
+                self.problem(source.clone(), "site.route", text);
+                None
+            }
+            (false, false) => {
+                let text =
+                    "the route has no source; give it proxy = { to = [...] } or files = { root = \"...\" }";
+                self.problem(source.clone(), "site.route", text);
+                None
+            }
+        };
+        let methods = match self.values.given.get(&at.key("methods")) {
+            Some((Value::Texts(these), _)) => Methods::Only(these.clone()),
+            _ => Methods::Any,
+        };
+        let cache = self.policy(at);
+        Some(Route {
+            path: PathPattern::of(&self.text(&at.key("path"))),
+            methods,
+            service: service?,
+            cache,
+            decided: self.decided(Some(at)),
+            source,
+        })
+    }
+
+    /// Whether a section of the route, or a key in it, was given.
+    fn has(&self, at: &RoutePath, section: &str) -> bool {
+        let path = at.key(section);
+        let below = format!("{path}.");
+        let first_below = self.values.given.range(below.clone()..).next();
+        self.values.sections.contains_key(&path) || first_below.is_some_and(|it| it.0.starts_with(&below))
+    }
+
+    fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
+        let key = |name: &str| at.key(&format!("proxy.{name}"));
+        let to = self.texts(&key("to"));
+        let source = self.source(&key("to"));
+        if to.is_empty() && !self.is_wrong(&key("to")) {
+            let text = "missing; name the origin, such as to = [\"http://127.0.0.1:8000\"]";
+            self.problem(route.clone(), "site.route.proxy.to", text);
+        }
+        if to.len() > 1 {
+            let text = "more than one origin: balancing is not built yet; name one, or put a balancer there";
+            self.problem(source, "site.route.proxy.to", text);
+        }
+        let limits = OriginLimits {
+            connect: self.time(&key("connect_timeout")),
+            first_byte: self.time(&key("first_byte_timeout")),
+            between_bytes: self.time(&key("between_bytes_timeout")),
+            total: self.time(&key("total_timeout")),
+            idle: self.time(&key("idle_timeout")),
+            head_size: self.usize(&key("head_size")),
+            connections: self.usize(&key("connections")),
+            idle_connections: self.usize(&key("idle_connections")),
+            interim: self.usize(&key("interim")),
+        };
+        let host = if self.flag(&key("preserve_host")) { OriginHost::Client } else { OriginHost::Own };
+        Some(Proxy { to: kind::origin(to.first()?).ok()?, limits, host })
+    }
+
+    fn files(&mut self, at: &RoutePath, route: &Source) -> Option<Files> {
+        let key = |name: &str| at.key(&format!("files.{name}"));
+        let root = self.root(&key("root"), route)?;
+        let given = |name: &str| Some(self.text(&key(name))).filter(|it| !it.is_empty());
+        Some(Files {
+            root,
+            strip: given("strip").map(|it| it.trim_end_matches('/').to_owned()).filter(|it| !it.is_empty()),
+            index: self.texts(&key("index")),
+            listing: self.flag(&key("listing")),
+            dotfiles: self.flag(&key("dotfiles")),
+            symlinks: match self.text(&key("symlinks")).as_str() {
+                "never" => Symlinks::Never,
+                "follow" => Symlinks::Follow,
+                _ => Symlinks::Beneath,
+            },
+            precompressed: self.flag(&key("precompressed")),
+            cache_for: self.time(&key("cache_for")),
+            small_file: self.number(&key("small_file")),
+        })
+    }
+
+    /// The directory to serve, which must be there and be one.
+    fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
+        let Some(path) = self.path(key) else {
+            if !self.is_wrong(key) {
+                let text = "missing; name the directory to serve, such as root = \"public\"";
+                self.problem(route.clone(), "site.route.files.root", text);
+            }
+            return None;
+        };
+        let wrong = match std::fs::canonicalize(&path) {
+            Ok(root) if root.is_dir() => return Some(root),
+            Ok(_) => "is not a directory".to_owned(),
+            Err(error) => super::plain(&error),
+        };
+        let text = format!("{}: {wrong}; name a directory that exists", path.display());
+        self.problem(self.source(key), "site.route.files.root", &text);
+        None
+    }
+
+    fn policy(&mut self, at: &RoutePath) -> Policy {
+        let key = |name: &str| self.cache_key(at, name);
+        let seconds = |name: &str| u32::try_from(self.time(&key(name)).as_secs()).unwrap_or(u32::MAX);
+        let or_off = |name: &str| match self.value(&key(name)) {
+            Value::Time(it) => u32::try_from(it.as_secs()).ok(),
+            _ => None,
+        };
+        let small = |name: &str, most: u64| self.number(&key(name)).min(most);
+        Policy {
+            enabled: self.flag(&key("enabled")),
+            default_ttl: or_off("default_ttl"),
+            override_ttl: or_off("override_ttl"),
+            max_ttl: seconds("max_ttl"),
+            status_ttl: match self.value(&key("status_ttl")) {
+                Value::StatusTtls(pairs) => pairs,
+                _ => Vec::new(),
+            },
+            heuristic_percent: u8::try_from(small("heuristic_percent", 100)).unwrap_or(100),
+            heuristic_max: seconds("heuristic_max"),
+            stale_while_revalidate: seconds("stale_while_revalidate"),
+            stale_if_error: seconds("stale_if_error"),
+            request_directives: match self.text(&key("request_directives")).as_str() {
+                "harmless" => RequestDirectivePolicy::Harmless,
+                "ignore" => RequestDirectivePolicy::Ignore,
+                _ => RequestDirectivePolicy::Obey,
+            },
+            targets: self.texts(&key("targets")),
+            store_set_cookie: self.flag(&key("store_set_cookie")),
+            private_cookies: self.texts(&key("private_cookies")),
+            max_variants: u16::try_from(small("max_variants", 1000)).unwrap_or(1000),
+            max_object: self.number(&key("max_object")),
+            hit_for_miss: seconds("hit_for_miss"),
+            collapse_wait_ms: u32::try_from(self.time(&key("collapse_wait")).as_millis()).unwrap_or(u32::MAX),
+            on_abort: match self.text(&key("on_abort")).as_str() {
+                "cancel" => OnAbort::Cancel,
+                _ => OnAbort::Finish,
+            },
+            cache_status: self.flag(&key("cache_status")),
+            x_cache: self.flag(&key("x_cache")),
+            key: self.recipe(at),
+        }
+    }
+
+    fn recipe(&mut self, at: &RoutePath) -> Recipe {
+        let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
+        let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
+        let none = self.text(&key("query")) == "none";
+        let recipe = Recipe {
+            query: match (none, keep.is_empty(), drop.is_empty()) {
+                (true, ..) => Query::None,
+                (false, false, _) => Query::Keep(keep.clone()),
+                (false, true, false) => Query::Drop(drop.clone()),
+                (false, true, true) => Query::All,
+            },
+            sort_query: self.flag(&key("sort")),
+            headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
+            cookies: self.texts(&key("cookies")),
+            ignore_host: self.flag(&key("ignore_host")),
+        };
+        let clash = match (none, keep.is_empty(), drop.is_empty()) {
+            (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
+            (true, false, _) | (true, _, false) => Some("query = \"none\" leaves nothing to keep or drop"),
+            _ => None,
+        };
+        if let Some(text) = clash {
+            let name = if drop.is_empty() { "keep" } else { "drop" };
+            let source = self.source(&key(name));
+            if !self.values.problems.iter().any(|it| it.source == source) {
+                self.problem(source, "cache.key", text);
+            }
+        }
+        recipe
+    }
+
+    /// Warns of a route all of whose requests an earlier one takes.
+    fn warn_unreachable(&mut self, routes: &[Route]) {
+        for (index, route) in routes.iter().enumerate() {
+            let takes_all = |it: &&Route| {
+                let methods = match (&it.methods, &route.methods) {
+                    (Methods::Any, _) => true,
+                    (Methods::Only(_), Methods::Any) => false,
+                    (Methods::Only(ours), Methods::Only(theirs)) => theirs.iter().all(|it| ours.contains(it)),
+                };
+                methods && it.path.covers(&route.path)
+            };
+            if let Some(first) = routes[..index].iter().find(takes_all) {
+                let text = format!(
+                    "\"{}\" is never reached: \"{}\" at {} comes first; put it after this one",
+                    route.path, first.path, first.source
+                );
+                let key = "site.route.path".to_owned();
+                self.warnings.push(Problem { source: route.source.clone(), key, text });
+            }
+        }
+    }
+
+    /// Where a route's `cache.NAME` stands: with the route, or else as the default of every route.
+    fn cache_key(&self, at: &RoutePath, name: &str) -> String {
+        let own = at.key(&format!("cache.{name}"));
+        if self.values.given.contains_key(&own) { own } else { format!("cache.{name}") }
+    }
+
+    fn decided(&self, at: Option<&RoutePath>) -> Decided {
+        let path_of = |key: &table::Key| match (at, key.scope, key.path.strip_prefix("site[].route[].")) {
+            (Some(at), Scope::EveryRoute, _) => {
+                Some(self.cache_key(at, key.path.strip_prefix("cache.").unwrap_or(key.path)))
+            }
+            (Some(at), Scope::Once, Some(rest)) => Some(at.key(rest)),
+            (None, Scope::Once, None) => Some(key.path.to_owned()),
+            _ => None,
+        };
+        let given = TABLE.iter().filter_map(|key| {
+            let (_, source) = self.values.given.get(&path_of(key)?)?;
+            Some((key.path, source.clone()))
+        });
+        Decided(given.collect())
+    }
+
+    fn problem(&mut self, source: Source, key: &str, text: &str) {
+        self.values.problems.push(Problem { source, key: dotted(key), text: text.to_owned() });
+    }
+
+    fn is_sound(&self) -> bool {
+        self.values.problems.is_empty()
+    }
+
+    fn is_wrong(&self, key: &str) -> bool {
+        matches!(self.values.given.get(key), Some((Value::Wrong, _)))
+    }
+
+    fn source(&self, key: &str) -> Source {
+        self.values.given.get(key).map(|it| it.1.clone()).unwrap_or_default()
+    }
+
+    /// The value of a key, or its default; `Wrong` where there is neither.
+    fn value(&self, key: &str) -> Value {
+        if let Some((value, _)) = self.values.given.get(key)
+            && *value != Value::Wrong
+        {
+            return value.clone();
+        }
+        let pattern = super::read::pattern_of(key);
+        let row = table::find(&pattern);
+        debug_assert!(row.is_some(), "no row for {pattern}");
+        row.and_then(|row| row.kind.parse(row.default?).ok()).unwrap_or(Value::Wrong)
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.value(key) == Value::Bool(true)
+    }
+
+    fn number(&self, key: &str) -> u64 {
+        match self.value(key) {
+            Value::Number(it) => it,
+            _ => 0,
+        }
+    }
+
+    fn given_number(&self, key: &str) -> Option<u64> {
+        self.values.given.get(key).and_then(|it| if let Value::Number(it) = it.0 { Some(it) } else { None })
+    }
+
+    fn usize(&self, key: &str) -> usize {
+        clamp(self.number(key))
+    }
+
+    fn time(&self, key: &str) -> Duration {
+        match self.value(key) {
+            Value::Time(it) => it,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn text(&self, key: &str) -> String {
+        match self.value(key) {
+            Value::Text(it) => it,
+            _ => String::new(),
+        }
+    }
+
+    fn texts(&self, key: &str) -> Vec<String> {
+        match self.value(key) {
+            Value::Texts(it) => it,
+            _ => Vec::new(),
+        }
+    }
+
+    /// A path; where a file names a relative one, it is beneath the directory of that file.
+    fn path(&self, key: &str) -> Option<PathBuf> {
+        let text = Some(self.text(key)).filter(|it| !it.is_empty())?;
+        Some(match self.source(key) {
+            Source::Line { .. } => self.base.join(text),
+            _ => PathBuf::from(text),
+        })
+    }
+}
+
+impl RoutePath {
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.0)
+    }
+}
+
+fn clamp(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

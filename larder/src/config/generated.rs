@@ -1,0 +1,192 @@
+//! What is generated from the table: the manual of keys and the JSON schema for editors.
+
+use super::kind::{Form, Kind};
+use super::table::{self, Key, Scope, TABLE};
+use larder_stdx::size::ByteSize;
+use serde_json::{Map, Value as Json, json};
+use std::fmt::Write as _;
+
+/// The manual of keys: `docs/generated/config.md`.
+#[must_use]
+pub fn manual() -> String {
+    let mut out = String::from(
+        "# Configuration keys\n\n\
+         Generated from `larder/src/config/table.rs`; do not edit.\n\n\
+         One file, `larder.toml`. Unknown keys are errors. Sizes are written `\"64KiB\"`, `\"1.5GiB\"`, `\"200MB\"`\n\
+         or a number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list of one may be written\n\
+         without brackets. Every key of `[cache]` but `cache.ram` is the default of all routes and may be\n\
+         given for one route as `cache = { … }` within its `[[site.route]]`.\n",
+    );
+    let mut section = "";
+    for key in TABLE {
+        let own = section_of(key.path);
+        if own != section || section.is_empty() && key.path == "listen" {
+            section = own;
+            let title = if own.is_empty() { "At the top".to_owned() } else { heading(own) };
+            let _ = write!(out, "\n## {title}\n\n| key | value | default | meaning |\n|---|---|---|---|\n");
+        }
+        let default = key.default.map_or("none".to_owned(), |it| format!("`{}`", literal(key.kind, it)));
+        let allowed = key.kind.allowed().replace('|', "\\|");
+        let help = key.help.replace('|', "\\|");
+        let path = key.path.replace("[]", "");
+        let _ = writeln!(out, "| `{path}` | {allowed} | {default} | {help} Example: `{}` |", key.example);
+    }
+    out
+}
+
+fn section_of(path: &str) -> &str {
+    match path {
+        _ if path.starts_with("cache.key.") => "cache.key",
+        _ => path.rfind('.').map_or("", |dot| &path[..dot]),
+    }
+}
+
+fn heading(section: &str) -> String {
+    match section {
+        "site[]" => "`[[site]]`".to_owned(),
+        "site[].route[]" => "`[[site.route]]`".to_owned(),
+        _ => match section.strip_prefix("site[].route[].") {
+            Some(rest) => format!("`{rest} = {{ … }}` of a route"),
+            None if section.starts_with("cache") && section != "cache.ram" => {
+                format!("`[{section}]`, and `{section} = {{ … }}` of a route")
+            }
+            None => format!("`[{section}]`"),
+        },
+    }
+}
+
+/// A default as it would stand in a file.
+fn literal(kind: Kind, text: &str) -> String {
+    match kind {
+        Kind::Bool | Kind::Integer { .. } | Kind::StatusTtls { .. } => text.to_owned(),
+        Kind::List(_) => {
+            let each: Vec<_> = text.split(',').map(|it| format!("\"{it}\"")).collect();
+            format!("[{}]", each.join(", "))
+        }
+        _ => format!("\"{text}\""),
+    }
+}
+
+/// The schema for editors: `docs/generated/config.schema.json`, JSON Schema 2020-12.
+#[must_use]
+pub fn schema() -> String {
+    let mut root = section("larder.toml");
+    for key in TABLE {
+        insert(&mut root, key.path, key);
+        if key.scope == Scope::EveryRoute
+            && let Some(rest) = key.path.strip_prefix("cache.")
+        {
+            insert(&mut root, &format!("{}{rest}", table::ROUTE_CACHE), key);
+        }
+    }
+    if let Some(map) = root.as_object_mut() {
+        map.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        map.insert("required".to_owned(), json!(["site"]));
+    }
+    let mut text = serde_json::to_string_pretty(&root).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+fn section(title: &str) -> Json {
+    json!({ "title": title, "type": "object", "additionalProperties": false, "properties": {} })
+}
+
+/// Puts a key's schema at its path, making the sections on the way.
+fn insert(root: &mut Json, path: &str, key: &Key) {
+    let mut at = root;
+    let mut parts = path.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let (name, is_list) = part.strip_suffix("[]").map_or((part, false), |it| (it, true));
+        let properties = at["properties"].as_object_mut();
+        let Some(properties): Option<&mut Map<String, Json>> = properties else { return };
+        if parts.peek().is_none() {
+            properties.insert(name.to_owned(), schema_of(key));
+            return;
+        }
+        let fresh = if is_list {
+            json!({ "type": "array", "minItems": 1, "items": section(name) })
+        } else {
+            section(name)
+        };
+        at = properties.entry(name).or_insert(fresh);
+        if is_list {
+            at = &mut at["items"];
+        }
+    }
+}
+
+fn schema_of(key: &Key) -> Json {
+    let duration = r"^(0|([0-9]+(ms|s|m|h|d|w))+)$";
+    let mut schema = match key.kind {
+        Kind::Bool => json!({ "type": "boolean" }),
+        Kind::Integer { least, most } => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::Size { least, most } => json!({
+            "anyOf": [
+                { "type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([kKMGT](i?B)?|B)?$" },
+                { "type": "integer", "minimum": least, "maximum": most },
+            ],
+            "$comment": format!("from {} to {}", ByteSize(least), ByteSize(most)),
+        }),
+        Kind::Time { .. } | Kind::Seconds { .. } => json!({ "type": "string", "pattern": duration }),
+        Kind::SecondsOrOff { .. } => {
+            json!({ "anyOf": [{ "type": "string", "pattern": duration }, { "const": "off" }] })
+        }
+        Kind::OneOf(words) => json!({ "enum": words }),
+        Kind::One(form) => text_schema(form),
+        Kind::List(form) => json!({
+            "anyOf": [{ "type": "array", "items": text_schema(form) }, text_schema(form)],
+        }),
+        Kind::StatusTtls { .. } => json!({
+            "type": "object",
+            "propertyNames": { "pattern": "^[2-5][0-9][0-9]$" },
+            "additionalProperties": { "type": "string", "pattern": duration },
+        }),
+    };
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("description".to_owned(), json!(format!("{} Allowed: {}.", key.help, key.kind.allowed())));
+        if let Some(default) = key.default {
+            map.insert("default".to_owned(), default_of(key.kind, default));
+        }
+    }
+    schema
+}
+
+fn default_of(kind: Kind, text: &str) -> Json {
+    match kind {
+        Kind::Bool => json!(text == "true"),
+        Kind::Integer { .. } => text.parse::<u64>().map_or(Json::Null, |it| json!(it)),
+        Kind::List(_) => json!(text.split(',').collect::<Vec<_>>()),
+        _ => json!(text),
+    }
+}
+
+fn text_schema(form: Form) -> Json {
+    match form {
+        Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
+        Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
+        Form::Path | Form::LogTarget | Form::FileName => json!({ "type": "string", "minLength": 1 }),
+        _ => json!({ "type": "string" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    /// Compares a generated file with what is on disk; with `LARDER_BLESS=1` it rewrites it.
+    #[track_caller]
+    pub fn fresh(name: &str, text: &str) {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/generated").join(name);
+        if std::env::var_os("LARDER_BLESS").is_some() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, text).unwrap();
+        }
+        let found = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == text, "docs/generated/{name} is old: LARDER_BLESS=1 cargo test -p larder-larder");
+    }
+
+    #[test]
+    fn documents_are_fresh() {
+        fresh("config.md", &super::manual());
+        fresh("config.schema.json", &super::schema());
+    }
+}

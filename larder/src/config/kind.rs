@@ -1,0 +1,510 @@
+//! What the value of a key may be: types, units and ranges, and the reading of one value from text.
+
+use larder_origin::Address;
+use larder_stdx::size::ByteSize;
+use larder_transport::listener::Listen;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The type of a key's value, with its range.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number within the range.
+    Integer {
+        /// Least allowed.
+        least: u64,
+        /// Most allowed.
+        most: u64,
+    },
+    /// A number of bytes within the range.
+    Size {
+        /// Least allowed, bytes.
+        least: u64,
+        /// Most allowed, bytes.
+        most: u64,
+    },
+    /// A duration within the range, to the millisecond.
+    Time {
+        /// Least allowed, milliseconds.
+        least: u64,
+        /// Most allowed, milliseconds.
+        most: u64,
+    },
+    /// A duration in whole seconds: lifetimes are counted so (RFC 9111 section 1.2.2).
+    Seconds {
+        /// Most allowed, seconds.
+        most: u64,
+    },
+    /// As `Seconds`, or `off`.
+    SecondsOrOff {
+        /// Most allowed, seconds.
+        most: u64,
+    },
+    /// One of these words.
+    OneOf(&'static [&'static str]),
+    /// One text of a form.
+    One(Form),
+    /// A list of texts of a form; one text stands for a list of one.
+    List(Form),
+    /// A table from status to lifetime.
+    StatusTtls {
+        /// Most allowed, seconds.
+        most: u64,
+    },
+}
+
+/// The form of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `ADDR:PORT` or `unix:PATH`.
+    Listen,
+    /// `ADDR:PORT`.
+    SocketAddress,
+    /// `http://HOST:PORT` or `unix:PATH`.
+    Origin,
+    /// A host name, `*.NAME` or `*`.
+    Host,
+    /// `/exact` or `/prefix*`.
+    PathPattern,
+    /// `/prefix`.
+    PathPrefix,
+    /// A path of the file system.
+    Path,
+    /// A path, `-` or `off`.
+    LogTarget,
+    /// The name of a file, without a slash.
+    FileName,
+    /// A request method.
+    Method,
+    /// The name of a header field.
+    FieldName,
+    /// The name of a cookie.
+    CookieName,
+    /// The name of a cookie, or its beginning and `*`.
+    CookieGlob,
+    /// The name of a query parameter, or its beginning and `*`.
+    ParameterGlob,
+}
+
+/// A value that its key's kind has checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// Of [`Kind::Bool`].
+    Bool(bool),
+    /// Of [`Kind::Integer`] and, in bytes, [`Kind::Size`].
+    Number(u64),
+    /// Of [`Kind::Time`] and [`Kind::Seconds`].
+    Time(Duration),
+    /// `off`.
+    Off,
+    /// Of [`Kind::OneOf`] and [`Kind::One`].
+    Text(String),
+    /// Of [`Kind::List`].
+    Texts(Vec<String>),
+    /// Of [`Kind::StatusTtls`].
+    StatusTtls(Vec<(u16, u32)>),
+    /// It was given, was wrong, and has been reported.
+    Wrong,
+}
+
+impl Kind {
+    /// Reads a value as a flag or a default spells it: lists are separated by commas.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match *self {
+            Kind::Bool => text.parse().ok().map(Value::Bool),
+            Kind::Integer { least, most } => {
+                text.parse().ok().filter(|it| (least..=most).contains(it)).map(Value::Number)
+            }
+            Kind::Size { least, most } => {
+                let bytes = text.parse::<ByteSize>().ok().map(|it| it.0);
+                bytes.filter(|it| (least..=most).contains(it)).map(Value::Number)
+            }
+            Kind::Time { least, most } => larder_stdx::duration::parse(text)
+                .ok()
+                .filter(|it| (u128::from(least)..=u128::from(most)).contains(&it.as_millis()))
+                .map(Value::Time),
+            Kind::SecondsOrOff { .. } if text == "off" => Some(Value::Off),
+            Kind::Seconds { most } | Kind::SecondsOrOff { most } => {
+                seconds(text, most).map(|it| Value::Time(Duration::from_secs(it.into())))
+            }
+            Kind::OneOf(words) => words.contains(&text).then(|| Value::Text(text.to_owned())),
+            Kind::One(form) => return form.check(text).map(|()| Value::Text(text.to_owned())),
+            Kind::List(form) => return list(form, text.split(',').map(str::trim)),
+            Kind::StatusTtls { most } => {
+                let pairs = text.split(',').map(|it| {
+                    let (status, lifetime) = it.split_once('=')?;
+                    status_ttl(status.trim(), lifetime.trim(), most)
+                });
+                pairs.collect::<Option<Vec<_>>>().map(Value::StatusTtls)
+            }
+        };
+        value.ok_or_else(|| self.allowed())
+    }
+
+    /// Reads a list whose members came apart, as from a TOML array.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn parse_list<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+        match *self {
+            Kind::List(form) => list(form, texts),
+            _ => Err(self.allowed()),
+        }
+    }
+
+    /// One row of a [`Kind::StatusTtls`] table; `None` where it is neither a status nor a lifetime.
+    #[must_use]
+    pub fn parse_status_ttl(&self, status: &str, lifetime: &str) -> Option<(u16, u32)> {
+        match *self {
+            Kind::StatusTtls { most } => status_ttl(status, lifetime, most),
+            _ => None,
+        }
+    }
+
+    /// What is allowed, as the end of a sentence.
+    #[must_use]
+    pub fn allowed(&self) -> String {
+        match *self {
+            Kind::Bool => "true or false".to_owned(),
+            Kind::Integer { least, most } => format!("a whole number from {least} to {most}"),
+            Kind::Size { least, most } => {
+                format!("a size from \"{}\" to \"{}\"", ByteSize(least), ByteSize(most))
+            }
+            Kind::Time { least, most } => {
+                format!("a duration from \"{}\" to \"{}\"", spell_millis(least), spell_millis(most))
+            }
+            Kind::Seconds { most } => {
+                format!("a duration in whole seconds up to \"{}\"", spell_millis(most * 1000))
+            }
+            Kind::SecondsOrOff { most } => {
+                format!("a duration in whole seconds up to \"{}\", or \"off\"", spell_millis(most * 1000))
+            }
+            Kind::OneOf(words) => {
+                let quoted: Vec<_> = words.iter().map(|it| format!("\"{it}\"")).collect();
+                format!("one of {}", quoted.join(", "))
+            }
+            Kind::One(form) => form.allowed().to_owned(),
+            Kind::List(form) => format!("a list, each {}", form.allowed()),
+            Kind::StatusTtls { most } => format!(
+                "a table of statuses and durations up to \"{}\", such as {{ 404 = \"10s\" }}",
+                spell_millis(most * 1000)
+            ),
+        }
+    }
+}
+
+fn spell_millis(millis: u64) -> String {
+    larder_stdx::duration::spell(Duration::from_millis(millis))
+}
+
+fn seconds(text: &str, most: u64) -> Option<u32> {
+    let duration = larder_stdx::duration::parse(text).ok()?;
+    let whole = duration.subsec_nanos() == 0 && duration.as_secs() <= most;
+    u32::try_from(duration.as_secs()).ok().filter(|_| whole)
+}
+
+fn status_ttl(status: &str, lifetime: &str, most: u64) -> Option<(u16, u32)> {
+    let status = status.parse().ok().filter(|it| (200..=599).contains(it))?;
+    Some((status, seconds(lifetime, most)?))
+}
+
+fn list<'a>(form: Form, texts: impl Iterator<Item = &'a str>) -> Result<Value, String> {
+    let texts = texts.map(|it| form.check(it).map(|()| it.to_owned()));
+    texts.collect::<Result<_, _>>().map(Value::Texts)
+}
+
+impl Form {
+    fn check(self, text: &str) -> Result<(), String> {
+        let fits = match self {
+            Form::Origin => return origin(text).map(drop),
+            Form::Listen => listen(text).is_some(),
+            Form::SocketAddress => socket_address(text).is_some(),
+            Form::Host => HostPattern::parse(text).is_some(),
+            Form::PathPattern => PathPattern::parse(text).is_some(),
+            Form::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            Form::Path | Form::LogTarget => !text.is_empty() && !text.contains('\0'),
+            Form::FileName => !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']),
+            Form::Method | Form::FieldName | Form::CookieName => is_token(text),
+            Form::CookieGlob => is_token(text.strip_suffix('*').unwrap_or(text)),
+            Form::ParameterGlob => {
+                let name = text.strip_suffix('*').unwrap_or(text);
+                !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
+            }
+        };
+        if fits { Ok(()) } else { Err(self.allowed().to_owned()) }
+    }
+
+    /// What is allowed, as the end of a sentence.
+    #[must_use]
+    pub fn allowed(self) -> &'static str {
+        match self {
+            Form::Listen => "ADDR:PORT such as \"0.0.0.0:8080\", or \"unix:/PATH\"",
+            Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
+            Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
+            Form::Host => "a host name without port, \"*.NAME\" for any name below, or \"*\"",
+            Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
+            Form::PathPrefix => "a path that begins with \"/\"",
+            Form::Path => "a path",
+            Form::LogTarget => "a path, \"-\" or \"off\"",
+            Form::FileName => "the name of a file, without \"/\"",
+            Form::Method => "a method such as \"GET\"",
+            Form::FieldName => "the name of a header field",
+            Form::CookieName => "the name of a cookie",
+            Form::CookieGlob => "the name of a cookie, or its beginning and \"*\"",
+            Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",
+        }
+    }
+}
+
+/// A token of RFC 9110 section 5.6.2.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&it))
+}
+
+/// Reads a listening address; a host is `localhost` or an IP address, never looked up.
+#[must_use]
+pub fn listen(text: &str) -> Option<Listen> {
+    match text.strip_prefix("unix:") {
+        Some("") => None,
+        Some(path) => Some(Listen::Unix(PathBuf::from(path))),
+        None => socket_address(text).map(Listen::Tcp),
+    }
+}
+
+/// Reads `ADDR:PORT`; `:PORT` and `localhost:PORT` mean 127.0.0.1, `*:PORT` every address.
+#[must_use]
+pub fn socket_address(text: &str) -> Option<SocketAddr> {
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    let port = self::port(port)?;
+    match host {
+        "" | "localhost" => Some(SocketAddr::from(([127, 0, 0, 1], port))),
+        "*" => Some(SocketAddr::from(([0, 0, 0, 0], port))),
+        _ => None,
+    }
+}
+
+/// Digits only: the standard parser would take a sign.
+fn port(digits: &str) -> Option<u16> {
+    digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// Reads the address of an origin.
+///
+/// # Errors
+/// What is allowed, or what this form would need.
+pub fn origin(text: &str) -> Result<Address, String> {
+    let bad = || Form::Origin.allowed().to_owned();
+    if let Some(path) = text.strip_prefix("unix:") {
+        let path = path.strip_prefix("//").unwrap_or(path);
+        return if path.is_empty() { Err(bad()) } else { Ok(Address::Unix(PathBuf::from(path))) };
+    }
+    if text.starts_with("https://") {
+        return Err("an \"http://\" origin: TLS towards origins is not built yet".to_owned());
+    }
+    let (rest, default_port) = match text.strip_prefix("http://") {
+        Some(rest) => (rest, Some(80)),
+        None => (text, None),
+    };
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    if authority.contains('/') {
+        return Err(format!("{}, without a path", bad()));
+    }
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, digits)) if !digits.contains(']') => (host, port(digits)),
+        _ => (authority, default_port),
+    };
+    let port = port.filter(|it| *it != 0).ok_or_else(bad)?;
+    if host.is_empty() && authority.len() == text.len() {
+        return Ok(Address::Tcp("127.0.0.1".to_owned(), port));
+    }
+    let literal = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match literal {
+        Some(inner) if inner.parse::<std::net::Ipv6Addr>().is_ok() => {
+            Ok(Address::Tcp(inner.to_owned(), port))
+        }
+        None if is_host(host) => Ok(Address::Tcp(host.to_ascii_lowercase(), port)),
+        _ => Err(bad()),
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let label = |it: &str| {
+        !it.is_empty()
+            && it.len() <= 63
+            && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
+    };
+    text.len() <= 253 && text.strip_suffix('.').unwrap_or(text).split('.').all(label)
+}
+
+/// Which hosts a site answers for. Names are lower case and without port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// This name alone.
+    Exact(String),
+    /// Every name that ends with this, which begins with a dot: `.example.com`.
+    Below(String),
+    /// Every host that no other pattern names.
+    Any,
+}
+
+impl HostPattern {
+    fn parse(text: &str) -> Option<Self> {
+        let lower = text.to_ascii_lowercase();
+        let is_v6 = |it: &str| {
+            it.strip_prefix('[')
+                .and_then(|it| it.strip_suffix(']'))
+                .is_some_and(|it| it.parse::<std::net::Ipv6Addr>().is_ok())
+        };
+        match lower.strip_prefix('*') {
+            Some("") => Some(HostPattern::Any),
+            Some(rest) => {
+                rest.strip_prefix('.').filter(|it| is_host(it)).map(|_| HostPattern::Below(rest.to_owned()))
+            }
+            None if is_host(&lower) || is_v6(&lower) => Some(HostPattern::Exact(lower)),
+            None => None,
+        }
+    }
+
+    /// Reads a pattern that a check has already let through.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self::parse(text).unwrap_or(HostPattern::Any)
+    }
+}
+
+impl std::fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Below(suffix) => write!(f, "*{suffix}"),
+            HostPattern::Any => f.write_str("*"),
+        }
+    }
+}
+
+/// Which paths a route answers for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum PathPattern {
+    /// This path alone.
+    Exact(String),
+    /// Every path that begins with this.
+    Prefix(String),
+}
+
+impl PathPattern {
+    fn parse(text: &str) -> Option<Self> {
+        let sound = |it: &str| it.starts_with('/') && !it.contains(['*', '?', '#', ' ']);
+        match text.strip_suffix('*') {
+            Some(prefix) => sound(prefix).then(|| PathPattern::Prefix(prefix.to_owned())),
+            None => sound(text).then(|| PathPattern::Exact(text.to_owned())),
+        }
+    }
+
+    /// Reads a pattern that a check has already let through.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        Self::parse(text).unwrap_or_else(|| PathPattern::Prefix("/".to_owned()))
+    }
+
+    /// Whether a path (without its query) is one of them.
+    #[must_use]
+    pub fn matches(&self, path: &str) -> bool {
+        match self {
+            PathPattern::Exact(exact) => path == exact,
+            PathPattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
+        }
+    }
+
+    /// Whether every path of `other` is one of ours.
+    #[must_use]
+    pub fn covers(&self, other: &PathPattern) -> bool {
+        match (self, other) {
+            (PathPattern::Exact(a), PathPattern::Exact(b)) => a == b,
+            (PathPattern::Exact(_), PathPattern::Prefix(_)) => false,
+            (PathPattern::Prefix(a), PathPattern::Exact(b) | PathPattern::Prefix(b)) => {
+                b.starts_with(a.as_str())
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for PathPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PathPattern::Exact(path) => f.write_str(path),
+            PathPattern::Prefix(prefix) => write!(f, "{prefix}*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins() {
+        #[track_caller]
+        fn check(text: &str, expect: &str) {
+            let found = match origin(text) {
+                Ok(Address::Tcp(host, port)) => format!("{host} {port}"),
+                Ok(Address::Unix(path)) => format!("unix {}", path.display()),
+                Err(_) => "wrong".to_owned(),
+            };
+            assert_eq!(expect, found, "{text}");
+        }
+        check("http://127.0.0.1:8000", "127.0.0.1 8000");
+        check("http://App.Example", "app.example 80");
+        check("http://app/", "app 80");
+        check("localhost:3000", "localhost 3000");
+        check(":3000", "127.0.0.1 3000");
+        check("http://[::1]:80", "::1 80");
+        check("[::1]:80", "::1 80");
+        check("unix:/run/app.sock", "unix /run/app.sock");
+        check("unix:///run/app.sock", "unix /run/app.sock");
+        for text in ["", "app", "http://", "http://a:0", "http://a:65536", "http://a/b", "unix:", "ftp://a:1"]
+        {
+            check(text, "wrong");
+        }
+        for text in ["https://a", "http://a b:1", "http://[::1", "http://::1:80", "a:+5", "http://u@h:1"] {
+            check(text, "wrong");
+        }
+    }
+
+    #[test]
+    fn patterns() {
+        #[track_caller]
+        fn check(a: &str, b: &str, expect: bool) {
+            assert_eq!(expect, PathPattern::of(a).covers(&PathPattern::of(b)), "{a} covers {b}");
+        }
+        check("/*", "/static/*", true);
+        check("/static/*", "/*", false);
+        check("/a", "/a", true);
+        check("/a*", "/ab", true);
+        check("/a", "/a*", false);
+        assert!(PathPattern::of("/static/*").matches("/static/x"));
+        assert!(!PathPattern::of("/static/*").matches("/statics"));
+        assert_eq!(None, PathPattern::parse("a/*"));
+        assert_eq!(None, PathPattern::parse("/a*b"));
+        assert_eq!(HostPattern::Below(".example.com".into()), HostPattern::of("*.Example.com"));
+        assert_eq!(None, HostPattern::parse("a:80"));
+        assert_eq!(None, HostPattern::parse("a*"));
+    }
+
+    #[test]
+    fn addresses() {
+        assert_eq!(Some(SocketAddr::from(([127, 0, 0, 1], 80))), socket_address(":80"));
+        assert_eq!(Some(SocketAddr::from(([0, 0, 0, 0], 80))), socket_address("*:80"));
+        assert_eq!(None, socket_address("example.com:80"));
+        assert_eq!(None, listen("unix:"));
+        assert_eq!(None, listen("8080"));
+    }
+}

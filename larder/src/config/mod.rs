@@ -1,0 +1,321 @@
+//! The configuration: read, checked whole, and then of types that cannot be wrong any more.
+//!
+//! ```text
+//! text ── read ──▶ Values (by key, each checked by its row of the table) ── check ──▶ Config
+//! flags ──────────▶   ^
+//! ```
+
+mod check;
+pub mod generated;
+pub mod kind;
+pub mod problem;
+mod read;
+pub mod table;
+#[cfg(test)]
+mod tests;
+
+pub use kind::{HostPattern, PathPattern};
+pub use problem::{Problem, Rejected, Source};
+pub use read::Values;
+
+use larder_origin::{Address, Limits as OriginLimits};
+use larder_semantics::policy::Policy;
+use larder_store::ram;
+use larder_transport::listener::Listen;
+use larder_transport::worker;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A whole configuration. Nothing in it can be wrong but the world around it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where clients are served; never empty.
+    pub listen: Vec<Listen>,
+    /// Worker threads; `None` is one for each core.
+    pub workers: Option<NonZeroUsize>,
+    /// Bounds of clients and of the server.
+    pub limits: Limits,
+    /// Size and shape of the RAM tier.
+    pub ram: ram::Settings,
+    /// The admin interface.
+    pub admin: Admin,
+    /// The logs.
+    pub log: Log,
+    /// The sites; never empty, and no two share a host.
+    pub sites: Vec<Site>,
+    /// Where each value came from that is not of a route.
+    pub decided: Decided,
+    /// What is allowed but surely not meant. To be shown, once.
+    pub warnings: Vec<Problem>,
+}
+
+/// Bounds of clients and of the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// As the transport takes them, but `connections` is for all workers together:
+    /// see [`Limits::of_worker`].
+    pub client: worker::Limits,
+    /// How long a stop waits for requests in progress.
+    pub drain_timeout: Duration,
+}
+
+impl Limits {
+    /// The bounds of one of `workers` workers: connections are shared out, rounded up.
+    #[must_use]
+    pub fn of_worker(&self, workers: NonZeroUsize) -> worker::Limits {
+        worker::Limits { connections: self.client.connections.div_ceil(workers.get()), ..self.client }
+    }
+}
+
+/// The admin interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admin {
+    /// Its address.
+    pub listen: AdminListen,
+    /// The Unix socket of the command line; `None`: the binary chooses. Unused where `listen` is `Off`.
+    pub socket: Option<PathBuf>,
+}
+
+/// Where the admin interface listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminListen {
+    /// Nowhere.
+    Off,
+    /// Here or at the next free port: nobody asked for this very one.
+    From(SocketAddr),
+    /// Here; a port in use is an error.
+    At(SocketAddr),
+}
+
+/// The logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// Where access lines go; `Standard` is standard output.
+    pub access: Target,
+    /// Their form.
+    pub format: Format,
+    /// Where error lines go; `Standard` is standard error.
+    pub error: Target,
+}
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nowhere.
+    Off,
+    /// Standard output or standard error.
+    Standard,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+/// The form of an access-log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The common log format with referrer and user agent.
+    Combined,
+    /// The common log format.
+    Common,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Some hosts and their routes.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The hosts; never empty.
+    pub hosts: Vec<HostPattern>,
+    /// The routes, in the order in which they are tried; never empty.
+    pub routes: Vec<Route>,
+    /// Where it was declared.
+    pub source: Source,
+}
+
+/// Some paths of a site, and who answers for them.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The paths.
+    pub path: PathPattern,
+    /// The methods.
+    pub methods: Methods,
+    /// Who answers.
+    pub service: Service,
+    /// What is cached, and how.
+    pub cache: Policy,
+    /// Where each value of the route came from.
+    pub decided: Decided,
+    /// Where it was declared.
+    pub source: Source,
+}
+
+/// Which methods a route answers for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Methods {
+    /// All.
+    Any,
+    /// These, as they were spelt: methods are case-sensitive.
+    Only(Vec<String>),
+}
+
+impl Methods {
+    /// Whether the route answers for a method.
+    #[must_use]
+    pub fn allow(&self, method: &str) -> bool {
+        match self {
+            Methods::Any => true,
+            Methods::Only(these) => these.iter().any(|it| it == method),
+        }
+    }
+}
+
+/// Who answers for a route.
+#[derive(Clone, Debug)]
+pub enum Service {
+    /// An origin.
+    Proxy(Proxy),
+    /// The file system.
+    Files(Files),
+}
+
+/// An origin, as a route uses it.
+#[derive(Clone, Debug)]
+pub struct Proxy {
+    /// Where it is.
+    pub to: Address,
+    /// Deadlines and bounds.
+    pub limits: OriginLimits,
+    /// Which `Host` it sees.
+    pub host: OriginHost,
+}
+
+/// Which `Host` an origin sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OriginHost {
+    /// The client's.
+    Client,
+    /// Its own, as in `proxy.to`; `localhost` for Unix sockets.
+    Own,
+}
+
+/// A directory, as a route serves it.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The directory; absolute, and it existed when the configuration was checked.
+    pub root: PathBuf,
+    /// Prefix removed from the request path.
+    pub strip: Option<String>,
+    /// Index files, in order.
+    pub index: Vec<String>,
+    /// Directories without index.
+    pub listing: bool,
+    /// Names that begin with a dot are served.
+    pub dotfiles: bool,
+    /// Symbolic links.
+    pub symlinks: Symlinks,
+    /// Precompressed siblings are used.
+    pub precompressed: bool,
+    /// How long an open file is used before the file system is asked again.
+    pub cache_for: Duration,
+    /// Files up to this many bytes are kept in RAM whole.
+    pub small_file: u64,
+}
+
+/// What is done with symbolic links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Refused.
+    Never,
+    /// Followed where they stay beneath the root.
+    Beneath,
+    /// Followed anywhere.
+    Follow,
+}
+
+/// Where the values of a part of the configuration came from.
+#[derive(Clone, Debug, Default)]
+pub struct Decided(BTreeMap<&'static str, Source>);
+
+impl Decided {
+    /// The line, flag or default that decided `key`, spelt as in the table (`cache.default_ttl`,
+    /// `site[].route[].proxy.to`).
+    #[must_use]
+    pub fn by(&self, key: &str) -> Source {
+        self.0.get(key).cloned().unwrap_or_default()
+    }
+
+    /// Every key that was given, with its source, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Source)> {
+        self.0.iter().map(|it| (*it.0, it.1))
+    }
+}
+
+/// A value that the command line gives to a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The key's path, as in a file: `cache.ram.size`, `site[0].route[0].proxy.to`.
+    pub path: String,
+    /// The value, as a flag spells it.
+    pub text: String,
+    /// The flag or argument, as messages name it: `--ram`, `ORIGIN`.
+    pub flag: String,
+}
+
+impl Config {
+    /// Reads and checks a file, with `flags` over it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn load(path: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
+        let file = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let text = format!("cannot be read: {}", plain(&error));
+            let source = Source::Flag(file.as_str().into());
+            Rejected(vec![Problem { source, key: String::new(), text }])
+        })?;
+        let base = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Self::from_text(&text, &file, base, flags)
+    }
+
+    /// As [`Config::load`], from text; relative paths of the text are beneath `base`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn from_text(text: &str, file: &str, base: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
+        let mut values = Values::read(text, file);
+        for it in flags {
+            values.set(&it.path, &it.text, &it.flag);
+        }
+        check::check(values, base, Source::Line { file: file.into(), line: 1 })
+    }
+
+    /// A configuration without a file: one site for every host with one route for every path, as
+    /// `flags` say.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub fn from_flags(flags: &[Setting]) -> Result<Config, Rejected> {
+        let mut values = Values::default();
+        values.sections.insert("site[0]".to_owned(), Source::Default);
+        values.sections.insert("site[0].route[0]".to_owned(), Source::Default);
+        values
+            .given
+            .insert("site[0].hosts".to_owned(), (kind::Value::Texts(vec!["*".to_owned()]), Source::Default));
+        for it in flags {
+            values.set(&it.path, &it.text, &it.flag);
+        }
+        check::check(values, Path::new("."), Source::Default)
+    }
+}
+
+/// An error of the operating system without its number.
+#[must_use]
+pub fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(cut) => text[..cut].to_lowercase(),
+        None => text,
+    }
+}

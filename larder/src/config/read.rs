@@ -1,0 +1,242 @@
+//! From the text of a file to checked values by key: types, ranges and names. How values belong together
+//! is not here.
+
+use super::kind::{Kind, Value};
+use super::problem::{Problem, Source, nearest};
+use super::table::{self, NOT_BUILT};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use toml_edit::{Array, Document, Item, TableLike};
+
+/// Every value that was given, by its path (`site[0].route[1].cache.default_ttl`), and what was wrong.
+#[derive(Debug, Default)]
+pub struct Values {
+    /// The values. Sections are not among them.
+    pub given: BTreeMap<String, (Value, Source)>,
+    /// Where each section begins, by its path (`site[0].route[1]`).
+    pub sections: BTreeMap<String, Source>,
+    /// What was wrong.
+    pub problems: Vec<Problem>,
+}
+
+impl Values {
+    /// Reads the text of a file; `file` is its name as messages show it.
+    #[must_use]
+    pub fn read(text: &str, file: &str) -> Values {
+        let mut walk = Walk { text, file: Arc::from(file), values: Values::default() };
+        match Document::parse(text) {
+            Ok(document) => walk.table("", "", document.as_table()),
+            Err(error) => {
+                let at = error.span().map_or(0, |it| it.start);
+                let text = format!("not TOML: {}", error.message());
+                walk.report(at, "", text);
+            }
+        }
+        walk.values
+    }
+
+    /// Sets a value as a flag spells it, over what a file says.
+    pub fn set(&mut self, path: &str, text: &str, flag: &str) {
+        let source = Source::Flag(Arc::from(flag));
+        let Some(key) = table::find(&pattern_of(path)) else {
+            debug_assert!(false, "a flag names the unknown key {path}");
+            return;
+        };
+        let value = key.kind.parse(text).unwrap_or_else(|allowed| {
+            let text = format!("found {text:?}; allowed: {allowed}");
+            self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
+            Value::Wrong
+        });
+        self.given.insert(path.to_owned(), (value, source));
+    }
+
+    /// How many members the list of sections at `path` has: `site` or `site[0].route`.
+    #[must_use]
+    pub fn count(&self, path: &str) -> usize {
+        (0..).take_while(|it| self.sections.contains_key(&format!("{path}[{it}]"))).count()
+    }
+}
+
+/// `site[0].route[12].path` as the table spells it: `site[].route[].path`.
+pub fn pattern_of(path: &str) -> String {
+    path.chars().filter(|it| !it.is_ascii_digit() || !path.contains('[')).collect()
+}
+
+/// A pattern as a person reads it: `site.route.path`.
+#[must_use]
+pub fn dotted(pattern: &str) -> String {
+    pattern.replace("[]", "")
+}
+
+struct Walk<'t> {
+    text: &'t str,
+    file: Arc<str>,
+    values: Values,
+}
+
+impl Walk<'_> {
+    fn source(&self, at: usize) -> Source {
+        let before = self.text.as_bytes().iter().take(at);
+        let line = 1 + before.filter(|it| **it == b'\n').count();
+        Source::Line { file: self.file.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }
+    }
+
+    fn report(&mut self, at: usize, pattern: &str, text: String) {
+        let source = self.source(at);
+        self.values.problems.push(Problem { source, key: dotted(pattern), text });
+    }
+
+    /// `path` and `pattern` differ in the numbers between brackets only.
+    fn table(&mut self, path: &str, pattern: &str, table: &dyn TableLike) {
+        for (name, item) in table.iter() {
+            let join = |it: &str| if it.is_empty() { name.to_owned() } else { format!("{it}.{name}") };
+            let key_at = table.get_key_value(name).and_then(|it| it.0.span());
+            let at = key_at.or_else(|| item.span()).map_or(0, |it| it.start);
+            self.entry(&join(path), &join(pattern), at, item);
+        }
+    }
+
+    fn entry(&mut self, path: &str, pattern: &str, at: usize, item: &Item) {
+        if let Some(key) = table::find(pattern) {
+            let source = self.source(at);
+            let value = check(&key.kind, item).unwrap_or_else(|allowed| {
+                let found = self.found(item);
+                self.report(at, pattern, format!("found {found}; allowed: {allowed}"));
+                Value::Wrong
+            });
+            self.values.given.insert(path.to_owned(), (value, source));
+        } else if let Some((_, why)) = NOT_BUILT.iter().find(|it| it.0 == pattern) {
+            self.report(at, pattern, (*why).to_owned());
+        } else if table::is_section(&format!("{pattern}[]")) {
+            self.list(path, pattern, at, item);
+        } else if table::is_section(pattern) {
+            let source = self.source(at);
+            self.values.sections.insert(path.to_owned(), source);
+            match item.as_table_like() {
+                Some(table) => self.table(path, pattern, table),
+                None => {
+                    let found = self.found(item);
+                    self.report(
+                        at,
+                        pattern,
+                        format!("found {found}; allowed: a section, [{}]", dotted(pattern)),
+                    );
+                }
+            }
+        } else {
+            self.report(at, pattern, unknown(pattern));
+        }
+    }
+
+    /// A list of sections: `[[site]]`, or an array of inline tables.
+    fn list(&mut self, path: &str, pattern: &str, at: usize, item: &Item) {
+        let members: Option<Vec<(usize, &dyn TableLike)>> = match item {
+            Item::ArrayOfTables(tables) => Some(
+                tables.iter().map(|it| (it.span().map_or(at, |it| it.start), it as &dyn TableLike)).collect(),
+            ),
+            Item::Value(value) => value.as_array().and_then(|array| inline_tables(array, at)),
+            _ => None,
+        };
+        let Some(members) = members else {
+            let found = self.found(item);
+            self.report(
+                at,
+                pattern,
+                format!("found {found}; allowed: sections that begin with [[{}]]", dotted(pattern)),
+            );
+            return;
+        };
+        for (index, (at, table)) in members.into_iter().enumerate() {
+            let path = format!("{path}[{index}]");
+            let source = self.source(at);
+            self.values.sections.insert(path.clone(), source);
+            self.table(&path, &format!("{pattern}[]"), table);
+        }
+    }
+
+    /// A value as it stands in the file, cut where it is long.
+    fn found(&self, item: &Item) -> String {
+        let raw = match item {
+            Item::Table(_) => "a section",
+            Item::ArrayOfTables(_) => "a list of sections",
+            _ => item.span().and_then(|it| self.text.get(it)).unwrap_or("nothing"),
+        };
+        let line = raw.lines().next().unwrap_or("");
+        match line.char_indices().nth(60) {
+            Some((cut, _)) => format!("{}…", &line[..cut]),
+            None if line.len() < raw.len() => format!("{line}…"),
+            None => line.to_owned(),
+        }
+    }
+}
+
+/// The members of an array of inline tables; `None` where one is something else.
+fn inline_tables(array: &Array, at: usize) -> Option<Vec<(usize, &dyn TableLike)>> {
+    let mut tables: Vec<(usize, &dyn TableLike)> = Vec::new();
+    for value in array {
+        tables.push((span_start(value, at), value.as_inline_table()?));
+    }
+    Some(tables)
+}
+
+fn span_start(value: &toml_edit::Value, or: usize) -> usize {
+    value.span().map_or(or, |it| it.start)
+}
+
+/// Reads a TOML item as its key's kind.
+fn check(kind: &Kind, item: &Item) -> Result<Value, String> {
+    let allowed = || kind.allowed();
+    match (kind, item) {
+        (Kind::Bool, Item::Value(value)) => value.as_bool().map(Value::Bool).ok_or_else(allowed),
+        (Kind::Integer { .. }, Item::Value(value)) => {
+            kind.parse(&value.as_integer().ok_or_else(allowed)?.to_string())
+        }
+        (Kind::Size { .. }, Item::Value(value)) => match value.as_integer() {
+            Some(bytes) => kind.parse(&bytes.to_string()),
+            None => kind.parse(value.as_str().ok_or_else(allowed)?),
+        },
+        (Kind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
+            kind.parse_list(texts(array).ok_or_else(allowed)?.into_iter())
+        }
+        (Kind::List(_), Item::Value(value)) => {
+            kind.parse_list(std::iter::once(value.as_str().ok_or_else(allowed)?))
+        }
+        (Kind::StatusTtls { .. }, item) => {
+            let table = item.as_table_like().ok_or_else(allowed)?;
+            let pair = |(status, item): (&str, &Item)| kind.parse_status_ttl(status, item.as_str()?);
+            let pairs: Option<Vec<_>> = table.iter().map(pair).collect();
+            pairs.map(Value::StatusTtls).ok_or_else(allowed)
+        }
+        (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
+    }
+}
+
+fn texts(array: &Array) -> Option<Vec<&str>> {
+    array.iter().map(toml_edit::Value::as_str).collect()
+}
+
+/// The message for a key that is not in the table, with the key that was most likely meant.
+fn unknown(pattern: &str) -> String {
+    let (section, name) = match pattern.rfind('.') {
+        Some(dot) => (&pattern[..=dot], &pattern[dot + 1..]),
+        None => ("", pattern),
+    };
+    let known: Vec<String> = table::patterns().collect();
+    let child = |it: &str, section: &str| -> Option<String> {
+        let rest = it.strip_prefix(section)?;
+        Some(rest.split('.').next().unwrap_or(rest).trim_end_matches("[]").to_owned())
+    };
+    let mut siblings: Vec<String> = known.iter().filter_map(|it| child(it, section)).collect();
+    siblings.dedup();
+    if let Some(near) = nearest(name, siblings.iter().map(String::as_str)) {
+        return format!("unknown key; did you mean `{}{near}`?", dotted(section));
+    }
+    // The right name in the wrong place: prefer a place below this section.
+    let named = |it: &&String| it.rsplit('.').next() == Some(name);
+    let below = known.iter().filter(named).find(|it| it.starts_with(section));
+    if let Some(elsewhere) = below.or_else(|| known.iter().find(named)) {
+        return format!("unknown key here; it belongs at `{}`", dotted(elsewhere));
+    }
+    let place = if section.is_empty() { "at the top" } else { "here" };
+    format!("unknown key; known {place}: {}", siblings.join(", "))
+}

@@ -1,0 +1,218 @@
+//! Files and what is said of them.
+
+use super::*;
+
+/// Reads `text` as `t.toml` beneath this crate's directory.
+fn read(text: &str) -> Result<Config, Rejected> {
+    Config::from_text(text, "t.toml", Path::new(env!("CARGO_MANIFEST_DIR")), &[])
+}
+
+/// A sound site, to be put after what is tested.
+const SITE: &str = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = { to = [\"http://127.0.0.1:8000\"] }\n";
+
+#[track_caller]
+fn refuse(text: &str, expect: &str) {
+    let found = read(&format!("{text}\n{SITE}")).map(|_| ()).map_err(|it| it.to_string());
+    assert_eq!(Err(expect.to_owned()), found, "{text}");
+}
+
+#[track_caller]
+fn refuse_whole(text: &str, expect: &str) {
+    let found = read(text).map(|_| ()).map_err(|it| it.to_string());
+    assert_eq!(Err(expect.to_owned()), found, "{text}");
+}
+
+#[test]
+fn the_example_of_the_design() {
+    let text = r#"
+listen = ["0.0.0.0:8080"]
+workers = 2
+
+[cache.ram]
+size = "1GiB"
+
+[cache]
+stale_if_error = "1h"
+
+[admin]
+listen = "127.0.0.1:9180"
+
+[[site]]
+hosts = ["www.example.com"]
+
+[[site.route]]
+path = "/static/*"
+files = { root = "src" }
+
+[[site.route]]
+path = "/*"
+proxy = { to = ["http://127.0.0.1:8000"] }
+cache = { default_ttl = "60s", stale_while_revalidate = "30s", private_cookies = ["session*"] }
+"#;
+    let config = read(text).unwrap();
+    assert_eq!(1 << 30, config.ram.budget);
+    assert_eq!(NonZeroUsize::new(2), config.workers);
+    assert!(matches!(config.admin.listen, AdminListen::At(_)));
+    let [site] = config.sites.as_slice() else { panic!("one site") };
+    let [files, proxy] = site.routes.as_slice() else { panic!("two routes") };
+    assert!(matches!(&files.service, Service::Files(it) if it.root.ends_with("larder/src")));
+    assert_eq!((Some(60), 30, 3600), {
+        let it = &proxy.cache;
+        (it.default_ttl, it.stale_while_revalidate, it.stale_if_error)
+    });
+    assert_eq!(vec!["session*".to_owned()], proxy.cache.private_cookies);
+    assert_eq!("t.toml:24", proxy.decided.by("cache.default_ttl").to_string());
+    assert_eq!("t.toml:9", proxy.decided.by("cache.stale_if_error").to_string());
+    assert_eq!("default", files.decided.by("cache.default_ttl").to_string());
+    assert_eq!("t.toml:6", config.decided.by("cache.ram.size").to_string());
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+}
+
+#[test]
+fn defaults_are_the_policys() {
+    let config = read(SITE).unwrap();
+    assert_eq!(Policy::default(), config.sites[0].routes[0].cache);
+    assert!(matches!(config.admin.listen, AdminListen::From(_)));
+    assert_eq!(None, config.workers);
+}
+
+#[test]
+fn unknown_keys_name_the_nearest() {
+    refuse("lisen = 1", "t.toml:1: lisen: unknown key; did you mean `listen`?");
+    refuse(
+        "[cache]\ndefault_tll = \"1s\"",
+        "t.toml:2: cache.default_tll: unknown key; did you mean `cache.default_ttl`?",
+    );
+    refuse("[limts]\nhead_size = 1", "t.toml:1: limts: unknown key; did you mean `limits`?");
+    refuse(
+        "default_ttl = \"1s\"",
+        "t.toml:1: default_ttl: unknown key here; it belongs at `cache.default_ttl`",
+    );
+    refuse("[admin]\ncolour = 1", "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket");
+    refuse(
+        "[cache.disk]\npath = \"x\"",
+        "t.toml:1: cache.disk: the disk tier is not built yet: pages are kept in RAM only; remove this section",
+    );
+    let text = format!("{SITE}default_ttl = \"1s\"");
+    refuse_whole(
+        &text,
+        "t.toml:6: site.route.default_ttl: unknown key here; it belongs at `site.route.cache.default_ttl`",
+    );
+}
+
+#[test]
+fn wrong_values_say_what_is_allowed() {
+    refuse("workers = 0", "t.toml:1: workers: found 0; allowed: a whole number from 1 to 1024");
+    refuse("workers = \"2\"", "t.toml:1: workers: found \"2\"; allowed: a whole number from 1 to 1024");
+    refuse(
+        "[limits]\nhead_timeout = 10",
+        "t.toml:2: limits.head_timeout: found 10; allowed: a duration from \"100ms\" to \"1h\"",
+    );
+    refuse(
+        "[cache.ram]\nsize = \"1 parsec\"",
+        "t.toml:2: cache.ram.size: found \"1 parsec\"; allowed: a size from \"1MiB\" to \"64TiB\"",
+    );
+    refuse("[cache]\nenabled = \"yes\"", "t.toml:2: cache.enabled: found \"yes\"; allowed: true or false");
+    refuse(
+        "[log]\nformat = \"xml\"",
+        "t.toml:2: log.format: found \"xml\"; allowed: one of \"combined\", \"common\", \"json\"",
+    );
+    refuse("limits = 3", "t.toml:1: limits: found 3; allowed: a section, [limits]");
+    refuse(
+        "listen = [80]",
+        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", or \"unix:/PATH\"",
+    );
+    refuse(
+        "[cache]\nstatus_ttl = { 99 = \"1s\" }",
+        "t.toml:2: cache.status_ttl: found { 99 = \"1s\" }; allowed: a table of statuses and durations up to \
+         \"3650d\", such as { 404 = \"10s\" }",
+    );
+    refuse(
+        "[cache]\ndefault_ttl = \"1500ms\"",
+        "t.toml:2: cache.default_ttl: found \"1500ms\"; allowed: a duration in whole seconds up to \"3650d\", or \"off\"",
+    );
+}
+
+#[test]
+fn every_error_is_told_at_once() {
+    refuse(
+        "lisen = 1\nworkers = 0",
+        "t.toml:1: lisen: unknown key; did you mean `listen`?\n\
+         t.toml:2: workers: found 0; allowed: a whole number from 1 to 1024",
+    );
+    refuse_whole("a = [", "t.toml:1: not TOML: unclosed array, expected `]`");
+    refuse_whole(
+        "",
+        "t.toml:1: there is no site; begin one with [[site]] and give it hosts and a [[site.route]]",
+    );
+}
+
+#[test]
+fn what_belongs_together() {
+    refuse_whole(
+        "[[site]]\n[[site.route]]",
+        "t.toml:1: site.hosts: the site has no hosts; name them, or say hosts = [\"*\"] for every host\n\
+         t.toml:2: site.route: the route has no source; give it proxy = { to = [...] } or files = { root = \"...\" }",
+    );
+    refuse_whole(
+        &format!("{SITE}files = {{ root = \"src\" }}"),
+        "t.toml:3: site.route: the route has both proxy and files; make it two routes",
+    );
+    refuse_whole(&format!("{SITE}{SITE}"), "t.toml:7: site.hosts: \"*\" is named already at t.toml:2");
+    refuse_whole(
+        "[[site]]\nhosts = \"a\"\n[[site.route]]\nfiles = { root = \"nowhere\" }",
+        &format!(
+            "t.toml:4: site.route.files.root: {}/nowhere: no such file or directory; name a directory that exists",
+            env!("CARGO_MANIFEST_DIR")
+        ),
+    );
+    refuse_whole(
+        "[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy = { to = [\"https://a\"] }",
+        "t.toml:4: site.route.proxy.to: found [\"https://a\"]; allowed: an \"http://\" origin: TLS towards \
+         origins is not built yet",
+    );
+    refuse_whole(
+        &format!("{SITE}cache.key = {{ keep = [\"a\"], drop = [\"b\"] }}"),
+        "t.toml:6: cache.key: both keep and drop name parameters; keep alone leaves out all others",
+    );
+}
+
+#[test]
+fn a_route_never_reached_is_a_warning() {
+    let text = format!("{SITE}[[site.route]]\npath = \"/a\"\nproxy = {{ to = \"a:1\" }}\n");
+    let warnings = read(&text).unwrap().warnings;
+    assert_eq!(
+        "t.toml:6: site.route.path: \"/a\" is never reached: \"/*\" at t.toml:3 comes first; put it after this one",
+        warnings[0].to_string()
+    );
+}
+
+#[test]
+fn flags_go_over_the_file() {
+    let flag = |path: &str, text: &str, flag: &str| Setting {
+        path: path.into(),
+        text: text.into(),
+        flag: flag.into(),
+    };
+    let base = Path::new(".");
+    let config = Config::from_text(
+        &format!("[cache.ram]\nsize = \"2MiB\"\n{SITE}"),
+        "t.toml",
+        base,
+        &[flag("cache.ram.size", "8MiB", "--ram")],
+    );
+    let config = config.unwrap();
+    assert_eq!(
+        (8 << 20, "--ram".to_owned()),
+        (config.ram.budget, config.decided.by("cache.ram.size").to_string())
+    );
+    let rejected = Config::from_flags(&[flag("cache.ram.size", "8", "--ram")]).unwrap_err();
+    assert_eq!("--ram: found \"8\"; allowed: a size from \"1MiB\" to \"64TiB\"", rejected.0[0].to_string());
+}
+
+#[test]
+fn array_spelling_is_the_same() {
+    let config = read("site = [{ hosts = \"a\", route = [{ proxy = { to = \"unix:/run/a\" } }] }]").unwrap();
+    assert_eq!(1, config.sites[0].routes.len());
+    assert_eq!("t.toml:1", config.sites[0].routes[0].source.to_string());
+}

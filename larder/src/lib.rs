@@ -1,0 +1,3 @@
+//! The modules of the larder binary: command line, configuration, logs and the demo site.
+
+pub mod config;
