@@ -1,0 +1,118 @@
+//! A whole response that is not an open file sent as it is: status, fields, pieces; and the refusals.
+
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_transport::body::Piece;
+
+/// What to send. `Date`, `Connection` and framing are the sender's to add.
+#[derive(Clone)]
+pub struct Answer {
+    /// The status code.
+    pub status: u16,
+    /// End-to-end fields; `Content-Length` is among them except for 204 and 304.
+    pub fields: FieldList,
+    /// The body in order; empty for HEAD, 204 and 304 whatever `Content-Length` says.
+    pub pieces: Vec<Piece>,
+}
+
+impl Answer {
+    /// A response with a body from memory. The body is dropped for HEAD.
+    #[must_use]
+    pub(crate) fn text(status: u16, media_type: &str, body: impl Into<Bytes>, method: &str) -> Answer {
+        let body = body.into();
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", media_type);
+        fields.push("Content-Length", body.len().to_string());
+        let pieces = if method == "HEAD" || body.is_empty() { Vec::new() } else { vec![Piece::Bytes(body)] };
+        Answer { status, fields, pieces }
+    }
+
+    /// Bytes of body that follow the head.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.pieces.iter().map(Piece::len).sum()
+    }
+}
+
+/// The methods that a file answers.
+pub(crate) const ALLOW: &str = "GET, HEAD, OPTIONS";
+
+/// The answer to a method that is neither GET nor HEAD, if it is one: 204 to OPTIONS, else 405 (RFC 9110
+/// §9.3.7, §15.5.6).
+pub(crate) fn to_other_method(method: &str) -> Option<Answer> {
+    let mut answer = match method {
+        "GET" | "HEAD" => return None,
+        "OPTIONS" => Answer { status: 204, fields: FieldList::new(), pieces: Vec::new() },
+        _ => Answer::text(405, PLAIN, "This is a file: it can be read, and nothing else.\n", method),
+    };
+    answer.fields.push("Allow", ALLOW);
+    Some(answer)
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Why nothing is served. Says nothing of what exists: hidden, outside and absent are one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotServed {
+    /// The target is not well-formed (400).
+    Malformed,
+    /// It names nothing that we would serve: absent, hidden, outside of the root, neither file nor directory (404).
+    NotFound,
+    /// It exists, and the operating system does not let us read it (403).
+    Forbidden,
+    /// Longer than any file's name can be (414).
+    TooLong,
+    /// Too many lookups wait for the disk, the file is being written to all the time, or we have no
+    /// descriptors left (503).
+    Busy,
+    /// The disk failed (500).
+    Failed,
+}
+
+impl NotServed {
+    /// The status code.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            NotServed::Malformed => 400,
+            NotServed::NotFound => 404,
+            NotServed::Forbidden => 403,
+            NotServed::TooLong => 414,
+            NotServed::Busy => 503,
+            NotServed::Failed => 500,
+        }
+    }
+
+    /// One sentence for the error page.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            NotServed::Malformed => "The address is not well-formed.",
+            NotServed::NotFound => "There is nothing at this address.",
+            NotServed::Forbidden => "This may not be read.",
+            NotServed::TooLong => "The address is too long.",
+            NotServed::Busy => "Too busy to read this now; try again in a moment.",
+            NotServed::Failed => "This could not be read.",
+        }
+    }
+
+    /// A short page. The router may rather write its own.
+    #[must_use]
+    pub fn answer(self, method: &str) -> Answer {
+        let mut answer = Answer::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);
+        if self == NotServed::Busy {
+            answer.fields.push("Retry-After", "1");
+        }
+        answer
+    }
+}
+
+impl From<crate::path::BadPath> for NotServed {
+    fn from(bad: crate::path::BadPath) -> Self {
+        match bad {
+            crate::path::BadPath::Malformed => NotServed::Malformed,
+            crate::path::BadPath::TooLong => NotServed::TooLong,
+            crate::path::BadPath::Unservable => NotServed::NotFound,
+        }
+    }
+}

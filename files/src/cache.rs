@@ -1,0 +1,219 @@
+//! The open-file cache: files by the path that asked for them, looked at again within a stated time.
+//!
+//! Half of that time after a look, the first request to come is chosen to look again while all others are
+//! still served; so a busy file is checked without anybody waiting for it, and its change is seen in time.
+
+use crate::negotiate::{self, Coding};
+use crate::open_file::OpenFile;
+use larder_semantics::field::Field;
+use larder_stdx::clock::Monotonic;
+use parking_lot::RwLock;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// A file and its precompressed siblings under one path.
+pub struct Entry {
+    /// The whole decoded path, compared on every lookup.
+    pub path: Box<[u8]>,
+    /// The file as it is.
+    pub plain: Arc<OpenFile>,
+    /// Its siblings, in the order of [`Coding::ALL`].
+    pub coded: Vec<(Coding, Arc<OpenFile>)>,
+    /// When it was last found unchanged, monotonic milliseconds.
+    checked: AtomicU64,
+    /// Somebody is looking again.
+    claimed: AtomicBool,
+    /// Used since the hand of the clock last passed.
+    used: AtomicBool,
+}
+
+impl Entry {
+    /// An entry that was looked at `now`.
+    pub fn new(
+        path: &[u8],
+        plain: Arc<OpenFile>,
+        coded: Vec<(Coding, Arc<OpenFile>)>,
+        now: Monotonic,
+    ) -> Entry {
+        let (checked, claimed, used) =
+            (AtomicU64::new(now.0), AtomicBool::new(false), AtomicBool::new(false));
+        Entry { path: path.into(), plain, coded, checked, claimed, used }
+    }
+
+    /// It was found unchanged at `now`.
+    pub fn still_holds(&self, now: Monotonic) {
+        self.checked.fetch_max(now.0, Relaxed);
+        self.claimed.store(false, Relaxed);
+    }
+
+    /// The form that a request prefers, if what it promises can still be sent.
+    pub fn select(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
+        let chosen = if self.coded.is_empty() {
+            &self.plain
+        } else {
+            negotiate::choose(fields, self.coded.iter().map(|it| it.0))
+                .map_or(&self.plain, |at| &self.coded[at].1)
+        };
+        chosen.is_intact().then_some(chosen)
+    }
+
+    fn files(&self) -> usize {
+        1 + self.coded.len()
+    }
+}
+
+/// What a lookup found.
+pub enum Look {
+    /// Use it.
+    Fresh(Arc<Entry>),
+    /// Use it only if it is unchanged: look.
+    Stale(Arc<Entry>),
+    /// Nothing.
+    Missing,
+}
+
+/// All entries, in shards so that workers seldom meet at a lock.
+pub struct Cache {
+    shards: Box<[RwLock<Shard>]>,
+    /// Files that a shard may hold.
+    room: usize,
+    /// Milliseconds in which a change is seen.
+    cache_for: u64,
+    seed: RandomState,
+}
+
+#[derive(Default)]
+struct Shard {
+    /// By the hash of the path; two paths of one hash share a place, and only one of them has it.
+    entries: HashMap<u64, Arc<Entry>, BuildHasherDefault<AsIs>>,
+    /// The clock: from the oldest to the newest, those passed over again at the end.
+    clock: VecDeque<u64>,
+    files: usize,
+}
+
+/// Its keys are hashes already.
+#[derive(Default)]
+struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("only u64 keys are hashed");
+    }
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+impl Cache {
+    /// An empty cache for at most `files` files (siblings count).
+    pub fn new(files: usize, cache_for: u64) -> Cache {
+        let shards = (files / 64).clamp(1, 16).next_power_of_two();
+        let room = (files / shards).max(1);
+        Cache {
+            shards: (0..shards).map(|_| RwLock::default()).collect(),
+            room,
+            cache_for,
+            seed: RandomState::new(),
+        }
+    }
+
+    /// The form of `path` that a request prefers, if no one has to look first. Allocates nothing.
+    pub fn get_now(&self, path: &[u8], fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
+        let (hash, shard) = self.place(path);
+        let shard = shard.read();
+        let entry = shard.entries.get(&hash).filter(|it| *it.path == *path)?;
+        let age = now.0.saturating_sub(entry.checked.load(Relaxed));
+        if age >= self.cache_for || (age >= self.cache_for / 2 && !entry.claimed.load(Relaxed)) {
+            return None;
+        }
+        if !entry.used.load(Relaxed) {
+            entry.used.store(true, Relaxed);
+        }
+        entry.select(fields).cloned()
+    }
+
+    /// Looks `path` up; who gets [`Look::Stale`] before the time is over is the only one who does.
+    pub fn get(&self, path: &[u8], now: Monotonic) -> Look {
+        let (hash, shard) = self.place(path);
+        let shard = shard.read();
+        let Some(entry) = shard.entries.get(&hash).filter(|it| *it.path == *path) else {
+            return Look::Missing;
+        };
+        entry.used.store(true, Relaxed);
+        let age = now.0.saturating_sub(entry.checked.load(Relaxed));
+        let due = age >= self.cache_for / 2 && !entry.claimed.swap(true, Relaxed);
+        if due || age >= self.cache_for { Look::Stale(entry.clone()) } else { Look::Fresh(entry.clone()) }
+    }
+
+    /// Puts an entry in place of that of the same path; says how many others had to go.
+    pub fn insert(&self, entry: Arc<Entry>) -> usize {
+        let (hash, shard) = self.place(&entry.path);
+        let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
+        {
+            let mut shard = shard.write();
+            shard.files += entry.files();
+            match shard.entries.insert(hash, entry) {
+                Some(old) => {
+                    shard.files -= old.files();
+                    gone.push(old);
+                }
+                None => shard.clock.push_back(hash),
+            }
+            let replaced = gone.len();
+            while shard.files > self.room && shard.entries.len() > 1 {
+                gone.extend(shard.evict(hash));
+            }
+            gone.len() - replaced
+        }
+    }
+
+    /// Forgets a path.
+    pub fn remove(&self, path: &[u8]) {
+        let (hash, shard) = self.place(path);
+        let mut shard = shard.write();
+        if shard.entries.get(&hash).is_some_and(|it| *it.path == *path) {
+            shard.clock.retain(|it| *it != hash);
+            if let Some(old) = shard.entries.remove(&hash) {
+                shard.files -= old.files();
+            }
+        }
+    }
+
+    /// Forgets everything: descriptors are needed elsewhere.
+    pub fn clear(&self) {
+        for it in &self.shards {
+            drop(std::mem::take(&mut *it.write()));
+        }
+    }
+
+    /// Files held, siblings included.
+    pub fn files(&self) -> usize {
+        self.shards.iter().map(|it| it.read().files).sum()
+    }
+
+    fn place(&self, path: &[u8]) -> (u64, &RwLock<Shard>) {
+        let hash = self.seed.hash_one(path);
+        #[allow(clippy::cast_possible_truncation, reason = "any bits will do")]
+        let at = (hash >> 32) as usize & (self.shards.len() - 1);
+        (hash, &self.shards[at])
+    }
+}
+
+impl Shard {
+    /// Moves the hand of the clock by one: an entry that was used since stays, and so does `keep`.
+    fn evict(&mut self, keep: u64) -> Option<Arc<Entry>> {
+        let hash = self.clock.pop_front()?;
+        if hash == keep || self.entries.get(&hash)?.used.swap(false, Relaxed) {
+            self.clock.push_back(hash);
+            return None;
+        }
+        let old = self.entries.remove(&hash)?;
+        self.files -= old.files();
+        Some(old)
+    }
+}

@@ -1,0 +1,163 @@
+//! The listing of a directory, as HTML or JSON: only names that a request could reach, and every name
+//! escaped. Directories first, then by name.
+
+use crate::answer::{Answer, NotServed};
+use crate::load::join;
+use crate::path;
+use crate::resolve::{self, Identity, Node};
+use crate::root::Root;
+use larder_semantics::date;
+use larder_stdx::clock::WallTime;
+use rustix::fs::{Dir, fstat};
+use serde::Serialize;
+use std::fmt::Write as _;
+
+/// Names that one listing shows at most; it says where there are more.
+pub const MAX_LISTED: usize = 10_000;
+
+/// How a listing is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A page.
+    Html,
+    /// An array of objects: `name`, `type`, `size` (files), `mtime`.
+    Json,
+}
+
+/// One line of a listing.
+#[derive(Serialize)]
+struct Line {
+    /// Lossy where it is not UTF-8: `href` is exact.
+    name: String,
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size: Option<u64>,
+    mtime: String,
+    href: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Directory,
+    File,
+}
+
+/// Lists `directory` (beneath the root), which the client knows as `path`. Blocks.
+///
+/// # Errors
+/// It cannot be read.
+pub fn make(root: &Root, path: &[u8], directory: &[u8], format: Format) -> Result<Answer, NotServed> {
+    let (lines, cut) = read(root, directory)?;
+    let mut answer = match format {
+        Format::Html => {
+            let mut answer = Answer::text(200, "text/html; charset=utf-8", html(path, &lines, cut), "GET");
+            let policy = "default-src 'none'; style-src 'unsafe-inline'";
+            answer.fields.push("Content-Security-Policy", policy);
+            answer
+        }
+        Format::Json => {
+            let text = serde_json::to_vec(&lines).map_err(|_| NotServed::Failed)?;
+            Answer::text(200, "application/json", text, "GET")
+        }
+    };
+    answer.fields.push("Vary", "Accept");
+    answer.fields.push("Cache-Control", "no-cache");
+    Ok(answer)
+}
+
+/// Whether names were left out for their number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Whole,
+    Short,
+}
+
+fn read(root: &Root, directory: &[u8]) -> Result<(Vec<Line>, Cut), NotServed> {
+    let fd = resolve::open_directory(root.directory(), directory, root.options.symlinks)?;
+    let mut lines = Vec::new();
+    let mut cut = Cut::Whole;
+    for it in Dir::read_from(&fd).map_err(resolve::refusal)? {
+        let it = it.map_err(resolve::refusal)?;
+        if lines.len() == MAX_LISTED {
+            cut = Cut::Short;
+            break;
+        }
+        let name = it.file_name().to_bytes();
+        if path::is_servable(name, root.options.dotfiles) {
+            lines.extend(line(root, directory, name));
+        }
+    }
+    lines.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
+    Ok((lines, cut))
+}
+
+/// Nothing for what could not be served: a FIFO, a link that leads outside.
+fn line(root: &Root, directory: &[u8], name: &[u8]) -> Option<Line> {
+    let node = resolve::look(root.directory(), &join(directory, name), root.options.symlinks).ok()?;
+    let (kind, size, modified) = match node {
+        Node::File(it) => (Kind::File, Some(it.size), it.modified.0),
+        Node::Directory(fd) => (Kind::Directory, None, Identity::of(&fstat(fd).ok()?).modified.0),
+    };
+    let slash = if kind == Kind::Directory { "/" } else { "" };
+    let mut href = String::new();
+    path::encode(name, &mut href);
+    Some(Line {
+        name: format!("{}{slash}", String::from_utf8_lossy(name)),
+        kind,
+        size,
+        mtime: date::format(WallTime(u64::try_from(modified).unwrap_or(0))),
+        href: format!("{href}{slash}"),
+    })
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem}\
+table{width:100%;border-collapse:collapse}td{padding:.15rem .5rem;white-space:nowrap}\
+td:first-child{width:100%;white-space:normal;overflow-wrap:anywhere}td+td{text-align:right;color:GrayText}\
+:root{color-scheme:light dark}";
+
+fn html(path: &[u8], lines: &[Line], cut: Cut) -> String {
+    let title = escape(&String::from_utf8_lossy(path));
+    let mut page = String::with_capacity(1024 + lines.len() * 160);
+    let _ = write!(
+        page,
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>{title}</title>\
+         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n<table>\n"
+    );
+    if path != b"/" {
+        page.push_str("<tr><td><a href=\"../\">../</a></td><td></td><td></td></tr>\n");
+    }
+    for it in lines {
+        let size = it.size.map_or(String::new(), |it| it.to_string());
+        let (href, name) = (escape(&it.href), escape(&it.name));
+        let _ = writeln!(
+            page,
+            "<tr><td><a href=\"{href}\">{name}</a></td><td>{size}</td><td>{}</td></tr>",
+            it.mtime
+        );
+    }
+    page.push_str("</table>\n");
+    if cut == Cut::Short {
+        let _ = writeln!(page, "<p>There are more than these {MAX_LISTED}.</p>");
+    }
+    page.push_str("</body></html>\n");
+    page
+}
+
+/// Text that is neither markup nor the end of an attribute, wherever in HTML it stands.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            other => out.push(other),
+        }
+    }
+    out
+}

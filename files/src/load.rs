@@ -1,0 +1,196 @@
+//! What a lookup does where it may wait for a disk: find the file, its siblings or the directory's index,
+//! read what is small. Runs on the pool only; everything in here blocks.
+
+use crate::answer::{Answer, NotServed};
+use crate::cache::Entry;
+use crate::listing::{self, Format};
+use crate::media::media_type;
+use crate::negotiate::Coding;
+use crate::open_file::{Contents, Dress, OpenFile};
+use crate::resolve::{self, Identity, Node};
+use crate::root::{Listing, Root};
+use bytes::Bytes;
+use larder_stdx::clock::{self, Monotonic};
+use rustix::fs::fstat;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// How often a small file that is written to while it is read is read again.
+const TRIES: usize = 5;
+
+/// One lookup, with all that it needs.
+pub struct Job {
+    /// The decoded path, prefix included: the key of the cache.
+    pub path: Box<[u8]>,
+    /// Where the path beneath the root begins in it.
+    pub skip: usize,
+    /// The query with its question mark, for redirects.
+    pub query: Box<str>,
+    /// What a listing would look like.
+    pub format: Format,
+    /// What the cache had, to be kept if nothing changed.
+    pub previous: Option<Arc<Entry>>,
+    /// Monotonic milliseconds.
+    pub now: Monotonic,
+}
+
+/// What a lookup found.
+pub enum Loaded {
+    /// A file, new or unchanged.
+    Entry(Arc<Entry>),
+    /// A redirect to the directory, or its listing.
+    Answer(Answer),
+}
+
+/// Does the work of one lookup.
+///
+/// # Errors
+/// Why nothing is served.
+pub fn load(root: &Root, job: &Job) -> Result<Loaded, NotServed> {
+    let symlinks = root.options.symlinks;
+    let beneath = &job.path[job.skip..];
+    let beneath = beneath.strip_prefix(b"/").unwrap_or(beneath);
+    let Some(directory) = beneath.strip_suffix(b"/").or_else(|| (beneath.is_empty()).then_some(beneath))
+    else {
+        return match resolve::look(root.directory(), beneath, symlinks)? {
+            Node::File(identity) => entry(root, job, beneath, identity),
+            Node::Directory(_) => Ok(Loaded::Answer(to_directory(job))),
+        };
+    };
+    if !job.path.ends_with(b"/") {
+        return Ok(Loaded::Answer(to_directory(job))); // The stripped prefix itself.
+    }
+    match resolve::look(root.directory(), directory, symlinks)? {
+        Node::File(_) => Err(NotServed::NotFound),
+        Node::Directory(_) => index_or_listing(root, job, directory),
+    }
+}
+
+fn index_or_listing(root: &Root, job: &Job, directory: &[u8]) -> Result<Loaded, NotServed> {
+    for name in &root.options.index {
+        let path = join(directory, name.as_bytes());
+        match resolve::look(root.directory(), &path, root.options.symlinks) {
+            Ok(Node::File(identity)) => return entry(root, job, &path, identity),
+            Ok(Node::Directory(_)) | Err(NotServed::NotFound) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    match root.options.listing {
+        Listing::Off => Err(NotServed::NotFound),
+        Listing::On => listing::make(root, &job.path, directory, job.format).map(Loaded::Answer),
+    }
+}
+
+/// 301 to the same path with a slash, so that relative links in the index work. The path has no empty
+/// segment, so that this can never be read as another host.
+fn to_directory(job: &Job) -> Answer {
+    let mut location = String::with_capacity(job.path.len() + job.query.len() + 1);
+    crate::path::encode(&job.path, &mut location);
+    location.push('/');
+    location.push_str(&job.query);
+    let mut answer = Answer::text(301, "text/plain; charset=utf-8", "This is a directory.\n", "GET");
+    answer.fields.push("Location", location);
+    answer
+}
+
+/// The entry for a file whose state is `identity`: what is unchanged is taken from the previous one.
+fn entry(root: &Root, job: &Job, file: &[u8], identity: Identity) -> Result<Loaded, NotServed> {
+    let previous = job.previous.as_deref();
+    let found = if root.options.precompressed { siblings(root, file, &identity) } else { Vec::new() };
+    let unchanged = |it: &Entry| {
+        let states = it.coded.iter().map(|it| (it.0, it.1.identity));
+        it.plain.identity == identity && states.eq(found.iter().copied())
+    };
+    if let Some(same) = job.previous.as_ref().filter(|it| unchanged(it)) {
+        same.still_holds(job.now);
+        return Ok(Loaded::Entry(same.clone()));
+    }
+    let name = file.rsplit(|it| *it == b'/').next().unwrap_or(file);
+    let media_type = media_type(name, &root.options.media_types);
+    let varies = !found.is_empty();
+    let dress = |coding| Dress {
+        media_type: &media_type,
+        coding,
+        varies,
+        cache_control: root.options.cache_control.as_deref(),
+    };
+    let kept = previous.filter(|it| it.plain.identity == identity && it.coded.is_empty() != varies);
+    let plain = match kept {
+        Some(kept) => kept.plain.clone(),
+        None => open(root, file, &dress(None))?,
+    };
+    let mut coded = Vec::with_capacity(found.len());
+    for (coding, _) in found {
+        // A sibling that went away meanwhile is only not there.
+        if let Ok(sibling) = open(root, &with_suffix(file, coding), &dress(Some(coding.token()))) {
+            coded.push((coding, sibling));
+        }
+    }
+    Ok(Loaded::Entry(Arc::new(Entry::new(&job.path, plain, coded, job.now))))
+}
+
+/// The siblings that may stand for a file: regular, and not older than it.
+fn siblings(root: &Root, file: &[u8], original: &Identity) -> Vec<(Coding, Identity)> {
+    let state =
+        |coding| match resolve::look(root.directory(), &with_suffix(file, coding), root.options.symlinks) {
+            Ok(Node::File(it)) if it.modified >= original.modified && it.size > 0 => Some((coding, it)),
+            _ => None,
+        };
+    Coding::ALL.into_iter().filter_map(state).collect()
+}
+
+fn with_suffix(file: &[u8], coding: Coding) -> Vec<u8> {
+    [file, coding.suffix().as_bytes()].concat()
+}
+
+/// A path of a name in a directory, both beneath the root.
+pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, name].join(&b'/') }
+}
+
+fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
+    let (fd, identity) = resolve::open_file(root.directory(), path, root.options.symlinks)?;
+    let (contents, identity) = if identity.size <= root.options.small_file {
+        read_whole(fd, identity, root.options.small_file)?
+    } else {
+        (Contents::Descriptor(fd), identity)
+    };
+    Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall())))
+}
+
+/// Reads a file so that no byte of another version is among its bytes: its state is the same before and
+/// after. A file that has outgrown `limit` meanwhile is left to its descriptor.
+fn read_whole(fd: OwnedFd, mut identity: Identity, limit: u64) -> Result<(Contents, Identity), NotServed> {
+    let file = File::from(fd);
+    for _ in 0..TRIES {
+        if identity.size > limit {
+            return Ok((Contents::Descriptor(file.into()), identity));
+        }
+        let bytes = read_at_most(&file, identity.size).map_err(|_| NotServed::Failed)?;
+        let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);
+        if after.same_bytes(&identity) && bytes.len() as u64 == identity.size {
+            return Ok((Contents::Bytes(bytes), identity));
+        }
+        identity = after;
+    }
+    Err(NotServed::Busy)
+}
+
+/// The first `size` bytes, or fewer where the file ends before.
+fn read_at_most(file: &File, size: u64) -> std::io::Result<Bytes> {
+    #[allow(clippy::cast_possible_truncation, reason = "bounded by `small_file`")]
+    let mut bytes = vec![0; size as usize];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes.into())
+}

@@ -1,0 +1,148 @@
+//! A file that is ready to be sent: head, facts, and body or descriptor. Immutable; a changed file becomes
+//! another one. How it was found is not here.
+
+use crate::resolve::Identity;
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_stdx::clock::WallTime;
+use larder_transport::body::{FileOwner, FileSlice, Piece};
+use rustix::fs::fstat;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// A file, or a precompressed sibling in its place, ready to be sent as 200.
+pub struct OpenFile {
+    /// Status line and fields in HTTP/1.1 wire form, without `Date`, `Connection` and the empty line.
+    pub head: Box<[u8]>,
+    /// The same fields.
+    pub fields: FieldList,
+    /// What preconditions are evaluated against.
+    pub meta: Meta,
+    /// The whole body: bytes up to `Options::small_file`, else a slice of the descriptor.
+    pub body: Piece,
+    /// The state of the file that all of the above was read from.
+    pub(crate) identity: Identity,
+    /// Present where the body is not in memory.
+    descriptor: Option<Arc<Descriptor>>,
+}
+
+/// What a head says beyond what the file itself does.
+pub(crate) struct Dress<'a> {
+    /// `Content-Type`.
+    pub media_type: &'a str,
+    /// `Content-Encoding`, for a sibling.
+    pub coding: Option<&'static str>,
+    /// The file has siblings: which is sent depends on `Accept-Encoding`.
+    pub varies: bool,
+    /// `Cache-Control`, if the operator wants one.
+    pub cache_control: Option<&'a str>,
+}
+
+/// Where the bytes of a file are.
+pub(crate) enum Contents {
+    /// Read whole.
+    Bytes(bytes::Bytes),
+    /// To be sent by the kernel.
+    Descriptor(OwnedFd),
+}
+
+impl OpenFile {
+    /// Makes everything that a hit sends; `now` is when the file was looked at.
+    pub(crate) fn new(contents: Contents, identity: Identity, dress: &Dress<'_>, now: WallTime) -> OpenFile {
+        let etag = entity_tag(&identity, dress.coding);
+        // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
+        let modified = u64::try_from(identity.modified.0).ok().map(WallTime).filter(|it| *it <= now);
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", dress.media_type);
+        fields.push("Content-Length", identity.size.to_string());
+        if let Some(coding) = dress.coding {
+            fields.push("Content-Encoding", coding);
+        }
+        if dress.varies {
+            fields.push("Vary", "Accept-Encoding");
+        }
+        if let Some(modified) = modified {
+            fields.push("Last-Modified", date::format(modified));
+        }
+        fields.push("ETag", &etag);
+        fields.push("Accept-Ranges", "bytes");
+        if let Some(value) = dress.cache_control {
+            fields.push("Cache-Control", value);
+        }
+        fields.shrink();
+        let (body, descriptor) = match contents {
+            Contents::Bytes(bytes) => (Piece::Bytes(bytes), None),
+            Contents::Descriptor(fd) => {
+                let owner = Arc::new(Descriptor { fd, identity });
+                let slice = FileSlice { owner: owner.clone(), offset: 0, length: identity.size };
+                (Piece::File(slice), Some(owner))
+            }
+        };
+        let meta = facts(etag.into_bytes().into(), modified, dress.varies, now);
+        let head = [b"HTTP/1.1 200 OK\r\n", fields.text()].concat().into_boxed_slice();
+        OpenFile { head, fields, meta, body, identity, descriptor }
+    }
+
+    /// Bytes of the whole body.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.body.len()
+    }
+
+    /// Whether what the head promises can still be sent. A body in memory always can; otherwise one `fstat`
+    /// asks whether somebody has written to the file.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        self.descriptor.as_ref().is_none_or(|it| it.intact())
+    }
+}
+
+/// Strong: contents cannot change without it. The inode is part of it because builds that set all times to
+/// one constant, and replace files by others of the same size, are common.
+fn entity_tag(identity: &Identity, coding: Option<&str>) -> String {
+    let (seconds, nanos) = identity.modified;
+    let suffix = coding.map_or(String::new(), |it| format!("-{it}"));
+    format!("\"{seconds:x}.{nanos:x}-{:x}-{:x}{suffix}\"", identity.size, identity.place.1)
+}
+
+fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTime) -> Meta {
+    Meta {
+        status: 200,
+        request_time: now,
+        response_time: now,
+        date: now,
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 0, source: LifetimeSource::None },
+        must_revalidate: false,
+        no_cache: false,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: Some(etag),
+        last_modified: modified,
+        vary: if varies { vec!["accept-encoding".into()] } else { Vec::new() },
+        partial: None,
+    }
+}
+
+/// The descriptor of a file too large to keep, and the state it had when it was opened.
+struct Descriptor {
+    fd: OwnedFd,
+    identity: Identity,
+}
+
+impl FileOwner for Descriptor {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Never: a file that is truncated under its mapping would kill us (`SIGBUS`).
+    fn mapped(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
+        None
+    }
+
+    fn intact(&self) -> bool {
+        fstat(&self.fd).is_ok_and(|it| Identity::of(&it).same_bytes(&self.identity))
+    }
+}

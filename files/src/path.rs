@@ -1,0 +1,131 @@
+//! The path of a request target, decoded once and strictly, or refused. What it names is not known here.
+//!
+//! One resource has one spelling: what comes out begins with a slash, has no empty, `.` or `..` segment,
+//! and ends with a slash only for directories. `//` is therefore not found rather than collapsed: two
+//! spellings would be two cache keys, and `Location: //host/` would lead elsewhere.
+
+/// The longest decoded path, in bytes: Linux has no longer ones.
+pub const MAX: usize = 4095;
+
+/// The longest name of a file, in bytes.
+const MAX_SEGMENT: usize = 255;
+
+/// Room for a decoded path.
+pub type Buffer = [u8; MAX];
+
+/// Whether names that begin with a dot exist, as far as a client is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dotfiles {
+    /// They do not, but for `/.well-known/` (RFC 8615).
+    #[default]
+    Hidden,
+    /// They do; `.` and `..` still name nothing.
+    Shown,
+}
+
+/// Why a path names nothing that could be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadPath {
+    /// A broken escape, or a NUL (400).
+    Malformed,
+    /// Longer than any file's name can be (414).
+    TooLong,
+    /// Well-formed, but names no file that we would serve: an encoded slash, a backslash, a control character,
+    /// an empty or dot segment, a hidden name, a segment too long for any file system (404).
+    Unservable,
+}
+
+/// The parts of an origin-form target: path, and query with its question mark (empty where there is none).
+#[must_use]
+pub fn split(target: &str) -> (&str, &str) {
+    target.split_at(target.find('?').unwrap_or(target.len()))
+}
+
+/// Decodes the path of a target (without query) and checks it. Borrows `raw` itself where nothing is
+/// escaped, else `buffer`; allocates nothing.
+///
+/// # Errors
+/// See [`BadPath`]. What does not begin with a slash, or holds a fragment, is malformed.
+pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath> {
+    let raw = raw.as_bytes();
+    if raw.first() != Some(&b'/') || raw.contains(&b'#') {
+        return Err(BadPath::Malformed);
+    }
+    let path = if raw.contains(&b'%') { unescape(raw, buffer)? } else { raw };
+    if path.len() > MAX {
+        return Err(BadPath::TooLong);
+    }
+    check(path, dotfiles)?;
+    Ok(path)
+}
+
+/// Resolves percent-escapes once: `%252e` is the three characters `%2e` (RFC 3986 §2.4).
+fn unescape<'a>(raw: &[u8], buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath> {
+    let mut length = 0;
+    let mut rest = raw.iter().copied();
+    while let Some(byte) = rest.next() {
+        let byte = match byte {
+            b'%' => {
+                let high = rest.next().and_then(hex).ok_or(BadPath::Malformed)?;
+                let low = rest.next().and_then(hex).ok_or(BadPath::Malformed)?;
+                match high << 4 | low {
+                    b'/' => return Err(BadPath::Unservable),
+                    decoded => decoded,
+                }
+            }
+            plain => plain,
+        };
+        *buffer.get_mut(length).ok_or(BadPath::TooLong)? = byte;
+        length += 1;
+    }
+    Ok(&buffer[..length])
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|it| u8::try_from(it).unwrap_or(0))
+}
+
+fn check(path: &[u8], dotfiles: Dotfiles) -> Result<(), BadPath> {
+    let inner = path.strip_prefix(b"/").ok_or(BadPath::Malformed)?;
+    let inner = inner.strip_suffix(b"/").unwrap_or(inner);
+    if path.len() == 1 {
+        return Ok(());
+    }
+    for (at, segment) in inner.split(|it| *it == b'/').enumerate() {
+        if segment.contains(&0) {
+            return Err(BadPath::Malformed);
+        }
+        if at == 0 && segment == b".well-known" {
+            continue;
+        }
+        if !is_servable(segment, dotfiles) {
+            return Err(BadPath::Unservable);
+        }
+    }
+    Ok(())
+}
+
+/// Whether a file of this name could be reached by any target: listings show no others.
+#[must_use]
+pub fn is_servable(name: &[u8], dotfiles: Dotfiles) -> bool {
+    let hidden = match dotfiles {
+        Dotfiles::Hidden => name.starts_with(b"."),
+        Dotfiles::Shown => matches!(name, b"." | b".."),
+    };
+    let odd = |it: &u8| *it < 0x20 || matches!(*it, 0x7f | b'\\' | b'/');
+    !name.is_empty() && name.len() <= MAX_SEGMENT && !hidden && !name.iter().any(odd)
+}
+
+/// Appends `path` so that it is a valid path of a target again (RFC 3986 §3.3); slashes stay.
+pub fn encode(path: &[u8], out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in path {
+        if byte.is_ascii_alphanumeric() || b"-._~!$()*+,;=@/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+            out.push(char::from(DIGITS[usize::from(byte & 15)]));
+        }
+    }
+}

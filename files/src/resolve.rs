@@ -1,0 +1,140 @@
+//! From a checked path to a descriptor: the system calls that open, and nothing that could block on a
+//! FIFO, leave the root, or touch a device.
+//!
+//! A path is first opened with `O_PATH`, which opens nothing for reading: a FIFO's writer is not woken, a
+//! tape not rewound. Only what turns out to be a regular file is then opened, and looked at again.
+
+use crate::answer::NotServed;
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
+use rustix::io::Errno;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Relative ones that stay beneath the root all the way; absolute ones never.
+    #[default]
+    Beneath,
+    /// None.
+    Never,
+    /// All but the magic ones of `/proc`: whoever can write in the root can publish any file.
+    Anywhere,
+}
+
+impl Symlinks {
+    fn flags(self) -> ResolveFlags {
+        match self {
+            Symlinks::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+            Symlinks::Never => {
+                ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS
+            }
+            Symlinks::Anywhere => ResolveFlags::NO_MAGICLINKS,
+        }
+    }
+}
+
+/// What tells one state of a file from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Device and inode.
+    pub place: (u64, u64),
+    /// Bytes.
+    pub size: u64,
+    /// Last change of the contents: seconds since the epoch, nanoseconds.
+    pub modified: (i64, u64),
+    /// Last change of contents or attributes.
+    pub changed: (i64, u64),
+}
+
+impl Identity {
+    /// Reads it off a stat. (The casts are those of platforms where the kernel's types are narrower.)
+    #[allow(clippy::unnecessary_cast, clippy::cast_sign_loss, reason = "sizes and inodes are not negative")]
+    pub fn of(stat: &Stat) -> Identity {
+        Identity {
+            place: (stat.st_dev as u64, stat.st_ino as u64),
+            size: stat.st_size as u64,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
+        }
+    }
+
+    /// Whether the bytes are the same, as far as the file system tells. A rename or a new link changes
+    /// `changed` but no byte.
+    pub fn same_bytes(&self, other: &Identity) -> bool {
+        (self.place, self.size, self.modified) == (other.place, other.size, other.modified)
+    }
+}
+
+/// What a path names.
+pub enum Node {
+    /// A regular file, not yet opened.
+    File(Identity),
+    /// A directory, opened with `O_PATH`.
+    Directory(OwnedFd),
+}
+
+/// How often a lookup is tried again that a rename elsewhere disturbed (`EAGAIN`).
+const TRIES: usize = 8;
+
+/// Looks at what `path` names beneath `dir`, without opening it.
+///
+/// # Errors
+/// Neither file nor directory, absent, or outside: [`NotServed::NotFound`]; see [`refusal`].
+pub fn look(dir: BorrowedFd<'_>, path: &[u8], symlinks: Symlinks) -> Result<Node, NotServed> {
+    let fd = open(dir, path, OFlags::PATH, symlinks)?;
+    let stat = fstat(&fd).map_err(refusal)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok(Node::File(Identity::of(&stat))),
+        FileType::Directory => Ok(Node::Directory(fd)),
+        _ => Err(NotServed::NotFound),
+    }
+}
+
+/// Opens a regular file for reading.
+///
+/// # Errors
+/// As [`look`]; it may have become something else since.
+pub fn open_file(
+    dir: BorrowedFd<'_>,
+    path: &[u8],
+    symlinks: Symlinks,
+) -> Result<(OwnedFd, Identity), NotServed> {
+    let fd = open(dir, path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, symlinks)?;
+    let stat = fstat(&fd).map_err(refusal)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((fd, Identity::of(&stat))),
+        _ => Err(NotServed::NotFound),
+    }
+}
+
+/// Opens a directory so that its names can be read.
+///
+/// # Errors
+/// As [`look`].
+pub fn open_directory(dir: BorrowedFd<'_>, path: &[u8], symlinks: Symlinks) -> Result<OwnedFd, NotServed> {
+    open(dir, path, OFlags::RDONLY | OFlags::DIRECTORY, symlinks)
+}
+
+fn open(dir: BorrowedFd<'_>, path: &[u8], flags: OFlags, symlinks: Symlinks) -> Result<OwnedFd, NotServed> {
+    let path = if path.is_empty() { b"." } else { path };
+    let mut last = Errno::AGAIN;
+    for _ in 0..TRIES {
+        match openat2(dir, path, flags | OFlags::CLOEXEC, Mode::empty(), symlinks.flags()) {
+            Err(again @ (Errno::AGAIN | Errno::INTR)) => last = again,
+            other => return other.map_err(refusal),
+        }
+    }
+    Err(refusal(last))
+}
+
+/// What an error of the operating system means to a client. What leaves the root (`EXDEV`), loops
+/// (`ELOOP`), is a socket (`ENXIO`) or has a file where a directory is needed (`ENOTDIR`) is just not there.
+pub fn refusal(error: Errno) -> NotServed {
+    match error {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG => NotServed::NotFound,
+        Errno::NXIO | Errno::NODEV | Errno::INVAL | Errno::ILSEQ => NotServed::NotFound,
+        Errno::ACCESS | Errno::PERM => NotServed::Forbidden,
+        Errno::AGAIN | Errno::INTR | Errno::MFILE | Errno::NFILE | Errno::NOMEM => NotServed::Busy,
+        _ => NotServed::Failed,
+    }
+}

@@ -1,0 +1,115 @@
+//! What a request gets of an open file: preconditions, ranges, methods (RFC 9110 §13, §14). Pure: the
+//! decisions are `semantics`', this only makes the response that they call for.
+
+use crate::answer::{self, Answer};
+use crate::open_file::OpenFile;
+use bytes::Bytes;
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::range::{self, Selection};
+use larder_transport::body::Piece;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
+
+/// The response to `method` with these request fields. HEAD has the fields of GET and no pieces.
+#[must_use]
+pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Answer {
+    if let Some(answer) = answer::to_other_method(method) {
+        return answer;
+    }
+    match conditional::evaluate(fields, &file.meta) {
+        Precondition::Proceed => {}
+        Precondition::NotModified => return not_modified(file),
+        Precondition::Failed => return failed(file, method),
+    }
+    match selection(file, method, fields) {
+        Selection::Whole => whole(file, method),
+        Selection::One(first, last) => one(file, first, last),
+        Selection::Many(ranges) => many(file, &ranges),
+        Selection::Unsatisfiable => unsatisfiable(file, method),
+    }
+}
+
+/// Ranges are GET's alone (RFC 9110 §14.2); a repeated field is no valid one, and ignored.
+fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
+    let mut lines = field::all(fields, "range");
+    match (method, lines.next(), lines.next()) {
+        ("GET", Some(value), None) if conditional::range_applies(fields, &file.meta) => {
+            range::select(value, file.length())
+        }
+        _ => Selection::Whole,
+    }
+}
+
+fn whole(file: &OpenFile, method: &str) -> Answer {
+    let send = method != "HEAD" && !file.body.is_empty();
+    let pieces = if send { vec![file.body.clone()] } else { Vec::new() };
+    Answer { status: 200, fields: file.fields.clone(), pieces }
+}
+
+fn one(file: &OpenFile, first: u64, last: u64) -> Answer {
+    let length = last - first + 1;
+    let mut fields = file.fields.clone();
+    fields.set("Content-Length", length.to_string());
+    fields.push("Content-Range", format!("bytes {first}-{last}/{}", file.length()));
+    Answer { status: 206, fields, pieces: vec![file.body.slice(first, length)] }
+}
+
+/// `multipart/byteranges` (RFC 9110 §14.6): each part's own head says what it is.
+fn many(file: &OpenFile, ranges: &[(u64, u64)]) -> Answer {
+    let boundary = boundary(file);
+    let media_type = file.fields.get("content-type").unwrap_or(b"application/octet-stream");
+    let mut pieces = Vec::with_capacity(ranges.len() * 2 + 1);
+    let mut line_end = "";
+    for &(first, last) in ranges {
+        let mut head = format!("{line_end}--{boundary}\r\nContent-Type: ").into_bytes();
+        head.extend_from_slice(media_type);
+        let place = format!("\r\nContent-Range: bytes {first}-{last}/{}\r\n\r\n", file.length());
+        head.extend_from_slice(place.as_bytes());
+        pieces.push(Piece::Bytes(Bytes::from(head)));
+        pieces.push(file.body.slice(first, last - first + 1));
+        line_end = "\r\n";
+    }
+    pieces.push(Piece::Bytes(Bytes::from(format!("\r\n--{boundary}--\r\n"))));
+    let mut answer = Answer { status: 206, fields: file.fields.clone(), pieces };
+    let length = answer.length().to_string();
+    answer.fields.set("Content-Length", length);
+    answer.fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
+    answer
+}
+
+/// Nobody outside this process can put it into a file: its hash is keyed at random.
+fn boundary(file: &OpenFile) -> String {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    let key = KEY.get_or_init(RandomState::new);
+    format!("{:016x}{:016x}", key.hash_one(&file.meta.etag), key.hash_one(file.length()))
+}
+
+/// 304 has the fields that a cache may need to update, and no others (RFC 9110 §15.4.5).
+fn not_modified(file: &OpenFile) -> Answer {
+    let kept = ["etag", "last-modified", "vary", "cache-control"];
+    let mut fields = file.fields.clone();
+    fields.retain(|it| kept.iter().any(|name| it.is(name)));
+    Answer { status: 304, fields, pieces: Vec::new() }
+}
+
+fn failed(file: &OpenFile, method: &str) -> Answer {
+    let mut answer =
+        Answer::text(412, "text/plain; charset=utf-8", "The file is not what you expect.\n", method);
+    copy(&file.fields, "ETag", &mut answer.fields);
+    answer
+}
+
+fn unsatisfiable(file: &OpenFile, method: &str) -> Answer {
+    let sentence = "The file has no such bytes.\n";
+    let mut answer = Answer::text(416, "text/plain; charset=utf-8", sentence, method);
+    answer.fields.push("Content-Range", format!("bytes */{}", file.length()));
+    copy(&file.fields, "ETag", &mut answer.fields);
+    answer
+}
+
+fn copy(from: &FieldList, name: &str, to: &mut FieldList) {
+    if let Some(value) = from.get(name) {
+        to.push(name, value);
+    }
+}

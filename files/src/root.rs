@@ -1,0 +1,303 @@
+//! A directory that is served: its options, its open-file cache, and the way of a lookup.
+
+use crate::answer::{self, Answer, NotServed};
+use crate::cache::{Cache, Look};
+use crate::listing::Format;
+use crate::load::{self, Job, Loaded};
+use crate::negotiate;
+use crate::open_file::OpenFile;
+use crate::path;
+use crate::respond::respond;
+use larder_counters::Counters;
+use larder_semantics::field::Field;
+use larder_stdx::clock::{self, Monotonic};
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+pub use crate::path::Dotfiles;
+pub use crate::resolve::Symlinks;
+
+/// What a directory without index shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listing {
+    /// Nothing: 404.
+    #[default]
+    Off,
+    /// Its names: HTML, or JSON where `Accept` prefers that.
+    On,
+}
+
+/// How a directory is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Removed from the front of every path, such as `/static`; what does not begin with it is not found.
+    /// Without a slash at the end; empty removes nothing.
+    pub strip: String,
+    /// Files that stand for their directory, the first that exists.
+    pub index: Vec<String>,
+    /// What a directory without index shows.
+    pub listing: Listing,
+    /// Whether names that begin with a dot exist.
+    pub dotfiles: Dotfiles,
+    /// Which symbolic links are followed.
+    pub symlinks: Symlinks,
+    /// `NAME.br`, `NAME.zst`, `NAME.gz` stand for `NAME` where the client takes them and they are not older.
+    pub precompressed: bool,
+    /// `Cache-Control` of every file; `None` sends none.
+    pub cache_control: Option<String>,
+    /// Extension (without dot) and media type, before the built-in ones.
+    pub media_types: Vec<(String, String)>,
+    /// The time within which a change on disk is seen; zero looks every time.
+    pub cache_for: Duration,
+    /// Files up to this many bytes are kept whole in memory.
+    pub small_file: u64,
+    /// Files kept open or in memory, siblings included: at most this many descriptors, and this many times
+    /// `small_file` bytes.
+    pub entries: usize,
+    /// Lookups that ask the disk at the same time.
+    pub concurrency: usize,
+    /// Lookups that wait for their turn at the disk; more are refused with 503.
+    pub queue: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            strip: String::new(),
+            index: vec!["index.html".to_owned()],
+            listing: Listing::default(),
+            dotfiles: Dotfiles::default(),
+            symlinks: Symlinks::default(),
+            precompressed: true,
+            cache_control: None,
+            media_types: Vec::new(),
+            cache_for: Duration::from_secs(1),
+            small_file: 16 * 1024,
+            entries: 1024,
+            concurrency: 16,
+            queue: 1024,
+        }
+    }
+}
+
+/// A directory that is served. Shared by all workers.
+pub struct Root {
+    directory: OwnedFd,
+    pub(crate) options: Options,
+    cache: Cache,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    counters: Arc<Counters>,
+}
+
+/// What a lookup found.
+pub enum Found {
+    /// A file: see [`respond`].
+    File(Arc<OpenFile>),
+    /// A redirect or a listing, as GET gets it.
+    Answer(Answer),
+}
+
+impl Root {
+    /// Opens a directory once; it may be renamed afterwards. Blocks: for the start and for reloads.
+    ///
+    /// # Errors
+    /// It is none or cannot be opened, or the kernel has no `openat2` (Linux before 5.6).
+    pub fn open(path: &Path, options: Options, counters: Arc<Counters>) -> std::io::Result<Arc<Root>> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::open(path, flags, Mode::empty())?;
+        let probe = rustix::fs::ResolveFlags::BENEATH;
+        rustix::fs::openat2(&directory, ".", flags, Mode::empty(), probe)?;
+        let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
+        Ok(Arc::new(Root {
+            directory,
+            cache: Cache::new(options.entries, cache_for),
+            turns: Arc::new(Semaphore::new(options.concurrency.max(1))),
+            waiting: AtomicUsize::new(0),
+            counters,
+            options,
+        }))
+    }
+
+    /// The hit path: the file for a GET or HEAD of `target`, if nobody has to look at the disk first. No
+    /// allocation and no exclusive lock; for a file that is not in memory one `fstat`, so that no head
+    /// promises bytes that were overwritten. May be sent as it is if [`is_plain`].
+    #[must_use]
+    pub fn lookup_now(&self, target: &str, fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
+        let (raw, _) = path::split(target);
+        if !raw.contains('%') {
+            // Only canonical paths are keys, so an unescaped one needs no check.
+            return self.cache.get_now(raw.as_bytes(), fields, now);
+        }
+        let mut buffer = [0; path::MAX];
+        let path = path::decode(raw, self.options.dotfiles, &mut buffer).ok()?;
+        self.cache.get_now(path, fields, now)
+    }
+
+    /// Finds what `target` names. The disk is asked on a pool of threads, whose queue is bounded.
+    ///
+    /// # Errors
+    /// Why nothing is served.
+    pub async fn lookup(
+        self: &Arc<Self>,
+        target: &str,
+        fields: &[Field<'_>],
+        now: Monotonic,
+    ) -> Result<Found, NotServed> {
+        let (raw, query) = path::split(target);
+        let path: Box<[u8]> = {
+            let mut buffer = [0; path::MAX];
+            path::decode(raw, self.options.dotfiles, &mut buffer)?.into()
+        };
+        let skip = self.stripped(&path)?;
+        let previous = match self.look(&path, fields, now) {
+            Ok(file) => return Ok(Found::File(file)),
+            Err(previous) => previous,
+        };
+        let format = if negotiate::prefers_json(fields) { Format::Json } else { Format::Html };
+        let (turn, waited) = self.turn().await?;
+        if waited == Waited::Yes
+            && let Ok(file) = self.look(&path, fields, now)
+        {
+            return Ok(Found::File(file)); // Somebody before us in the queue has looked.
+        }
+        let now = now.max(clock::monotonic());
+        let job = Job { path, skip, query: query.into(), format, previous, now };
+        let root = self.clone();
+        let work = tokio::task::spawn_blocking(move || {
+            let loaded = root.work(&job);
+            drop(turn);
+            loaded
+        });
+        match work.await.map_err(|_| NotServed::Failed)?? {
+            Loaded::Answer(answer) => Ok(Found::Answer(answer)),
+            // Changed again in the meantime: the client tries again, the next look sees it.
+            Loaded::Entry(it) => it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy),
+        }
+    }
+
+    /// Answers a request from first to last. Other methods than GET and HEAD are answered without a look.
+    pub async fn answer(
+        self: &Arc<Self>,
+        method: &str,
+        target: &str,
+        fields: &[Field<'_>],
+        now: Monotonic,
+    ) -> Answer {
+        if let Some(answer) = answer::to_other_method(method) {
+            return answer;
+        }
+        let mut answer = match self.lookup(target, fields, now).await {
+            Ok(Found::File(file)) => respond(&file, method, fields),
+            Ok(Found::Answer(answer)) => answer,
+            Err(refusal) => refusal.answer(method),
+        };
+        if method == "HEAD" {
+            answer.pieces.clear();
+        }
+        answer
+    }
+
+    /// Files held open or in memory now.
+    #[must_use]
+    pub fn files_held(&self) -> usize {
+        self.cache.files()
+    }
+
+    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Where the path beneath the root begins.
+    fn stripped(&self, path: &[u8]) -> Result<usize, NotServed> {
+        let prefix = self.options.strip.trim_end_matches('/').as_bytes();
+        match path.strip_prefix(prefix) {
+            Some(rest) if rest.is_empty() || rest.starts_with(b"/") => Ok(prefix.len()),
+            _ => Err(NotServed::NotFound),
+        }
+    }
+
+    /// The cached file, or what is to be looked at again.
+    fn look(
+        &self,
+        path: &[u8],
+        fields: &[Field<'_>],
+        now: Monotonic,
+    ) -> Result<Arc<OpenFile>, Option<Arc<crate::cache::Entry>>> {
+        match self.cache.get(path, now) {
+            Look::Fresh(entry) => match entry.select(fields) {
+                Some(file) => Ok(file.clone()),
+                None => Err(Some(entry)),
+            },
+            Look::Stale(entry) => Err(Some(entry)),
+            Look::Missing => Err(None),
+        }
+    }
+
+    /// Waits for a turn at the disk.
+    async fn turn(&self) -> Result<(OwnedSemaphorePermit, Waited), NotServed> {
+        if let Ok(turn) = self.turns.clone().try_acquire_owned() {
+            return Ok((turn, Waited::No));
+        }
+        if self.waiting.fetch_add(1, Relaxed) >= self.options.queue {
+            self.waiting.fetch_sub(1, Relaxed);
+            self.counters.files_busy.add_shared(1);
+            return Err(NotServed::Busy);
+        }
+        let _place = Place(&self.waiting); // Given back also when the client goes away.
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| NotServed::Failed)?;
+        Ok((turn, Waited::Yes))
+    }
+
+    /// A lookup's part on the pool. The cache is changed here, so that it is even if the client is gone.
+    fn work(&self, job: &Job) -> Result<Loaded, NotServed> {
+        self.counters.files_loads.add_shared(1);
+        let loaded = load::load(self, job);
+        match &loaded {
+            Ok(Loaded::Entry(entry)) if !job.previous.as_ref().is_some_and(|it| Arc::ptr_eq(it, entry)) => {
+                let evicted = self.cache.insert(entry.clone());
+                self.counters.files_evictions.add_shared(evicted as u64);
+            }
+            Ok(Loaded::Entry(_)) => {}
+            Ok(Loaded::Answer(_)) | Err(NotServed::NotFound | NotServed::Forbidden) => {
+                self.cache.remove(&job.path)
+            }
+            Err(NotServed::Busy) => self.cache.clear(), // Perhaps for want of descriptors: give ours back.
+            Err(_) => {}
+        }
+        loaded
+    }
+}
+
+/// Whether a turn was had at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    No,
+    Yes,
+}
+
+struct Place<'a>(&'a AtomicUsize);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Whether a GET or HEAD with these fields gets the file as it is, with 200: no precondition, no range. Else
+/// [`respond`] decides.
+#[must_use]
+pub fn is_plain(fields: &[Field<'_>]) -> bool {
+    !fields.iter().any(|it| {
+        // One look at the first byte and the length spares most names the comparisons.
+        matches!(it.name.as_bytes().first(), Some(b'i' | b'I' | b'r' | b'R'))
+            && ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"]
+                .iter()
+                .any(|name| it.is(name))
+    })
+}
