@@ -1,3 +1,4 @@
 //! The modules of the larder binary: command line, configuration, logs and the demo site.
 
+pub mod cli;
 pub mod config;

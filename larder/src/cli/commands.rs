@@ -1,0 +1,211 @@
+//! Every command and every flag, declared once: the parser and `--help` read the same rows.
+
+/// What a flag does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// Its value is the value of this configuration key.
+    Key(&'static str),
+    /// It has no value and sets this key to `true`.
+    True(&'static str),
+    /// `ADDR:PORT` or `off`, for the two keys of the admin interface.
+    Admin,
+    /// `KEY=VALUE`, for any key.
+    Set,
+    /// `-c FILE`.
+    File,
+    /// `Name: value`, a field of the request that is explained.
+    Field,
+    /// The method of the request that is explained.
+    Method,
+    /// JSON in place of text.
+    Json,
+    /// Which larder is asked.
+    Ask,
+}
+
+/// One row of a table of flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Flag {
+    /// With `--`.
+    pub long: &'static str,
+    /// With `-`.
+    pub short: Option<char>,
+    /// Its value as help shows it; empty where it takes none.
+    pub value: &'static str,
+    /// What it does.
+    pub means: Means,
+    /// One line for `--help`.
+    pub help: &'static str,
+}
+
+const fn flag(long: &'static str, value: &'static str, means: Means, help: &'static str) -> Flag {
+    Flag { long, short: None, value, means, help }
+}
+
+const fn short(short: char, flag: Flag) -> Flag {
+    Flag { short: Some(short), ..flag }
+}
+
+/// The flags of every command that starts a server or checks its configuration.
+#[rustfmt::skip]
+pub const SERVER: &[Flag] = &[
+    short('l', flag("listen", "ADDR:PORT|unix:PATH", Means::Key("listen"), "where clients are served; may be repeated (127.0.0.1:8080)")),
+    short('w', flag("workers", "N", Means::Key("workers"), "worker threads (one for each core)")),
+    flag("ram", "SIZE", Means::Key("cache.ram.size"), "bytes that the RAM tier may take (256MiB)"),
+    flag("admin", "ADDR:PORT|off", Means::Admin, "the admin address (127.0.0.1:9180 or the next free port)"),
+    flag("admin-socket", "PATH", Means::Key("admin.socket"), "Unix socket through which `larder explain` asks"),
+    flag("log", "FILE|-|off", Means::Key("log.access"), "access log; `-` is standard output (off)"),
+    flag("log-format", "FORMAT", Means::Key("log.format"), "combined, common or json (combined)"),
+    flag("error-log", "FILE|-|off", Means::Key("log.error"), "error log; `-` is standard error (-)"),
+    flag("default-ttl", "DURATION", Means::Key("cache.default_ttl"), "lifetime of responses that name none (off)"),
+    flag("stale-while-revalidate", "DURATION", Means::Key("cache.stale_while_revalidate"), "serve stale for so long while validating (0s)"),
+    flag("stale-if-error", "DURATION", Means::Key("cache.stale_if_error"), "serve stale for so long when the origin fails (1d)"),
+    flag("private-cookies", "NAMES", Means::Key("cache.private_cookies"), "requests with one of these cookies pass the cache"),
+    flag("body-size", "SIZE", Means::Key("limits.body_size"), "largest request body (64MiB)"),
+    flag("set", "KEY=VALUE", Means::Set, "any other key of docs/generated/config.md; may be repeated"),
+];
+
+/// The flags of `serve` alone.
+#[rustfmt::skip]
+pub const SERVE: &[Flag] = &[
+    flag("index", "NAMES", Means::Key("site[0].route[0].files.index"), "index files, separated by commas (index.html)"),
+    flag("listing", "", Means::True("site[0].route[0].files.listing"), "list directories that have no index file"),
+    flag("dotfiles", "", Means::True("site[0].route[0].files.dotfiles"), "serve names that begin with a dot"),
+    flag("symlinks", "RULE", Means::Key("site[0].route[0].files.symlinks"), "never, beneath or follow (beneath)"),
+];
+
+/// `-c`.
+pub const FILE: &[Flag] = &[short(
+    'c',
+    flag("config", "FILE", Means::File, "the configuration (larder.toml, then /etc/larder/larder.toml)"),
+)];
+
+/// The flags of `explain`.
+#[rustfmt::skip]
+pub const EXPLAIN: &[Flag] = &[
+    short('H', flag("header", "'NAME: VALUE'", Means::Field, "a header field of the request; may be repeated")),
+    short('X', flag("method", "METHOD", Means::Method, "the method of the request (GET)")),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one that runs here)"),
+];
+
+/// Which command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// `larder proxy ORIGIN`.
+    Proxy,
+    /// `larder serve DIR`.
+    Serve,
+    /// `larder run`.
+    Run,
+    /// `larder check`.
+    Check,
+    /// `larder explain URL`.
+    Explain,
+    /// `larder demo`.
+    Demo,
+}
+
+/// One row of the table of commands.
+#[derive(Clone, Copy, Debug)]
+pub struct Describe {
+    /// Which.
+    pub name: Name,
+    /// As it is typed.
+    pub word: &'static str,
+    /// The argument that it needs, and how it is found in messages; empty where it needs none.
+    pub argument: &'static str,
+    /// What the argument is.
+    pub argument_help: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// Its flags, in groups.
+    pub flags: &'static [&'static [Flag]],
+    /// At least one: what is typed, and what it does.
+    pub examples: &'static [(&'static str, &'static str)],
+}
+
+/// The commands, in the order of `--help`.
+pub const COMMANDS: &[Describe] = &[
+    Describe {
+        name: Name::Proxy,
+        word: "proxy",
+        argument: "ORIGIN",
+        argument_help: "the application: http://HOST:PORT, HOST:PORT, :PORT or unix:PATH",
+        about: "Stand in front of an application and cache what it allows",
+        flags: &[SERVER],
+        examples: &[
+            ("larder proxy http://127.0.0.1:8000", "caches the application on 127.0.0.1:8080"),
+            ("larder proxy :3000 --listen 0.0.0.0:80 --ram 2GiB", "for other machines, with 2 GiB of pages"),
+            ("larder proxy unix:/run/app.sock --default-ttl 1m", "pages without a lifetime live a minute"),
+        ],
+    },
+    Describe {
+        name: Name::Serve,
+        word: "serve",
+        argument: "DIR",
+        argument_help: "the directory whose files are served",
+        about: "Serve the files of a directory",
+        flags: &[SERVE, SERVER],
+        examples: &[
+            ("larder serve public", "serves public/ on 127.0.0.1:8080"),
+            ("larder serve . --listing --listen 127.0.0.1:0", "lists directories, on a free port"),
+        ],
+    },
+    Describe {
+        name: Name::Run,
+        word: "run",
+        argument: "",
+        argument_help: "",
+        about: "Run as a configuration file says; flags go over it",
+        flags: &[FILE, SERVER],
+        examples: &[
+            ("larder run", "reads larder.toml here, or else /etc/larder/larder.toml"),
+            ("larder run -c site.toml --log -", "prints the access log"),
+        ],
+    },
+    Describe {
+        name: Name::Check,
+        word: "check",
+        argument: "",
+        argument_help: "",
+        about: "Read a configuration file and tell everything that is wrong with it",
+        flags: &[FILE, SERVER],
+        examples: &[("larder check -c site.toml", "prints OK and a summary, or every error with its line")],
+    },
+    Describe {
+        name: Name::Explain,
+        word: "explain",
+        argument: "URL",
+        argument_help: "the URL as a client of the running larder would ask for it",
+        about: "Tell why a URL is, or is not, answered from the cache",
+        flags: &[EXPLAIN],
+        examples: &[
+            ("larder explain http://127.0.0.1:8080/", "every rule in order, and the verdict"),
+            (
+                "larder explain http://127.0.0.1:8080/me -H 'Cookie: session=1'",
+                "the same for a visitor with a cookie",
+            ),
+            ("larder explain http://127.0.0.1:8080/ --json", "for programs"),
+        ],
+    },
+    Describe {
+        name: Name::Demo,
+        word: "demo",
+        argument: "",
+        argument_help: "",
+        about: "Start a slow site and larder in front of it, and say what to try",
+        flags: &[SERVER],
+        examples: &[("larder demo", "prints two addresses and what to try")],
+    },
+];
+
+/// Commands of the design that are not built yet.
+pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "purge", "warm", "bench", "replay", "trace"];
+
+/// What the exit codes mean.
+pub const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "done; a server was stopped and its requests were finished"),
+    (1, "it ran, and failed: no larder answers, or requests were cut off at the stop"),
+    (2, "nothing was started: the command line, the configuration, an address or a port is wrong"),
+];

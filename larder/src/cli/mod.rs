@@ -1,0 +1,445 @@
+//! The command line: from arguments to one [`Command`]. Running it is not here.
+
+pub mod commands;
+pub mod help;
+#[cfg(test)]
+mod tests;
+
+use crate::config::kind::{self, Value};
+use crate::config::problem::nearest;
+use crate::config::{Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, table};
+use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
+use larder_stdx::size::ByteSize;
+use larder_transport::listener::Listen;
+use lexopt::Arg;
+use std::ffi::OsString;
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// What the person asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `proxy`, `serve` and `run`: start a server.
+    Serve(Plan),
+    /// `demo`: start the demo site, then a server in front of it (see [`Plan::in_front_of`]).
+    Demo(Plan),
+    /// `check`: see [`check`].
+    Check(Plan),
+    /// `explain`: ask a running larder.
+    Explain(Explain),
+    /// `--help` and `--version`: print this and stop, with exit code 0.
+    Print(String),
+}
+
+/// A bad command line: one sentence, and where to read on. Exit code 2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// Where a server's configuration comes from. Loading it again gives what has changed since: a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    base: Base,
+    settings: Vec<Setting>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Base {
+    /// No file: the flags say everything.
+    Flags,
+    /// This file.
+    File(PathBuf),
+    /// The first of [`PLACES`] that exists.
+    Search,
+}
+
+/// Where `run` and `check` look for a configuration when none is named.
+pub const PLACES: [&str; 2] = ["larder.toml", "/etc/larder/larder.toml"];
+
+impl Plan {
+    /// Reads and checks the configuration.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn load(&self) -> Result<Config, Rejected> {
+        match (&self.base, self.file()) {
+            (Base::Flags, _) => Config::from_flags(&self.settings),
+            (_, Some(file)) => Config::load(&file, &self.settings),
+            (_, None) => {
+                let text = format!(
+                    "there is neither {} here nor {}; name one with -c FILE, or start without: larder proxy ORIGIN",
+                    PLACES[0], PLACES[1]
+                );
+                let source = Source::Flag("configuration".into());
+                Err(Rejected(vec![Problem { source, key: String::new(), text }]))
+            }
+        }
+    }
+
+    /// The file that is read, to be watched; `None` where there is none.
+    #[must_use]
+    pub fn file(&self) -> Option<PathBuf> {
+        match &self.base {
+            Base::Flags => None,
+            Base::File(file) => Some(file.clone()),
+            Base::Search => PLACES.iter().map(PathBuf::from).find(|it| it.exists()),
+        }
+    }
+
+    /// The plan with one route to this origin, for `demo`.
+    #[must_use]
+    pub fn in_front_of(mut self, origin: &str) -> Plan {
+        let path = "site[0].route[0].proxy.to".to_owned();
+        self.settings.push(Setting { path, text: origin.to_owned(), flag: "ORIGIN".to_owned() });
+        self
+    }
+
+    /// Gives a key a value unless a flag does already, for `demo`.
+    #[must_use]
+    pub fn or_else(mut self, path: &str, text: &str) -> Plan {
+        if !self.settings.iter().any(|it| it.path == path) {
+            let setting = Setting { path: path.to_owned(), text: text.to_owned(), flag: "demo".to_owned() };
+            self.settings.push(setting);
+        }
+        self
+    }
+}
+
+/// A question to a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explain {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// Host and port as in the URL.
+    pub authority: String,
+    /// Path and query; begins with `/`, and has no fragment.
+    pub target: String,
+    /// The method.
+    pub method: String,
+    /// Header fields, in order; values are trimmed.
+    pub fields: Vec<(String, String)>,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// For whom a command prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Reads the arguments, the program's own name not among them.
+///
+/// # Errors
+/// What is wrong with them, and what to do.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Usage> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let word = match next(&mut parser)? {
+        None => return Ok(Command::Print(help::overview())),
+        Some(Token::Flag(it)) if it == "--help" || it == "-h" => return Ok(Command::Print(help::overview())),
+        Some(Token::Flag(it)) if it == "--version" || it == "-V" => {
+            return Ok(Command::Print(help::version()));
+        }
+        Some(Token::Flag(it)) => {
+            return Err(Usage(format!("{it}: a command comes first; try `larder --help`")));
+        }
+        Some(Token::Value(word)) => word,
+    };
+    if word == "help" {
+        return match next(&mut parser)? {
+            Some(Token::Value(word)) => command_named(&word).map(|it| Command::Print(help::command(it))),
+            _ => Ok(Command::Print(help::overview())),
+        };
+    }
+    let command = command_named(&word)?;
+    let mut given = Given::default();
+    while let Some(token) = next(&mut parser)? {
+        match token {
+            Token::Flag(it) if it == "--help" || it == "-h" => {
+                return Ok(Command::Print(help::command(command)));
+            }
+            Token::Flag(it) => given.flag(command, &it, &mut parser)?,
+            Token::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
+                return Err(Usage(format!("{it:?} is one argument too many; try `larder {word} --help`")));
+            }
+            Token::Value(it) => given.argument = Some(it),
+        }
+    }
+    given.command(command)
+}
+
+enum Token {
+    /// With its dashes.
+    Flag(String),
+    Value(String),
+}
+
+fn next(parser: &mut lexopt::Parser) -> Result<Option<Token>, Usage> {
+    Ok(match parser.next().map_err(|it| Usage(it.to_string()))? {
+        None => None,
+        Some(Arg::Long(name)) => Some(Token::Flag(format!("--{name}"))),
+        Some(Arg::Short(name)) => Some(Token::Flag(format!("-{name}"))),
+        Some(Arg::Value(value)) => Some(Token::Value(text(value)?)),
+    })
+}
+
+fn text(value: OsString) -> Result<String, Usage> {
+    value.into_string().map_err(|it| Usage(format!("{} is not valid UTF-8", it.display())))
+}
+
+fn command_named(word: &str) -> Result<&'static Describe, Usage> {
+    if let Some(command) = COMMANDS.iter().find(|it| it.word == word) {
+        return Ok(command);
+    }
+    if NOT_BUILT.contains(&word) {
+        return Err(Usage(format!("`larder {word}` is not built yet; `larder --help` lists what is")));
+    }
+    Err(Usage(match nearest(word, COMMANDS.iter().map(|it| it.word)) {
+        Some(near) => format!("there is no command {word:?}; did you mean `larder {near}`?"),
+        None => format!("there is no command {word:?}; `larder --help` lists them"),
+    }))
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Given {
+    argument: Option<String>,
+    settings: Vec<Setting>,
+    file: Option<PathBuf>,
+    fields: Vec<(String, String)>,
+    method: Option<String>,
+    json: bool,
+    ask: Option<Listen>,
+}
+
+impl Given {
+    fn flag(&mut self, command: &Describe, spelt: &str, parser: &mut lexopt::Parser) -> Result<(), Usage> {
+        let all = || command.flags.iter().copied().flatten();
+        let is_it = |it: &&Flag| match spelt.strip_prefix("--") {
+            Some(long) => it.long == long,
+            None => it.short.is_some_and(|short| spelt.chars().eq(['-', short])),
+        };
+        let Some(flag) = all().find(is_it) else {
+            let long = spelt.strip_prefix("--").unwrap_or("");
+            return Err(Usage(match nearest(long, all().map(|it| it.long)) {
+                Some(near) => format!("{spelt}: unknown flag; did you mean --{near}?"),
+                None => format!("{spelt}: unknown flag; try `larder {} --help`", command.word),
+            }));
+        };
+        let name = format!("--{}", flag.long);
+        if flag.value.is_empty() {
+            match flag.means {
+                Means::True(key) => self.set(key, "true", &name),
+                _ => self.json = true,
+            }
+            return Ok(());
+        }
+        let missing = |_| Usage(format!("{name} needs a value: {name} {}", flag.value));
+        let value = text(parser.value().map_err(missing)?)?;
+        match flag.means {
+            Means::Key(key) => self.set(key, &value, &name),
+            Means::Admin if value == "off" => self.set("admin.enabled", "false", &name),
+            Means::Admin => self.set("admin.listen", &value, &name),
+            Means::Set => self.set_any(command, &value)?,
+            Means::File => self.file = Some(PathBuf::from(value)),
+            Means::Field => self.fields.push(field(&value)?),
+            Means::Method => self.method = Some(method(&value)?),
+            Means::Ask => {
+                let bad =
+                    || Usage(format!("{name}: found {value:?}; allowed: {}", kind::Form::Listen.allowed()));
+                self.ask = Some(kind::listen(&value).ok_or_else(bad)?);
+            }
+            Means::True(_) | Means::Json => {}
+        }
+        Ok(())
+    }
+
+    /// A list given in several flags is one list.
+    fn set(&mut self, path: &str, text: &str, flag: &str) {
+        let is_list = path == "listen" || path == "cache.private_cookies";
+        match self.settings.iter_mut().find(|it| it.path == path) {
+            Some(earlier) if is_list => {
+                earlier.text.push(',');
+                earlier.text.push_str(text);
+            }
+            Some(earlier) => text.clone_into(&mut earlier.text),
+            None => {
+                let (path, text, flag) = (path.to_owned(), text.to_owned(), flag.to_owned());
+                self.settings.push(Setting { path, text, flag });
+            }
+        }
+    }
+
+    /// `--set KEY=VALUE`; without a file, `proxy.` and `files.` are of the only route.
+    fn set_any(&mut self, command: &Describe, text: &str) -> Result<(), Usage> {
+        let Some((key, value)) = text.split_once('=') else {
+            return Err(Usage(format!(
+                "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
+            )));
+        };
+        let of_route = (key.starts_with("proxy.") && command.name == Name::Proxy)
+            || (key.starts_with("files.") && command.name == Name::Serve);
+        let prefix = if of_route { "site[0].route[0]." } else { "" };
+        let pattern = if of_route { format!("site[].route[].{key}") } else { key.to_owned() };
+        if table::find(&pattern).is_none() || key.contains('[') {
+            let known = table::TABLE.iter().map(|it| it.path);
+            return Err(Usage(match nearest(key, known) {
+                Some(near) => format!("--set: unknown key {key:?}; did you mean {near}?"),
+                None => format!("--set: unknown key {key:?}; docs/generated/config.md lists them"),
+            }));
+        }
+        self.set(&format!("{prefix}{key}"), value.trim(), &format!("--set {key}"));
+        Ok(())
+    }
+
+    fn command(mut self, command: &Describe) -> Result<Command, Usage> {
+        let argument = self.argument.take().unwrap_or_default();
+        if argument.is_empty() && !command.argument.is_empty() {
+            let (typed, _) = command.examples[0];
+            return Err(Usage(format!(
+                "larder {}: {} is missing; for example `{typed}`",
+                command.word, command.argument
+            )));
+        }
+        let file = self.file.take().map_or(Base::Search, Base::File);
+        Ok(match command.name {
+            Name::Proxy => Command::Serve(self.plan(Base::Flags).in_front_of(&argument)),
+            Name::Serve => {
+                self.set("site[0].route[0].files.root", &argument, "DIR");
+                Command::Serve(self.plan(Base::Flags))
+            }
+            Name::Run => Command::Serve(self.plan(file)),
+            Name::Check => Command::Check(self.plan(file)),
+            Name::Demo => Command::Demo(self.plan(Base::Flags)),
+            Name::Explain => Command::Explain(self.explain(&argument)?),
+        })
+    }
+
+    fn plan(self, base: Base) -> Plan {
+        Plan { base, settings: self.settings }
+    }
+
+    fn explain(self, url: &str) -> Result<Explain, Usage> {
+        let bad = || Usage(format!("URL: found {url:?}; allowed: http://HOST:PORT/PATH"));
+        let (scheme, rest) = match url.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+            Some(_) => return Err(bad()),
+            None => ("http", url),
+        };
+        let rest = rest.split('#').next().unwrap_or(rest);
+        let (authority, target) = match rest.find(['/', '?']) {
+            Some(cut) => rest.split_at(cut),
+            None => (rest, "/"),
+        };
+        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+        let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
+        if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
+            return Err(bad());
+        }
+        Ok(Explain {
+            scheme: scheme.to_owned(),
+            authority: authority.to_owned(),
+            target,
+            method: self.method.unwrap_or_else(|| "GET".to_owned()),
+            fields: self.fields,
+            output: if self.json { Output::Json } else { Output::Text },
+            ask: self.ask,
+        })
+    }
+}
+
+fn field(text: &str) -> Result<(String, String), Usage> {
+    let bad = || Usage(format!("--header: found {text:?}; allowed: 'NAME: VALUE'"));
+    let (name, value) = text.split_once(':').ok_or_else(bad)?;
+    let printable = value.bytes().all(|it| it == b'\t' || (it >= b' ' && it != 0x7f));
+    let is_name = matches!(kind::Kind::One(kind::Form::FieldName).parse(name), Ok(Value::Text(_)));
+    if !is_name || !printable {
+        return Err(bad());
+    }
+    Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
+}
+
+fn method(text: &str) -> Result<String, Usage> {
+    match kind::Kind::One(kind::Form::Method).parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(allowed) => Err(Usage(format!("--method: found {text:?}; allowed: {allowed}"))),
+    }
+}
+
+/// What `larder check` prints, and its exit code: a summary and warnings for standard output, or every
+/// error for standard error.
+///
+/// # Errors
+/// The configuration is wrong: exit code 2.
+pub fn check(plan: &Plan) -> Result<String, Rejected> {
+    let config = plan.load()?;
+    let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
+    let mut out = String::new();
+    for warning in &config.warnings {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    let _ = write!(out, "{name}: OK\n{}", summary(&config));
+    Ok(out)
+}
+
+/// A configuration in a few lines, for `check` and for the start of a server.
+#[must_use]
+pub fn summary(config: &Config) -> String {
+    let listen: Vec<String> = config.listen.iter().map(spell_listen).collect();
+    let workers = config.workers.map_or("one for each core".to_owned(), |it| it.to_string());
+    let mut out = String::new();
+    let _ = writeln!(out, "  listen   {}", listen.join(", "));
+    let _ = writeln!(out, "  workers  {workers}");
+    let _ = writeln!(out, "  ram      {}", ByteSize(config.ram.budget));
+    let _ = writeln!(out, "  admin    {}", spell_admin(&config.admin));
+    for site in &config.sites {
+        let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "  site     {}", hosts.join(", "));
+        for route in &site.routes {
+            let cached = if route.cache.enabled { "" } else { " (not cached)" };
+            let service = match &route.service {
+                Service::Proxy(proxy) => format!("proxy {}", spell_origin(&proxy.to)),
+                Service::Files(files) => format!("files {}", files.root.display()),
+            };
+            let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
+        }
+    }
+    out
+}
+
+fn spell_listen(it: &Listen) -> String {
+    match it {
+        Listen::Tcp(address) => address.to_string(),
+        Listen::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+fn spell_admin(it: &Admin) -> String {
+    match it.listen {
+        AdminListen::Off => "off".to_owned(),
+        AdminListen::At(address) => address.to_string(),
+        AdminListen::From(address) => format!("{address} or the next free port"),
+    }
+}
+
+/// An origin's address as a person writes it.
+#[must_use]
+pub fn spell_origin(it: &larder_origin::Address) -> String {
+    match it {
+        larder_origin::Address::Tcp(host, port) if host.contains(':') => format!("http://[{host}]:{port}"),
+        larder_origin::Address::Tcp(host, port) => format!("http://{host}:{port}"),
+        larder_origin::Address::Unix(path) => format!("unix:{}", path.display()),
+    }
+}

@@ -1,0 +1,132 @@
+//! Command lines and what is made of them.
+
+use super::*;
+
+fn read(line: &str) -> Result<Command, Usage> {
+    parse(line.split_whitespace().map(OsString::from))
+}
+
+#[track_caller]
+fn refuse(line: &str, expect: &str) {
+    match read(line) {
+        Err(Usage(text)) => assert_eq!(expect, text, "{line}"),
+        Ok(command) => panic!("{line}: {command:?}"),
+    }
+}
+
+#[track_caller]
+fn config(line: &str) -> Config {
+    match read(line) {
+        Ok(Command::Serve(plan)) => plan.load().unwrap_or_else(|it| panic!("{line}: {it}")),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[track_caller]
+fn reject(line: &str, expect: &str) {
+    match read(line) {
+        Ok(Command::Serve(plan) | Command::Check(plan)) => {
+            assert_eq!(expect, plan.load().map(|_| ()).unwrap_err().to_string(), "{line}");
+        }
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn proxy_needs_no_file() {
+    let it = config(
+        "proxy http://127.0.0.1:8000 --listen 127.0.0.1:0 --listen unix:/tmp/l --ram 8MiB --admin off",
+    );
+    assert_eq!(2, it.listen.len());
+    assert_eq!((8 << 20, AdminListen::Off), (it.ram.budget, it.admin.listen));
+    let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("a proxy") };
+    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to));
+    assert_eq!("127.0.0.1:8080", spell_listen(&config("proxy :1").listen[0]));
+}
+
+#[test]
+fn flags_are_keys() {
+    let it = config(
+        "proxy :1 --workers=3 --default-ttl 1m --private-cookies session*,sid --set proxy.connect_timeout=1s \
+         --set cache.max_ttl=1h",
+    );
+    let route = &it.sites[0].routes[0];
+    assert_eq!(Some(3), it.workers.map(Into::into));
+    assert_eq!((Some(60), 3600), (route.cache.default_ttl, route.cache.max_ttl));
+    assert_eq!(["session*", "sid"], route.cache.private_cookies.as_slice());
+    assert_eq!("--default-ttl", route.decided.by("cache.default_ttl").to_string());
+    let Service::Proxy(proxy) = &route.service else { panic!("a proxy") };
+    assert_eq!(1, proxy.limits.connect.as_secs());
+}
+
+#[test]
+fn serve_needs_no_file() {
+    let it = config("serve src --listing");
+    assert!(matches!(&it.sites[0].routes[0].service, Service::Files(files) if files.listing));
+    reject("serve nowhere", "DIR: nowhere: no such file or directory; name a directory that exists");
+    reject("serve Cargo.toml", "DIR: Cargo.toml: is not a directory; name a directory that exists");
+}
+
+#[test]
+fn bad_lines_say_what_to_do() {
+    refuse("prxy :1", "there is no command \"prxy\"; did you mean `larder proxy`?");
+    refuse("dance", "there is no command \"dance\"; `larder --help` lists them");
+    refuse("stats", "`larder stats` is not built yet; `larder --help` lists what is");
+    refuse("--listen :1", "--listen: a command comes first; try `larder --help`");
+    refuse("proxy", "larder proxy: ORIGIN is missing; for example `larder proxy http://127.0.0.1:8000`");
+    refuse("proxy :1 :2", "\":2\" is one argument too many; try `larder proxy --help`");
+    refuse("proxy :1 --lisen :1", "--lisen: unknown flag; did you mean --listen?");
+    refuse("proxy :1 --ram", "--ram needs a value: --ram SIZE");
+    refuse("proxy :1 --listing", "--listing: unknown flag; did you mean --listen?");
+    refuse(
+        "proxy :1 --set cache.max_tl=1",
+        "--set: unknown key \"cache.max_tl\"; did you mean cache.max_ttl?",
+    );
+    reject("proxy :1 --ram 5x", "--ram: found \"5x\"; allowed: a size from \"1MiB\" to \"64TiB\"");
+    reject(
+        "proxy nonsense",
+        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
+    );
+    reject("run -c nowhere.toml", "nowhere.toml: cannot be read: no such file or directory");
+}
+
+#[test]
+fn explain_takes_a_request() {
+    let line = ["explain", "http://a:1/x?y#z", "-H", "Cookie: a=1; b=2", "-X", "HEAD", "--json"];
+    let Ok(Command::Explain(it)) = parse(line.map(OsString::from)) else { panic!("explain") };
+    assert_eq!(("a:1", "/x?y", "HEAD"), (it.authority.as_str(), it.target.as_str(), it.method.as_str()));
+    assert_eq!(vec![("Cookie".to_owned(), "a=1; b=2".to_owned())], it.fields);
+    assert_eq!(Output::Json, it.output);
+    let Ok(Command::Explain(it)) = read("explain a:1 --admin unix:/tmp/x") else { panic!("explain") };
+    assert_eq!(("http", "/"), (it.scheme.as_str(), it.target.as_str()));
+    assert!(it.ask.is_some());
+    refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
+    refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
+}
+
+#[test]
+fn every_command_helps() {
+    for command in COMMANDS {
+        let Ok(Command::Print(text)) = read(&format!("{} --help", command.word)) else { panic!("help") };
+        assert!(text.contains("Examples:\n  larder "), "{}", command.word);
+        assert!(text.contains("Exit codes:"));
+        for flag in command.flags.iter().copied().flatten() {
+            let key = match flag.means {
+                Means::Key(key) | Means::True(key) => key.replace("[0]", "[]"),
+                _ => continue,
+            };
+            assert!(table::find(&key).is_some(), "--{} sets the unknown key {key}", flag.long);
+        }
+        for (typed, _) in command.examples {
+            let words = typed.replace('\'', "");
+            assert!(words.starts_with(&format!("larder {}", command.word)), "{typed}");
+        }
+    }
+    assert!(matches!(read("--version"), Ok(Command::Print(it)) if it.starts_with("larder ")));
+    assert!(matches!(read(""), Ok(Command::Print(_))));
+}
+
+#[test]
+fn the_manual_is_fresh() {
+    crate::config::generated::fresh("cli.md", &help::manual());
+}
