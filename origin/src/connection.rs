@@ -1,0 +1,186 @@
+//! One connection to an origin: its socket, its read buffer, its alarms. What the bytes mean is not here.
+
+use crate::dial::Stream;
+use bytes::BytesMut;
+use socket2::SockRef;
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Room for the first read of a response.
+const SMALL_READ: usize = 16 * 1024;
+/// Room for a read within a body that is known or seen to be large.
+const LARGE_READ: usize = 64 * 1024;
+/// A buffer with less room than this is not read into.
+const LEAST_ROOM: usize = 4 * 1024;
+/// Read buffers that a worker keeps for one origin while no connection has bytes in them.
+const SPARE_BUFFERS: usize = 8;
+
+/// Whether an exchange is the first on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum History {
+    /// Just opened.
+    Fresh,
+    /// From the pool: the origin may have closed it in the meantime.
+    Reused,
+}
+
+/// What is seen of an unused connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Open, and nothing came.
+    Quiet,
+    /// Closed, broken, or bytes came that nobody asked for.
+    Spoiled,
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    stream: Stream,
+    /// Received and not yet taken.
+    pub(crate) buffer: BytesMut,
+    /// Whether it comes from the pool.
+    pub(crate) history: History,
+    /// Room for the next read.
+    read_size: usize,
+    pub(crate) read_alarm: Alarm,
+    pub(crate) write_alarm: Alarm,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream) -> Self {
+        Self {
+            stream,
+            buffer: BytesMut::new(),
+            history: History::Fresh,
+            read_size: SMALL_READ,
+            read_alarm: Alarm::default(),
+            write_alarm: Alarm::default(),
+        }
+    }
+
+    /// Looks, without waiting, whether the origin closed the connection or sent something.
+    ///
+    /// This asks the kernel and not the readiness that the runtime has seen so far: what arrived a moment ago
+    /// would otherwise become the response to the next request.
+    pub(crate) fn look(&self) -> Idle {
+        let mut byte = [MaybeUninit::uninit()];
+        let peeked = match &self.stream {
+            Stream::Tcp(it) => SockRef::from(it).peek(&mut byte),
+            Stream::Unix(it) => SockRef::from(it).peek(&mut byte),
+        };
+        match peeked {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
+            _ => Idle::Spoiled,
+        }
+    }
+
+    /// Makes ready for the pool.
+    pub(crate) fn rest(&mut self, spares: &Spares) {
+        self.history = History::Reused;
+        self.read_size = SMALL_READ;
+        spares.give(std::mem::take(&mut self.buffer));
+    }
+
+    /// Reads once into the buffer; 0 is the end. `expects` is how many bytes are known to come, at least.
+    /// While it waits, a connection holds no buffer.
+    pub(crate) fn poll_read(
+        &mut self,
+        expects: u64,
+        spares: &Spares,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if self.buffer.capacity() == 0 {
+            self.buffer = spares.take();
+        }
+        if self.buffer.capacity() - self.buffer.len() < LEAST_ROOM {
+            let size = if expects > SMALL_READ as u64 { LARGE_READ } else { self.read_size };
+            self.buffer.reserve(size);
+        }
+        let room = self.buffer.capacity() - self.buffer.len();
+        let read = {
+            let once = pin!(self.stream.read_buf(&mut self.buffer));
+            once.poll(cx)
+        };
+        match &read {
+            Poll::Pending if self.buffer.is_empty() => spares.give(std::mem::take(&mut self.buffer)),
+            Poll::Ready(Ok(length)) if *length == room => self.read_size = LARGE_READ,
+            _ => {}
+        }
+        read
+    }
+
+    /// Writes once.
+    pub(crate) fn poll_write(
+        &mut self,
+        slices: &[io::IoSlice<'_>],
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let written = match slices {
+            [one] => ready!(Pin::new(&mut self.stream).poll_write(cx, one)),
+            _ => ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, slices)),
+        };
+        Poll::Ready(match written {
+            Ok(0) => Err(io::ErrorKind::WriteZero.into()),
+            other => other,
+        })
+    }
+}
+
+/// Read buffers between two uses: connections of one worker to one origin share them, so that thousands of
+/// waiting connections hold none.
+#[derive(Default)]
+pub(crate) struct Spares(RefCell<Vec<BytesMut>>);
+
+impl Spares {
+    fn take(&self) -> BytesMut {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    fn give(&self, mut buffer: BytesMut) {
+        let mut spares = self.0.borrow_mut();
+        buffer.clear();
+        if spares.len() < SPARE_BUFFERS && (1..=LARGE_READ).contains(&buffer.capacity()) {
+            spares.push(buffer);
+        }
+    }
+}
+
+/// An alarm that is set anew for every wait and almost never rings. It stays registered with the runtime's timer at
+/// some earlier time, and is moved only when that comes or is too late: most waits touch no timer at all.
+#[derive(Default)]
+pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Ready once `deadline` has passed; else the task is woken then, or earlier.
+    pub(crate) fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if sleep.deadline() > deadline {
+            sleep.as_mut().reset(deadline);
+        }
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            if sleep.deadline() >= deadline || Instant::now() >= deadline {
+                return Poll::Ready(());
+            }
+            sleep.as_mut().reset(deadline);
+        }
+    }
+
+    /// Whether the time it is registered for has passed, which may be earlier than what was last asked for.
+    pub(crate) fn has_rung(&self) -> bool {
+        self.0.as_ref().is_some_and(|it| it.is_elapsed())
+    }
+}
+
+/// `now + duration`, or thirty years from now where that cannot be counted.
+pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+    now + duration.min(FAR)
+}

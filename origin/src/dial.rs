@@ -1,0 +1,177 @@
+//! From an address to an open stream: the resolver's answers, kept a while, tried in turn.
+
+use crate::{Address, OriginError};
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Instant, timeout};
+
+/// How long the resolver's answer is used before it is asked again.
+const KEPT: Duration = Duration::from_secs(10);
+
+/// A connection's socket.
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// The resolver's last answer.
+struct Answer {
+    addresses: Rc<[SocketAddr]>,
+    until: Instant,
+}
+
+/// Opens streams to one address.
+pub(crate) struct Dialer {
+    address: Address,
+    answer: RefCell<Option<Answer>>,
+    /// Held while the resolver is asked: a resolver that hangs is asked by one request at a time, so that it
+    /// cannot take up the threads that ask.
+    asking: tokio::sync::Mutex<()>,
+}
+
+impl Dialer {
+    pub(crate) fn new(address: Address) -> Self {
+        Self { address, answer: RefCell::new(None), asking: tokio::sync::Mutex::new(()) }
+    }
+
+    /// Opens a stream before `deadline`.
+    pub(crate) async fn dial(&self, deadline: Instant) -> Result<Stream, OriginError> {
+        match tokio::time::timeout_at(deadline, self.try_all(deadline)).await {
+            Ok(result) => result,
+            Err(_) => Err(OriginError::ConnectTimeout),
+        }
+    }
+
+    async fn try_all(&self, deadline: Instant) -> Result<Stream, OriginError> {
+        let (host, port) = match &self.address {
+            Address::Tcp(host, port) => (host, *port),
+            Address::Unix(path) => {
+                return UnixStream::connect(path).await.map(Stream::Unix).map_err(|it| refused(&it));
+            }
+        };
+        if let Some(ip) = self.address.ip() {
+            return connect(SocketAddr::new(ip, port)).await.map_err(|it| refused(&it));
+        }
+        let addresses = self.resolve(host, port).await?;
+        let mut last = OriginError::ConnectTimeout;
+        for (tried, address) in addresses.iter().enumerate() {
+            // An address that swallows packets must leave time for those after it.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
+            match timeout(share, connect(*address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => last = refused(&error),
+                Err(_) => last = OriginError::ConnectTimeout,
+            }
+        }
+        self.distrust();
+        Err(last)
+    }
+
+    async fn resolve(&self, host: &str, port: u16) -> Result<Rc<[SocketAddr]>, OriginError> {
+        if let Some(addresses) = self.known() {
+            return Ok(addresses);
+        }
+        let _only_one = self.asking.lock().await;
+        if let Some(addresses) = self.known() {
+            return Ok(addresses);
+        }
+        let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect::<Rc<[_]>>);
+        let addresses = match (found, &*self.answer.borrow()) {
+            (Ok(addresses), _) if !addresses.is_empty() => addresses,
+            // Better the old answer than none while the resolver is out of order.
+            (_, Some(old)) => old.addresses.clone(),
+            (Ok(_), None) => return Err(OriginError::Connect(format!("the name {host} has no address"))),
+            (Err(error), None) => {
+                let why = reason(&error);
+                return Err(OriginError::Connect(format!("the name {host} cannot be resolved: {why}")));
+            }
+        };
+        let until = Instant::now() + KEPT;
+        *self.answer.borrow_mut() = Some(Answer { addresses: addresses.clone(), until });
+        Ok(addresses)
+    }
+
+    fn known(&self) -> Option<Rc<[SocketAddr]>> {
+        let answer = self.answer.borrow();
+        answer.as_ref().filter(|it| it.until > Instant::now()).map(|it| it.addresses.clone())
+    }
+
+    /// None of the addresses answered: ask again next time.
+    fn distrust(&self) {
+        if let Some(answer) = &mut *self.answer.borrow_mut() {
+            answer.until = Instant::now();
+        }
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<Stream> {
+    let stream = TcpStream::connect(address).await?;
+    // A request is one write; waiting for more to fill a segment with would only delay it.
+    stream.set_nodelay(true)?;
+    Ok(Stream::Tcp(stream))
+}
+
+fn refused(error: &io::Error) -> OriginError {
+    OriginError::Connect(reason(error))
+}
+
+/// The error in words, without the number that the standard library appends.
+fn reason(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    if let Some(at) = text.find(" (os error") {
+        text.truncate(at);
+    }
+    text
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(it) => Pin::new(it).poll_read(cx, buffer),
+            Stream::Unix(it) => Pin::new(it).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(it) => Pin::new(it).poll_write(cx, bytes),
+            Stream::Unix(it) => Pin::new(it).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(it) => Pin::new(it).poll_write_vectored(cx, slices),
+            Stream::Unix(it) => Pin::new(it).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(())) // sockets keep nothing back
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(it) => Pin::new(it).poll_shutdown(cx),
+            Stream::Unix(it) => Pin::new(it).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Why an exchange with an origin failed: whose fault, which status, in which words.
+
+use larder_wire::http1::response::BadResponse;
+use std::borrow::Cow;
+
+/// Why an exchange failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginError {
+    /// No connection: refused, unreachable, name not found.
+    Connect(String),
+    /// No connection within `connect`.
+    ConnectTimeout,
+    /// It closed or reset the connection before a head, or within the body.
+    Disconnected,
+    /// A deadline passed.
+    Timeout,
+    /// Its head is not valid HTTP.
+    BadHead(BadResponse),
+    /// Its body is not valid: broken chunk.
+    BadBody,
+    /// More interim responses than allowed.
+    InterimFlood,
+    /// Every connection is in use and waiting took too long.
+    Busy,
+}
+
+/// Whose fault an error is: it decides the level at which it is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The origin, or the way to it.
+    Origin,
+    /// A limit of ours.
+    Us,
+}
+
+impl OriginError {
+    /// The status code of the answer to the client (RFC 9110 §15.6): 502, 503 or 504.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::ConnectTimeout | Self::Timeout => 504,
+            Self::Busy => 503,
+            Self::Connect(_) | Self::Disconnected | Self::BadHead(_) | Self::BadBody | Self::InterimFlood => {
+                502
+            }
+        }
+    }
+
+    /// Whose fault it is.
+    #[must_use]
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::Busy => Blame::Us,
+            _ => Blame::Origin,
+        }
+    }
+
+    /// One sentence for the log and the error page, without the origin's address.
+    #[must_use]
+    pub fn sentence(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
+            Self::ConnectTimeout => "the origin did not accept a connection in time",
+            Self::Disconnected => "the origin closed the connection before its response was whole",
+            Self::Timeout => "the origin did not answer in time",
+            Self::BadHead(why) => {
+                return Cow::Owned(format!("the origin's response is not valid HTTP: {}", said(*why)));
+            }
+            Self::BadBody => "the origin's response body is not validly chunked",
+            Self::InterimFlood => "the origin sent more interim responses than are allowed",
+            Self::Busy => "every connection to the origin is in use",
+        })
+    }
+}
+
+fn said(why: BadResponse) -> &'static str {
+    match why {
+        BadResponse::StatusLine => "its status line is malformed, or switches protocols unasked",
+        BadResponse::Field => "a header line is malformed",
+        BadResponse::TooLarge => "its head is larger than allowed",
+        BadResponse::Length => "its Content-Length is invalid or contradicts another",
+        BadResponse::TransferEncoding => "its Transfer-Encoding is not understood",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(error: OriginError, status: u16, sentence: &str) {
+        assert_eq!((status, sentence), (error.status(), &*error.sentence()), "{error:?}");
+    }
+
+    #[test]
+    fn statuses_and_sentences() {
+        use OriginError::{Busy, Connect, ConnectTimeout, Disconnected, Timeout};
+        check(Connect("refused".into()), 502, "the origin cannot be reached: refused");
+        check(ConnectTimeout, 504, "the origin did not accept a connection in time");
+        check(Disconnected, 502, "the origin closed the connection before its response was whole");
+        check(Timeout, 504, "the origin did not answer in time");
+        check(Busy, 503, "every connection to the origin is in use");
+        assert_eq!(502, OriginError::BadHead(BadResponse::Length).status());
+        assert_eq!(Blame::Us, Busy.blame());
+        assert_eq!(Blame::Origin, Timeout.blame());
+    }
+}

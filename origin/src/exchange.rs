@@ -1,0 +1,670 @@
+//! One request and its response on one connection: what may be sent, what has come, what happens next.
+//! The pool is not here, nor is the meaning of a response.
+//!
+//! ```text
+//! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
+//! sending   Length(n) | Chunked ── Done           (Failed: the origin takes no more; it may still answer)
+//! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
+//! ```
+//!
+//! Every wait is a `poll` over this state, so that dropping a future loses nothing, and writing and reading can be
+//! awaited side by side.
+
+use crate::body::{AtClose, Body, Taken};
+use crate::connection::{Connection, History, after};
+use crate::pool::Place;
+use crate::unsent::{SLICES, Unsent};
+use crate::{Limits, Origin, OriginError, Outgoing};
+use bytes::{Buf, Bytes};
+use larder_semantics::field::FieldList;
+use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
+use larder_wire::http1::{Framing, chunked};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io::IoSlice;
+use std::mem;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
+const SCRATCH: usize = 64 * 1024;
+
+/// One request and its response on one connection. Dropping it before the end closes the connection;
+/// at the end it goes back to the pool.
+///
+/// Its futures may be awaited side by side by one task (`select!`, `join!`): one that writes, one that reads.
+pub struct Exchange {
+    state: RefCell<State>,
+}
+
+impl Exchange {
+    /// Begins on `connection` by writing the head.
+    pub(crate) async fn begin(
+        place: Place,
+        connection: Connection,
+        request: Outgoing,
+    ) -> Result<Self, OriginError> {
+        let exchange = Self { state: RefCell::new(State::new(place, connection, request)) };
+        poll_fn(|cx| {
+            exchange.state.borrow_mut().send_head(cx);
+            Poll::Ready(())
+        })
+        .await;
+        match exchange.flush().await {
+            // An origin that refuses the request unread may have said why: `head` will see.
+            Ok(()) | Err(OriginError::Disconnected) => Ok(exchange),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes a piece of the request body. May be called while another future waits in [`Exchange::head`].
+    ///
+    /// The piece is taken over when the future is first polled: dropping the future after that loses no byte and repeats
+    /// none, the rest goes out with the next `write`, `write_end` or `head`.
+    ///
+    /// # Errors
+    /// See [`OriginError`]. A response may be there all the same. [`OriginError::Disconnected`] also where the body
+    /// would be longer than its announced length: what goes beyond it is never sent.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), OriginError> {
+        self.state.borrow_mut().accept(bytes)?;
+        self.flush().await
+    }
+
+    /// Ends the request body. Not calling it leaves the request incomplete, and visibly so.
+    ///
+    /// # Errors
+    /// See [`OriginError`]. [`OriginError::Disconnected`] also where the body is shorter than its announced length;
+    /// the connection is closed then.
+    pub async fn write_end(&self, trailers: Option<&FieldList>) -> Result<(), OriginError> {
+        self.state.borrow_mut().accept_end(trailers)?;
+        self.flush().await
+    }
+
+    /// Waits for the next head: interim (status below 200) or final. Repeats a request once on a fresh connection if a
+    /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request
+    /// without a body, or one with a body of which no byte had been written (RFC 9110 §9.2.2).
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    pub async fn head(&self) -> Result<Response, OriginError> {
+        poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await
+    }
+
+    /// The next bytes of the body; `None` after the last, which has been verified by its framing. Bytes that are
+    /// kept for long should be copied: they hold on to the read buffer, up to 64 KiB, that they came in.
+    ///
+    /// # Errors
+    /// The body is incomplete.
+    pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
+        poll_fn(|cx| self.state.borrow_mut().poll_next(cx)).await
+    }
+
+    /// The trailer section, after the body's end.
+    #[must_use]
+    pub fn trailers(&self) -> Option<FieldList> {
+        self.state.borrow().trailers.clone()
+    }
+
+    async fn flush(&self) -> Result<(), OriginError> {
+        let _writing = Writing::start(&self.state);
+        poll_fn(|cx| self.state.borrow_mut().poll_flush(cx)).await
+    }
+}
+
+/// Marks that a future writes, so that `head` leaves the writing, and its waker, to it.
+struct Writing<'a>(&'a RefCell<State>);
+
+impl<'a> Writing<'a> {
+    fn start(state: &'a RefCell<State>) -> Self {
+        state.borrow_mut().writers += 1;
+        Self(state)
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.borrow_mut().writers -= 1;
+    }
+}
+
+type Opening = Pin<Box<dyn Future<Output = Result<Connection, OriginError>>>>;
+
+/// The connection.
+enum Link {
+    Open(Connection),
+    /// A fresh one is being opened, in place of one that died.
+    Opening(Opening),
+    /// Given back, or closed.
+    Closed,
+}
+
+/// How much of the request body has been handed over by the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sending {
+    /// This many bytes are missing.
+    Length(u64),
+    /// The last chunk is missing.
+    Chunked,
+    /// Nothing is missing; some of it may be unsent.
+    Done,
+    /// The origin takes no more.
+    Failed,
+}
+
+/// What of the response comes next.
+enum Reading {
+    Head,
+    Body(Body),
+    Done,
+    Failed(OriginError),
+}
+
+/// Whether the response says that the connection may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterBody {
+    Keep,
+    Close,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Filled {
+    Bytes,
+    End,
+}
+
+struct State {
+    origin: Rc<Origin>,
+    request: Outgoing,
+    place: Option<Place>,
+    link: Link,
+    unsent: Unsent,
+    sending: Sending,
+    reading: Reading,
+    after_body: AfterBody,
+    trailers: Option<FieldList>,
+    deadlines: Deadlines,
+    /// Bytes of the response that came on this connection.
+    received: u64,
+    /// How long the buffer was when it was last seen to hold no whole head.
+    partial: usize,
+    interim: usize,
+    repeats: u32,
+    writers: usize,
+    /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
+    awaits_continue: bool,
+    /// Whoever waits for a head without a deadline, until the request is whole.
+    head_waker: Option<Waker>,
+}
+
+impl State {
+    fn new(place: Place, connection: Connection, request: Outgoing) -> Self {
+        Self {
+            origin: place.origin().clone(),
+            place: Some(place),
+            link: Link::Open(connection),
+            unsent: Unsent::default(),
+            sending: match request.framing {
+                Framing::Empty | Framing::Length(0) => Sending::Done,
+                Framing::Length(length) => Sending::Length(length),
+                Framing::Chunked | Framing::Close => Sending::Chunked,
+            },
+            reading: Reading::Head,
+            after_body: AfterBody::Close,
+            trailers: None,
+            deadlines: Deadlines::default(),
+            received: 0,
+            partial: 0,
+            interim: 0,
+            repeats: 0,
+            writers: 0,
+            awaits_continue: request.expects_continue(),
+            head_waker: None,
+            request,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        self.origin.limits
+    }
+
+    /// Gives up: closes the connection, and every later call says why.
+    fn fail(&mut self, error: OriginError) -> OriginError {
+        if let Reading::Failed(first) = &self.reading {
+            return first.clone();
+        }
+        let counters = &self.origin.counters;
+        match &error {
+            OriginError::Timeout => counters.origin_timeouts.add(1),
+            OriginError::InterimFlood => counters.origin_interim_flood.add(1),
+            OriginError::BadHead(_) | OriginError::BadBody | OriginError::Disconnected => {
+                counters.origin_bad_responses.add(1);
+            }
+            // Counted where it happened.
+            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Busy => {}
+        }
+        self.reading = Reading::Failed(error.clone());
+        self.unsent.clear();
+        self.close();
+        error
+    }
+
+    fn close(&mut self) {
+        self.link = Link::Closed;
+        self.place = None;
+    }
+
+    /// The error of an exchange whose connection is gone.
+    fn failure(&self) -> OriginError {
+        match &self.reading {
+            Reading::Failed(error) => error.clone(),
+            _ => OriginError::Disconnected,
+        }
+    }
+
+    /// Whether the origin has taken the whole request.
+    fn is_sent(&self) -> bool {
+        self.sending == Sending::Done && self.unsent.is_empty()
+    }
+
+    // ---- the connection ----
+
+    /// Ready once there is a connection with the head written or on its way.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        if let Link::Opening(opening) = &mut self.link {
+            match ready!(opening.as_mut().poll(cx)) {
+                Ok(connection) => {
+                    self.link = Link::Open(connection);
+                    self.send_head(cx);
+                    self.wake_head();
+                }
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the request may be sent again on another connection (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+    fn may_repeat(&self) -> bool {
+        let Link::Open(connection) = &self.link else {
+            return false;
+        };
+        let died_unused = connection.history == History::Reused && self.received == 0 && self.repeats == 0;
+        let harmless = match self.request.framing {
+            Framing::Empty | Framing::Length(0) => self.request.is_idempotent(),
+            // Without its body it is no whole request, so the origin cannot have acted on it.
+            _ => self.unsent.body_taken() == 0,
+        };
+        died_unused && (harmless || self.unsent.head_taken() == 0)
+    }
+
+    fn repeat(&mut self) {
+        self.repeats += 1;
+        self.origin.counters.origin_retries.add(1);
+        self.partial = 0;
+        self.deadlines.read = None;
+        let origin = self.origin.clone();
+        // The old connection is closed first, so that there is one connection for the place we have.
+        self.link = Link::Closed;
+        self.link = Link::Opening(Box::pin(async move {
+            let deadline = after(Instant::now(), origin.limits.connect);
+            origin.open(deadline).await
+        }));
+    }
+
+    /// Gives the connection back, or closes it, if the response is whole.
+    fn settle(&mut self) {
+        if !matches!(self.reading, Reading::Done) {
+            return;
+        }
+        match mem::replace(&mut self.link, Link::Closed) {
+            // Bytes after a response belong to nothing we asked for.
+            Link::Open(it) if self.after_body == AfterBody::Keep && it.buffer.is_empty() => {
+                if self.is_sent() {
+                    self.origin.keep(it);
+                } else if self.sending != Sending::Failed {
+                    self.link = Link::Open(it); // the rest of the request may follow
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.place = None;
+    }
+
+    // ---- the request ----
+
+    /// Writes the head, and leaves to `poll_flush` what does not go out at once.
+    fn send_head(&mut self, cx: &mut Context<'_>) {
+        let Link::Open(connection) = &mut self.link else {
+            return;
+        };
+        let mut head = self.origin.scratch.take();
+        head.clear();
+        self.request.write_head(self.origin.persistence(), &mut head);
+        let taken = match connection.poll_write(&[IoSlice::new(&head)], cx) {
+            Poll::Ready(Ok(length)) => length,
+            // An error is met again by the next write.
+            Poll::Ready(Err(_)) | Poll::Pending => 0,
+        };
+        self.origin.counters.origin_bytes_sent.add(taken as u64);
+        self.unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken);
+        if head.capacity() <= SCRATCH {
+            self.origin.scratch.replace(head);
+        }
+    }
+
+    fn accept(&mut self, bytes: Bytes) -> Result<(), OriginError> {
+        if bytes.is_empty() {
+            return Ok(()); // as a chunk it would end the body
+        }
+        if matches!(self.link, Link::Closed) {
+            return Err(self.failure());
+        }
+        match &mut self.sending {
+            Sending::Length(left) if bytes.len() as u64 <= *left => {
+                *left -= bytes.len() as u64;
+                if *left == 0 {
+                    self.sending = Sending::Done;
+                }
+                self.unsent.push(bytes);
+            }
+            Sending::Chunked => {
+                let mut size = Vec::with_capacity(18);
+                chunked::write_size(bytes.len(), &mut size);
+                self.unsent.push(size.into());
+                self.unsent.push(bytes);
+                self.unsent.push(Bytes::from_static(b"\r\n"));
+            }
+            Sending::Failed => return Err(OriginError::Disconnected),
+            Sending::Length(_) | Sending::Done => return Err(self.abandon()),
+        }
+        self.awaits_continue = false;
+        self.deadlines.read = None;
+        Ok(())
+    }
+
+    fn accept_end(&mut self, trailers: Option<&FieldList>) -> Result<(), OriginError> {
+        match self.sending {
+            Sending::Done => return Ok(()),
+            _ if matches!(self.link, Link::Closed) => return Err(self.failure()),
+            Sending::Chunked => {
+                let mut end = Vec::with_capacity(5);
+                chunked::write_end(trailers, &mut end);
+                self.unsent.push(end.into());
+                self.sending = Sending::Done;
+            }
+            Sending::Failed => return Err(OriginError::Disconnected),
+            Sending::Length(_) => return Err(self.abandon()),
+        }
+        self.awaits_continue = false;
+        Ok(())
+    }
+
+    /// The caller's body is not as long as announced: the origin sees a request that is cut short. Not the
+    /// origin's fault, so nothing is counted against it.
+    fn abandon(&mut self) -> OriginError {
+        self.unsent.clear();
+        self.reading = Reading::Failed(OriginError::Disconnected);
+        self.close();
+        OriginError::Disconnected
+    }
+
+    /// Ready once the origin has taken all that was accepted.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        loop {
+            ready!(self.poll_open(cx))?;
+            if self.unsent.is_empty() {
+                self.wake_head();
+                self.settle();
+                return Poll::Ready(Ok(()));
+            }
+            match ready!(self.poll_write(cx)) {
+                Ok(()) => {}
+                Err(OriginError::Disconnected) if self.may_repeat() => self.repeat(),
+                Err(OriginError::Disconnected) => {
+                    self.unsent.clear();
+                    self.sending = Sending::Failed;
+                    self.wake_head();
+                    self.settle();
+                    return Poll::Ready(Err(self.failure()));
+                }
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+        }
+    }
+
+    /// Writes once of what is unsent, or rings one of the alarms.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        let Link::Open(connection) = &mut self.link else {
+            return Poll::Ready(Err(OriginError::Disconnected));
+        };
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = self.unsent.slices(&mut slices);
+        match connection.poll_write(&slices[..count], cx) {
+            Poll::Ready(Ok(length)) => {
+                self.unsent.took(length);
+                self.origin.counters.origin_bytes_sent.add(length as u64);
+                self.deadlines.write = None;
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(OriginError::Disconnected)),
+            Poll::Pending => {
+                let Some(deadline) = self.deadlines.write(&self.origin.limits) else {
+                    return Poll::Pending;
+                };
+                ready!(connection.write_alarm.poll(deadline, cx));
+                Poll::Ready(Err(OriginError::Timeout))
+            }
+        }
+    }
+
+    fn wake_head(&mut self) {
+        if let Some(waker) = self.head_waker.take() {
+            waker.wake();
+        }
+    }
+
+    // ---- the response ----
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Response, OriginError>> {
+        loop {
+            ready!(self.poll_open(cx))?;
+            if !matches!(self.reading, Reading::Head) {
+                return Poll::Ready(Err(self.failure()));
+            }
+            if self.writers == 0 && !self.unsent.is_empty() {
+                match self.poll_flush(cx) {
+                    // It may have answered before it stopped listening.
+                    Poll::Ready(Ok(()) | Err(OriginError::Disconnected)) | Poll::Pending => {}
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                }
+                ready!(self.poll_open(cx))?;
+            }
+            match self.take_head() {
+                Ok(Some(response)) => return Poll::Ready(Ok(response)),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+            match ready!(self.poll_fill(0, cx)) {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::End) | Err(OriginError::Disconnected) if self.may_repeat() => self.repeat(),
+                Ok(Filled::End) => return Poll::Ready(Err(self.fail(OriginError::Disconnected))),
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+        }
+    }
+
+    /// The next head, if the buffer holds a whole one.
+    fn take_head(&mut self) -> Result<Option<Response>, OriginError> {
+        let limits = self.limits();
+        let Link::Open(connection) = &mut self.link else {
+            return Ok(None);
+        };
+        let buffer = &mut connection.buffer;
+        // A head that drips is not read again for every byte: only when a line ended, or the buffer doubled.
+        let fresh = buffer.get(self.partial..).unwrap_or_default();
+        let is_due = self.partial == 0 || fresh.contains(&b'\n') || buffer.len() >= 2 * self.partial;
+        if buffer.is_empty() || !is_due && buffer.len() < limits.head_size {
+            return Ok(None);
+        }
+        let (response, length) = match parse(buffer, limits.head_size, &self.request.method) {
+            Ok(Parsed::Head(response, length)) => (response, length),
+            Ok(Parsed::Partial) => {
+                self.partial = buffer.len();
+                return Ok(None);
+            }
+            Err(bad) => return Err(OriginError::BadHead(bad)),
+        };
+        buffer.advance(length);
+        self.partial = 0;
+        match response.status {
+            // We never ask for it.
+            101 => return Err(OriginError::BadHead(BadResponse::StatusLine)),
+            100..=199 => {
+                self.interim += 1;
+                self.awaits_continue = false;
+                if self.interim > limits.interim {
+                    return Err(OriginError::InterimFlood);
+                }
+            }
+            _ => self.begin_body(&response),
+        }
+        Ok(Some(response))
+    }
+
+    fn begin_body(&mut self, response: &Response) {
+        self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
+        self.deadlines.read = None;
+        self.reading = match response.framing {
+            Framing::Empty | Framing::Length(0) => Reading::Done,
+            Framing::Length(length) => Reading::Body(Body::Length(length)),
+            Framing::Chunked => Reading::Body(Body::Chunked(Box::default())),
+            Framing::Close => {
+                self.after_body = AfterBody::Close;
+                Reading::Body(Body::Close)
+            }
+        };
+        self.settle();
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
+        loop {
+            let (Reading::Body(body), Link::Open(connection)) = (&mut self.reading, &mut self.link) else {
+                return Poll::Ready(match self.reading {
+                    Reading::Done => Ok(None),
+                    _ => Err(self.failure()),
+                });
+            };
+            match body.take(&mut connection.buffer) {
+                Ok(Taken::Some(bytes)) => return Poll::Ready(Ok(Some(bytes))),
+                Ok(Taken::Last(bytes, trailers)) => {
+                    self.trailers = trailers;
+                    self.reading = Reading::Done;
+                    self.settle();
+                    return Poll::Ready(Ok(Some(bytes).filter(|it| !it.is_empty())));
+                }
+                Ok(Taken::Nothing) => {}
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+            let (expects, at_close) = (body.expects(), body.at_close());
+            match ready!(self.poll_fill(expects, cx)) {
+                Ok(Filled::Bytes) => {}
+                Ok(Filled::End) if at_close == AtClose::Complete => {
+                    self.reading = Reading::Done;
+                    self.close();
+                    return Poll::Ready(Ok(None));
+                }
+                Ok(Filled::End) => return Poll::Ready(Err(self.fail(OriginError::Disconnected))),
+                Err(error) => return Poll::Ready(Err(self.fail(error))),
+            }
+        }
+    }
+
+    /// Reads once into the buffer, or rings one of the alarms.
+    fn poll_fill(&mut self, expects: u64, cx: &mut Context<'_>) -> Poll<Result<Filled, OriginError>> {
+        let limits = self.limits();
+        let silence = match self.reading {
+            Reading::Head if self.is_sent() || self.awaits_continue => Some(limits.first_byte),
+            Reading::Head => None,
+            _ => Some(limits.between_bytes),
+        };
+        let Link::Open(connection) = &mut self.link else {
+            return Poll::Ready(Err(OriginError::Disconnected));
+        };
+        match connection.poll_read(expects, &self.origin.spares, cx) {
+            Poll::Ready(Ok(0)) => Poll::Ready(Ok(Filled::End)),
+            Poll::Ready(Ok(length)) => {
+                self.received += length as u64;
+                self.origin.counters.origin_bytes_received.add(length as u64);
+                if !matches!(self.reading, Reading::Head) {
+                    self.deadlines.read = None;
+                }
+                // An origin that always has a byte ready never makes us wait, and is bounded all the same.
+                if connection.read_alarm.has_rung() && self.deadlines.is_over() {
+                    return Poll::Ready(Err(OriginError::Timeout));
+                }
+                Poll::Ready(Ok(Filled::Bytes))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(OriginError::Disconnected)),
+            Poll::Pending => {
+                if silence.is_none() {
+                    self.deadlines.read = None;
+                    self.head_waker = Some(cx.waker().clone());
+                }
+                let Some(deadline) = self.deadlines.read(silence, &limits) else {
+                    return Poll::Pending;
+                };
+                ready!(connection.read_alarm.poll(deadline, cx));
+                Poll::Ready(Err(OriginError::Timeout))
+            }
+        }
+    }
+}
+
+/// When what is waited for must have come. Set by the first wait that has to wait: an exchange that never waits
+/// never reads the clock.
+#[derive(Debug, Default)]
+struct Deadlines {
+    read: Option<Instant>,
+    write: Option<Instant>,
+    total: Option<Instant>,
+}
+
+impl Deadlines {
+    fn read(&mut self, silence: Option<Duration>, limits: &Limits) -> Option<Instant> {
+        earlier(&mut self.read, silence, &mut self.total, limits)
+    }
+
+    fn write(&mut self, limits: &Limits) -> Option<Instant> {
+        earlier(&mut self.write, Some(limits.between_bytes), &mut self.total, limits)
+    }
+
+    /// Whether `Limits::total` has passed.
+    fn is_over(&self) -> bool {
+        self.total.is_some_and(|it| it <= Instant::now())
+    }
+}
+
+/// The earlier of one phase's deadline and that of the whole exchange, which are set if they are not yet.
+fn earlier(
+    phase: &mut Option<Instant>,
+    limit: Option<Duration>,
+    total: &mut Option<Instant>,
+    limits: &Limits,
+) -> Option<Instant> {
+    let limit = limit.filter(|_| phase.is_none());
+    let whole = Some(limits.total).filter(|it| !it.is_zero() && total.is_none());
+    if limit.is_some() || whole.is_some() {
+        let now = Instant::now();
+        *phase = limit.map(|it| after(now, it)).or(*phase);
+        *total = whole.map(|it| after(now, it)).or(*total);
+    }
+    match (*phase, *total) {
+        (Some(phase), Some(total)) => Some(phase.min(total)),
+        (phase, total) => phase.or(total),
+    }
+}

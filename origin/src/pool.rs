@@ -1,0 +1,247 @@
+//! The connections of one worker to one origin: how many there may be, which are unused, who waits for one.
+
+use crate::connection::{Connection, Idle, Spares, after};
+use crate::dial::Dialer;
+use crate::request::Persistence;
+use crate::{Address, Exchange, Limits, OriginError, Outgoing};
+use larder_counters::Counters;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+/// Requests that may wait for a place, for each place there is.
+const WAITERS_PER_PLACE: usize = 16;
+/// The sweep looks at unused connections so often within `Limits::idle`...
+const SWEEPS: u32 = 8;
+/// ...but not less often than this, so that those that the origin closed give back their descriptors,
+const SLOWEST_SWEEP: Duration = Duration::from_secs(1);
+/// and not more often than this.
+const FASTEST_SWEEP: Duration = Duration::from_millis(10);
+
+/// The connections of one worker to one origin.
+pub struct Origin {
+    address: Address,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) spares: Spares,
+    /// The room in which a request head is written before it is sent.
+    pub(crate) scratch: RefCell<Vec<u8>>,
+    dialer: Dialer,
+    /// One permit for each exchange under way. Since a connection is opened only by an exchange that found none
+    /// unused, this also bounds the open connections. Waiters are served in the order of their coming.
+    places: Semaphore,
+    waiting: Cell<usize>,
+    /// The last used at the back, where the next request takes it: those at the front grow old and go.
+    idle: RefCell<VecDeque<Unused>>,
+    /// Counts sweeps: the clock of the unused connections.
+    sweep: Cell<u64>,
+    sweeper: Cell<Sweeper>,
+}
+
+struct Unused {
+    connection: Connection,
+    since: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sweeper {
+    Asleep,
+    Running,
+}
+
+/// The right to one exchange, and to one open connection for it.
+pub(crate) struct Place(Rc<Origin>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.places.add_permits(1);
+    }
+}
+
+impl Origin {
+    /// An origin without connections yet.
+    #[must_use]
+    pub fn new(address: Address, limits: Limits, counters: Arc<Counters>) -> Rc<Self> {
+        Rc::new(Self {
+            dialer: Dialer::new(address.clone()),
+            address,
+            places: Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)),
+            limits,
+            counters,
+            spares: Spares::default(),
+            scratch: RefCell::default(),
+            waiting: Cell::new(0),
+            idle: RefCell::default(),
+            sweep: Cell::new(0),
+            sweeper: Cell::new(Sweeper::Asleep),
+        })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Opens or reuses a connection and writes the head. A reused connection that turns out dead is replaced
+    /// (for requests that may be repeated, see [`Exchange::head`]). Runs inside a `LocalSet`.
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
+    /// [`OriginError::Timeout`] where the origin does not take the head.
+    pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Exchange, OriginError> {
+        let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
+        let place = self.place(&deadline).await?;
+        let connection = match self.reuse() {
+            Some(connection) => connection,
+            None => self.open(self.connect_by(&deadline)).await?,
+        };
+        self.counters.origin_requests.add(1);
+        Exchange::begin(place, connection, request).await
+    }
+
+    fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
+        let at = deadline.get().unwrap_or_else(|| after(Instant::now(), self.limits.connect));
+        deadline.set(Some(at));
+        at
+    }
+
+    /// Waits for a place among `Limits::connections`.
+    async fn place(self: &Rc<Self>, deadline: &Cell<Option<Instant>>) -> Result<Place, OriginError> {
+        if let Ok(permit) = self.places.try_acquire() {
+            permit.forget();
+            return Ok(Place(self.clone()));
+        }
+        let waiter = Waiter::new(&self.waiting);
+        if self.waiting.get() > self.limits.connections.max(1).saturating_mul(WAITERS_PER_PLACE) {
+            self.counters.origin_busy.add(1);
+            return Err(OriginError::Busy);
+        }
+        let acquired = timeout_at(self.connect_by(deadline), self.places.acquire()).await;
+        drop(waiter);
+        match acquired {
+            Ok(Ok(permit)) => {
+                permit.forget();
+                Ok(Place(self.clone()))
+            }
+            Ok(Err(_)) | Err(_) => {
+                self.counters.origin_busy.add(1);
+                Err(OriginError::Busy)
+            }
+        }
+    }
+
+    /// The last used of the unused connections that is still good.
+    fn reuse(&self) -> Option<Connection> {
+        let mut idle = self.idle.borrow_mut();
+        while let Some(unused) = idle.pop_back() {
+            if unused.connection.look() == Idle::Quiet {
+                self.counters.origin_reuses.add(1);
+                return Some(unused.connection);
+            }
+        }
+        None
+    }
+
+    /// Opens a connection before `deadline`.
+    pub(crate) async fn open(&self, deadline: Instant) -> Result<Connection, OriginError> {
+        match self.dialer.dial(deadline).await {
+            Ok(stream) => {
+                self.counters.origin_connects.add(1);
+                Ok(Connection::new(stream))
+            }
+            Err(error) => {
+                self.counters.origin_connect_failures.add(1);
+                if error == OriginError::ConnectTimeout {
+                    self.counters.origin_timeouts.add(1);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Whether connections to this origin are used more than once at all.
+    pub(crate) fn persistence(&self) -> Persistence {
+        if self.limits.idle.is_zero() || self.limits.idle_connections == 0 {
+            Persistence::Close
+        } else {
+            Persistence::Keep
+        }
+    }
+
+    /// Takes a connection back whose exchange ended well.
+    pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection) {
+        if self.persistence() == Persistence::Close {
+            return;
+        }
+        connection.rest(&self.spares);
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= self.limits.idle_connections {
+            idle.pop_front();
+        }
+        idle.push_back(Unused { connection, since: self.sweep.get() });
+        if self.sweeper.replace(Sweeper::Running) == Sweeper::Asleep {
+            tokio::task::spawn_local(sweep(Rc::downgrade(self), self.sweep_period()));
+        }
+    }
+
+    fn sweep_period(&self) -> Duration {
+        (self.limits.idle / SWEEPS).clamp(FASTEST_SWEEP, SLOWEST_SWEEP)
+    }
+
+    /// Closes what is spoiled or would be too old by the next sweep.
+    fn sweep_once(&self) {
+        self.sweep.set(self.sweep.get() + 1);
+        let now = self.sweep.get();
+        let oldest = (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1);
+        let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;
+        self.idle.borrow_mut().retain(|it| is_young(it) && it.connection.look() == Idle::Quiet);
+    }
+
+    /// How many unused connections there are.
+    #[must_use]
+    pub fn idle_connections(&self) -> usize {
+        self.idle.borrow().len()
+    }
+}
+
+/// Sweeps until a sweep finds nothing to do: an origin without connections costs no timer.
+async fn sweep(origin: Weak<Origin>, period: Duration) {
+    loop {
+        tokio::time::sleep(period).await;
+        let Some(origin) = origin.upgrade() else {
+            return;
+        };
+        if origin.idle.borrow().is_empty() {
+            origin.sweeper.set(Sweeper::Asleep);
+            return;
+        }
+        origin.sweep_once();
+    }
+}
+
+struct Waiter<'a>(&'a Cell<usize>);
+
+impl<'a> Waiter<'a> {
+    fn new(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+impl Place {
+    /// The origin it belongs to.
+    pub(crate) fn origin(&self) -> &Rc<Origin> {
+        &self.0
+    }
+}

@@ -1,0 +1,112 @@
+//! Bytes of a request that the origin has not taken yet. Which bytes they are is decided elsewhere.
+
+use bytes::{Buf, Bytes};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+/// Slices offered to one write: a size line, its data and its CRLF, twice.
+pub(crate) const SLICES: usize = 6;
+
+/// The head and the pieces of the body, in order. It holds more than one piece of body only where a caller
+/// gave up waiting for the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Unsent {
+    head: Bytes,
+    body: VecDeque<Bytes>,
+    head_taken: usize,
+    body_taken: u64,
+}
+
+impl Unsent {
+    /// Whether the origin has taken everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_empty() && self.body.is_empty()
+    }
+
+    /// Bytes of the head that the origin has taken.
+    pub(crate) fn head_taken(&self) -> usize {
+        self.head_taken
+    }
+
+    /// Bytes of the body, framing included, that the origin has taken.
+    pub(crate) fn body_taken(&self) -> u64 {
+        self.body_taken
+    }
+
+    /// Begins anew with this head, of which `taken` bytes have been written; pieces of the body stay.
+    pub(crate) fn begin(&mut self, head: Bytes, taken: usize) {
+        (self.head, self.head_taken) = (head, taken);
+    }
+
+    /// Adds a piece at the end.
+    pub(crate) fn push(&mut self, piece: Bytes) {
+        if !piece.is_empty() {
+            self.body.push_back(piece);
+        }
+    }
+
+    /// Forgets what was to be sent.
+    pub(crate) fn clear(&mut self) {
+        self.head.clear();
+        self.body.clear();
+    }
+
+    /// The next slices to write, and how many there are.
+    pub(crate) fn slices<'a>(&'a self, out: &mut [IoSlice<'a>; SLICES]) -> usize {
+        let pieces = std::iter::once(&self.head).chain(&self.body).filter(|it| !it.is_empty());
+        let mut count = 0;
+        for (slot, piece) in out.iter_mut().zip(pieces) {
+            *slot = IoSlice::new(piece);
+            count += 1;
+        }
+        count
+    }
+
+    /// The origin took `length` bytes more.
+    pub(crate) fn took(&mut self, length: usize) {
+        let of_head = length.min(self.head.len());
+        self.head.advance(of_head);
+        self.head_taken += of_head;
+        let mut left = length - of_head;
+        self.body_taken += left as u64;
+        while left > 0 {
+            let Some(first) = self.body.front_mut() else {
+                debug_assert!(false, "more was written than there was");
+                return;
+            };
+            let part = left.min(first.len());
+            first.advance(part);
+            left -= part;
+            if first.is_empty() {
+                self.body.pop_front();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_is_offered_once_and_in_order() {
+        for step in 1..12 {
+            let mut unsent = Unsent::default();
+            unsent.begin(Bytes::from_static(b"head"), 0);
+            for it in ["5\r\n", "hello", "", "\r\n", "0\r\n", "\r\n", "x", "yz"] {
+                unsent.push(Bytes::from_static(it.as_bytes()));
+            }
+            let mut sent = Vec::new();
+            while !unsent.is_empty() {
+                let mut slices = [IoSlice::new(&[]); SLICES];
+                let count = unsent.slices(&mut slices);
+                let offered: Vec<u8> = slices[..count].iter().flat_map(|it| it.to_vec()).collect();
+                let length = step.min(offered.len());
+                sent.extend_from_slice(&offered[..length]);
+                unsent.took(length);
+            }
+            assert_eq!(b"head5\r\nhello\r\n0\r\n\r\nxyz", &*sent);
+            assert_eq!((4, 18), (unsent.head_taken(), unsent.body_taken()));
+        }
+    }
+}
