@@ -31,6 +31,71 @@ pub fn first<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|it| it.is(name)).map(|it| it.value)
 }
 
+/// Whether `value` is a token (RFC 9110 §5.6.2): one byte or more, all of them `tchar`.
+#[must_use]
+pub fn is_token(value: &[u8]) -> bool {
+    !value.is_empty() && value.iter().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(it))
+}
+
+/// `value` without optional whitespace (space, tab) at both ends (RFC 9110 §5.6.3).
+#[must_use]
+pub fn trim(value: &[u8]) -> &[u8] {
+    let is_text = |it: &u8| !matches!(it, b' ' | b'\t');
+    let start = value.iter().position(is_text).unwrap_or(value.len());
+    let end = value.iter().rposition(is_text).map_or(start, |it| it + 1);
+    &value[start..end]
+}
+
+/// The members of one line of a comma-separated list (RFC 9110 §5.6.1): trimmed, empty ones left out. A
+/// comma within a quoted string separates nothing; a quoted string that is never closed runs to the end.
+///
+/// Not for lists of entity tags, in which a backslash escapes nothing (see `validator`).
+pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    Members { rest: value }.filter(|it| !it.is_empty())
+}
+
+#[derive(Clone)]
+struct Members<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let mut quotes = Quotes::default();
+        let end = self.rest.iter().position(|it| !quotes.inside(*it) && *it == b',');
+        let end = end.unwrap_or(self.rest.len());
+        let member = trim(&self.rest[..end]);
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(member)
+    }
+}
+
+/// Knows, byte by byte, what stands within a quoted string (RFC 9110 §5.6.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Quotes {
+    quoted: bool,
+    escaped: bool,
+}
+
+impl Quotes {
+    /// Takes the next byte; true where it is part of a quoted string, its quotes included.
+    pub(crate) fn inside(&mut self, byte: u8) -> bool {
+        let was_quoted = self.quoted;
+        match byte {
+            _ if self.escaped => self.escaped = false,
+            b'\\' if self.quoted => self.escaped = true,
+            b'"' => self.quoted = !self.quoted,
+            _ => {}
+        }
+        was_quoted || self.quoted
+    }
+}
+
 /// A field section that is kept: names and values in one text that is already HTTP/1.1 wire form,
 /// `Name: value\r\n` per line, so that a stored head is sent without being formatted again.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -73,7 +138,12 @@ impl FieldList {
         let start = self.text.len();
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
-        self.text.extend(value.iter().map(|it| if matches!(it, b'\r' | b'\n' | 0) { b' ' } else { *it }));
+        let splits = |it: &u8| matches!(it, b'\r' | b'\n' | 0);
+        if value.iter().any(splits) {
+            self.text.extend(value.iter().map(|it| if splits(it) { b' ' } else { *it }));
+        } else {
+            self.text.extend_from_slice(value);
+        }
         self.text.extend_from_slice(b"\r\n");
         let small = |it: usize| u32::try_from(it).expect("a head is bounded far below 4 GiB");
         self.index.push(Line {
@@ -184,6 +254,54 @@ impl fmt::Debug for FieldList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check_members(value: &str, expect: &[&str]) {
+        let got: Vec<_> = members(value.as_bytes()).map(|it| std::str::from_utf8(it).unwrap()).collect();
+        assert_eq!(expect, got, "{value}");
+    }
+
+    #[test]
+    fn members_of_a_list() {
+        check_members("", &[]);
+        check_members(" , ,", &[]);
+        check_members("a", &["a"]);
+        check_members("a , b\t,,c ", &["a", "b", "c"]);
+        check_members(r#"a="b, c", d"#, &[r#"a="b, c""#, "d"]);
+        check_members(r#"a="b\", c", d"#, &[r#"a="b\", c""#, "d"]);
+        check_members(r#"a="b, c"#, &[r#"a="b, c"#]);
+    }
+
+    proptest! {
+        #[test]
+        fn a_member_is_trimmed_and_never_empty(value in proptest::collection::vec(any::<u8>(), 0..60)) {
+            for it in members(&value) {
+                prop_assert!(!it.is_empty());
+                prop_assert_eq!(trim(it), it);
+            }
+        }
+
+        #[test]
+        fn a_list_gives_back_what_it_took(
+            lines in proptest::collection::vec(("[A-Za-z-]{1,9}", "[ -~]{0,20}"), 0..9)
+        ) {
+            let fields: Vec<_> =
+                lines.iter().map(|it| Field { name: &it.0, value: it.1.as_bytes() }).collect();
+            let list = FieldList::from_fields(&fields);
+            prop_assert_eq!(&fields, &list.view());
+            let wire: String = lines.iter().map(|it| format!("{}: {}\r\n", it.0, it.1)).collect();
+            prop_assert_eq!(wire.as_bytes(), list.text());
+        }
+    }
+
+    #[test]
+    fn tokens() {
+        assert!(is_token(b"x-Gzip!#$%&'*+-.^_`|~9"));
+        for it in [&b""[..], b"a b", b"a\"", b"a,", b"\x80", b"(a)", b"a=b"] {
+            assert!(!is_token(it), "{it:?}");
+        }
+    }
 
     #[test]
     fn a_list_is_its_wire_form() {
