@@ -1,19 +1,189 @@
-//! HTTP dates (RFC 9110 §5.6.7) as wall time.
+//! HTTP dates (RFC 9110 §5.6.7) as wall time. Which field a date stands in is not known here.
 
 use larder_stdx::clock::WallTime;
+use std::io::Write as _;
 
-/// Reads any of the three forms; `None` for anything else. A date before 1970 is the epoch.
+/// The last second that four digits of a year can name: `Fri, 31 Dec 9999 23:59:59 GMT`.
+const LAST: u64 = 253_402_300_799;
+
+/// Two-digit years from this one on are of the last century (RFC 9110 §5.6.7: "more than 50 years in the
+/// future" is the past; without a clock here, a fixed line does).
+const CENTURY: u64 = 77;
+
+/// Reads any of the three forms, in any case (RFC 9111 §4.2); `None` for anything else, other zones than
+/// GMT and days that no month has included. A date before 1970 is the epoch. A weekday must be a
+/// weekday's name, but is not compared with the date.
 #[must_use]
 pub fn parse(value: &[u8]) -> Option<WallTime> {
-    let text = std::str::from_utf8(value).ok()?;
-    let time = httpdate::parse_http_date(text).ok()?;
-    Some(WallTime(time.duration_since(std::time::UNIX_EPOCH).map_or(0, |it| it.as_secs())))
+    let comma = value.iter().position(|it| *it == b',');
+    match comma {
+        Some(3) => imf_fixdate(value),
+        Some(at) => rfc850(value.get(..at)?, value.get(at + 1..)?),
+        None => asctime(value),
+    }
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`
+fn imf_fixdate(value: &[u8]) -> Option<WallTime> {
+    let value: &[u8; 29] = value.try_into().ok()?;
+    let fits = is_short_weekday(&value[..3])
+        && shape(value, &[(3, b','), (4, b' '), (7, b' '), (11, b' '), (16, b' '), (25, b' ')])
+        && value[26..].eq_ignore_ascii_case(b"GMT");
+    if !fits {
+        return None;
+    }
+    time(number(&value[12..16])?, month(&value[8..11])?, number(&value[5..7])?, &value[17..25])
+}
+
+/// `Sunday, 06-Nov-94 08:49:37 GMT`, split at the comma.
+fn rfc850(weekday: &[u8], rest: &[u8]) -> Option<WallTime> {
+    let rest: &[u8; 23] = rest.try_into().ok()?;
+    let fits = is_weekday(weekday)
+        && shape(rest, &[(0, b' '), (3, b'-'), (7, b'-'), (10, b' '), (19, b' ')])
+        && rest[20..].eq_ignore_ascii_case(b"GMT");
+    if !fits {
+        return None;
+    }
+    let year = number(&rest[8..10])?;
+    let year = if year < CENTURY { 2000 + year } else { 1900 + year };
+    time(year, month(&rest[4..7])?, number(&rest[1..3])?, &rest[11..19])
+}
+
+/// `Sun Nov  6 08:49:37 1994`
+fn asctime(value: &[u8]) -> Option<WallTime> {
+    let value: &[u8; 24] = value.try_into().ok()?;
+    let fits = is_short_weekday(&value[..3]) && shape(value, &[(3, b' '), (7, b' '), (10, b' '), (19, b' ')]);
+    if !fits {
+        return None;
+    }
+    let day = if value[8] == b' ' { number(&value[9..10])? } else { number(&value[8..10])? };
+    time(number(&value[20..24])?, month(&value[4..7])?, day, &value[11..19])
+}
+
+const WEEKDAYS: &[&str] = &["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const MONTHS: &[u8; 36] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
+
+fn is_short_weekday(name: &[u8]) -> bool {
+    WEEKDAYS.iter().any(|it| it.as_bytes()[..3].eq_ignore_ascii_case(name))
+}
+
+fn is_weekday(name: &[u8]) -> bool {
+    WEEKDAYS.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name))
+}
+
+fn shape(value: &[u8], marks: &[(usize, u8)]) -> bool {
+    marks.iter().all(|(at, mark)| value.get(*at) == Some(mark))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0, |sum, it| it.is_ascii_digit().then(|| sum * 10 + u64::from(it - b'0')))
+}
+
+fn month(name: &[u8]) -> Option<u64> {
+    let found = MONTHS.chunks(3).position(|it| it.eq_ignore_ascii_case(name))?;
+    Some(found as u64 + 1)
+}
+
+fn time(year: u64, month: u64, day: u64, clock: &[u8]) -> Option<WallTime> {
+    let clock: &[u8; 8] = clock.try_into().ok()?;
+    let (hour, minute, second) = (number(&clock[..2])?, number(&clock[3..5])?, number(&clock[6..])?);
+    let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let days = match month {
+        2 if leap => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    let valid = clock[2] == b':'
+        && clock[5] == b':'
+        && (1..=days).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second <= 60; // A leap second (RFC 9110 §5.6.7).
+    if !valid {
+        return None;
+    }
+    if year < 1970 {
+        return Some(WallTime(0));
+    }
+    // Years that begin in March, so that a leap day is a year's last.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let before = 365 * year + year / 4 - year / 100 + year / 400;
+    let day = before + (153 * month + 2) / 5 + day - 1;
+    // 719,468 days from 1 March of the year 0 to 1 January 1970.
+    Some(WallTime((day - 719_468) * 86_400 + hour * 3600 + minute * 60 + second))
 }
 
 /// The IMF-fixdate of `time`, such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 #[must_use]
 pub fn format(time: WallTime) -> String {
-    httpdate::fmt_http_date(
-        std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.0.min(253_402_300_799)),
-    )
+    httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.0.min(LAST)))
+}
+
+/// Appends the IMF-fixdate of `time`: 29 bytes, no allocation but for growing `out`.
+pub fn write(time: WallTime, out: &mut Vec<u8>) {
+    let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time.0.min(LAST));
+    write!(out, "{}", httpdate::HttpDate::from(time)).expect("a vector takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(value: &str, expect: Option<u64>) {
+        assert_eq!(expect, parse(value.as_bytes()).map(|it| it.0), "{value}");
+    }
+
+    #[test]
+    fn the_three_forms() {
+        check("Sun, 06 Nov 1994 08:49:37 GMT", Some(784_111_777));
+        check("Sunday, 06-Nov-94 08:49:37 GMT", Some(784_111_777));
+        check("Sun Nov  6 08:49:37 1994", Some(784_111_777));
+        check("Sun Nov 06 08:49:37 1994", Some(784_111_777));
+        check("sun, 06 nOV 1994 08:49:37 gmt", Some(784_111_777));
+        check("Thu, 01 Jan 1970 00:00:00 GMT", Some(0));
+        check("Fri, 01 Jan 1960 00:00:00 GMT", Some(0));
+        check("Thu, 18 Aug 2050 02:01:18 GMT", Some(2_544_400_878));
+        check("Thursday, 18-Aug-50 02:01:18 GMT", Some(2_544_400_878));
+        check("Tue, 29 Feb 2000 00:00:00 GMT", Some(951_782_400));
+        check("Fri, 31 Dec 9999 23:59:59 GMT", Some(LAST));
+    }
+
+    #[test]
+    fn anything_else_is_none() {
+        check("", None);
+        check("0", None);
+        check("-1", None);
+        check("Sun, 06 Nov 1994 8:49:37 GMT", None);
+        check("Sun, 06 Nov 1994 08:49:37 AEST", None);
+        check("Sun, 06 Nov 1994 08:49:37 UTC", None);
+        check("Sun, 06-Nov-1994 08:49:37 GMT", None);
+        check("Sun  06 Nov 1994 08:49:37 GMT", None);
+        check("Sun,  06 Nov 1994 08:49:37 GMT", None);
+        check("Sun, 06 Nov 1994 08.49.37 GMT", None);
+        check("Sun, 06 Nov 1994 08:49:37", None);
+        check("Foo, 06 Nov 1994 08:49:37 GMT", None);
+        check("Sun, 31 Feb 1994 08:49:37 GMT", None);
+        check("Thu, 29 Feb 1900 08:49:37 GMT", None);
+        check("Sun, 00 Nov 1994 08:49:37 GMT", None);
+        check("Sun, 06 Nov 1994 24:00:00 GMT", None);
+        check("Sun, 06 Nov 1994 08:49:37 GMT, Sun, 06 Nov 1994 08:49:37 GMT", None);
+    }
+
+    proptest! {
+        #[test]
+        fn never_panics(value in proptest::collection::vec(any::<u8>(), 0..40)) {
+            let _ = parse(&value);
+        }
+
+        #[test]
+        fn what_is_written_is_read(seconds in 0..=LAST) {
+            let mut out = Vec::new();
+            write(WallTime(seconds), &mut out);
+            prop_assert_eq!(format(WallTime(seconds)).into_bytes(), out.clone());
+            prop_assert_eq!(Some(WallTime(seconds)), parse(&out));
+        }
+    }
 }

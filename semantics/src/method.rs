@@ -11,3 +11,26 @@ pub fn is_safe(method: &str) -> bool {
 pub fn is_idempotent(method: &str) -> bool {
     is_safe(method) || matches!(method, "PUT" | "DELETE")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(method: &str, safe: bool, idempotent: bool) {
+        assert_eq!((safe, idempotent), (is_safe(method), is_idempotent(method)), "{method}");
+    }
+
+    #[test]
+    fn methods() {
+        check("GET", true, true);
+        check("HEAD", true, true);
+        check("PUT", false, true);
+        check("DELETE", false, true);
+        check("POST", false, false);
+        check("PATCH", false, false);
+        check("get", false, false);
+        check("FOO", false, false);
+        check("", false, false);
+    }
+}
