@@ -1,6 +1,13 @@
 //! The cache key: scheme, authority and target as sent to the origin, changed only as the recipe says.
+//! Variants under one key are not here (`vary`).
+//!
+//! A key is one readable line, such as `https://example.com/list?page=2 h:x-device=phone c:currency=EUR`.
+//! Within a part, the bytes that end it are written as a backslash and two hexadecimal digits, so that no
+//! request can forge a boundary: two keys of one recipe are equal only if every part is.
 
-use crate::field::Field;
+use crate::field::{self, Field};
+use crate::vary;
+use std::cmp::Ordering;
 
 /// How the key is made from a request (row G13). The default is the exact target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,15 +16,21 @@ pub struct Recipe {
     pub query: Query,
     /// Whether parameters are sorted by name (stable for equal names).
     pub sort_query: bool,
-    /// Request header fields whose values are part of the key, lower case.
+    /// Request header fields whose values are part of the key, lower case. A value is normalised as
+    /// `vary` does; an absent field differs from an empty one.
     pub headers: Vec<String>,
-    /// Cookies whose values are part of the key.
+    /// Cookies whose values are part of the key. A trailing `*` in a name matches any rest. Every value
+    /// counts where a cookie is sent more than once; the order of different cookies does not.
     pub cookies: Vec<String>,
     /// The host is not part of the key: all hosts of the site share one cache.
     pub ignore_host: bool,
 }
 
 /// Which query parameters are part of the key. A trailing `*` in a name matches any rest.
+///
+/// Names are compared after percent-decoding, since an application sees them so: `?i%64=1` is `id`.
+/// Whatever is kept is kept byte for byte, but empty parameters (`&&`) are left out; and so is the `?`
+/// where nothing stands behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Query {
     /// All, byte for byte.
@@ -35,7 +48,8 @@ impl Recipe {
     /// Appends the key of a request to `out`: readable, and equal for two requests only if the recipe
     /// says so (parts are length- or separator-safe against forged boundaries).
     ///
-    /// `authority` is lower case and without the scheme's default port; `target` is origin-form.
+    /// `authority` is lower case and without the scheme's default port (see [`authority`]); `target` is
+    /// origin-form. Allocates only for growing `out`, and one list where parameters are sorted.
     pub fn write(
         &self,
         scheme: &str,
@@ -44,7 +58,197 @@ impl Recipe {
         fields: &[Field<'_>],
         out: &mut Vec<u8>,
     ) {
-        let _ = (scheme, authority, target, fields, out);
-        todo!()
+        escape(scheme.as_bytes(), |it| it == b':', out);
+        out.extend_from_slice(b"://");
+        if self.ignore_host {
+            out.push(b'*');
+        } else {
+            escape(authority.as_bytes(), |it| matches!(it, b'/' | b'*'), out);
+        }
+        if !target.starts_with('/') {
+            out.push(b' '); // Asterisk- or authority-form: never part of a host.
+        }
+        self.write_target(target, out);
+        for name in &self.headers {
+            out.extend_from_slice(b" h:");
+            escape(name.as_bytes(), |it| it == b'=', out);
+            vary::write_value(name, fields, out);
+        }
+        for (at, pattern) in self.cookies.iter().enumerate() {
+            // A cookie belongs to the first pattern that it matches, so that patterns cannot overlap.
+            let earlier = &self.cookies[..at];
+            for (name, value) in cookies(fields) {
+                if matches(pattern, name) && !earlier.iter().any(|it| matches(it, name)) {
+                    out.extend_from_slice(b" c:");
+                    escape(name, |it| it == b'=', out);
+                    if let Some(value) = value {
+                        out.push(b'=');
+                        escape(value, |_| false, out);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write_target(&self, target: &str, out: &mut Vec<u8>) {
+        if self.query == Query::All && !self.sort_query {
+            return escape(target.as_bytes(), |_| false, out);
+        }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        escape(path.as_bytes(), |_| false, out);
+        let kept = query.split('&').filter(|it| !it.is_empty() && self.keeps(it));
+        let mut mark = b'?';
+        let mut push = |parameter: &str| {
+            out.push(mark);
+            mark = b'&';
+            escape(parameter.as_bytes(), |_| false, out);
+        };
+        if self.sort_query {
+            let mut sorted: Vec<&str> = kept.collect();
+            sorted.sort_by(by_name);
+            sorted.into_iter().for_each(&mut push);
+        } else {
+            kept.for_each(&mut push);
+        }
+    }
+
+    fn keeps(&self, parameter: &str) -> bool {
+        let named = |it: &String| matches_decoded(it, name_of(parameter));
+        match &self.query {
+            Query::All => true,
+            Query::None => false,
+            Query::Drop(names) => !names.iter().any(named),
+            Query::Keep(names) => names.iter().any(named),
+        }
+    }
+
+    /// The recipe as a sentence, for `explain`: what of a request is part of the key.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let mut text = "The key is the scheme, ".to_owned();
+        text.push_str(if self.ignore_host { "any host" } else { "the host" });
+        text.push_str(match &self.query {
+            Query::All => " and the target with its whole query",
+            Query::None => " and the path without its query",
+            Query::Drop(_) => " and the target with its query except ",
+            Query::Keep(_) => " and the path with, of its query, only ",
+        });
+        if let Query::Drop(names) | Query::Keep(names) = &self.query {
+            text.push_str(&listed(names));
+        }
+        if self.sort_query && self.query != Query::None {
+            text.push_str(", the parameters sorted by name");
+        }
+        for (what, names) in [("header", &self.headers), ("cookie", &self.cookies)] {
+            if !names.is_empty() {
+                let plural = if names.len() == 1 { "" } else { "s" };
+                text.push_str(&format!("; and the {what}{plural} {}", listed(names)));
+            }
+        }
+        text.push('.');
+        text
     }
 }
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+}
+
+/// Appends `host` as the key has it: lower case, without the scheme's default port, an empty port or
+/// leading zeros of one (RFC 9110 §4.2.3, RFC 3986 §6.2.3). `host` is a valid `Host` value.
+pub fn authority(scheme: &str, host: &str, out: &mut String) {
+    let port_at = host.rfind(':').filter(|at| host.rfind(']').is_none_or(|end| end < *at));
+    let (name, port) = port_at.map_or((host, ""), |at| (&host[..at], &host[at + 1..]));
+    let is_number = port.bytes().all(|it| it.is_ascii_digit());
+    let (name, port) = if is_number { (name, port.trim_start_matches('0')) } else { (host, "") };
+    out.extend(name.chars().map(|it| it.to_ascii_lowercase()));
+    let default = if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" };
+    if !port.is_empty() && port != default {
+        out.push(':');
+        out.push_str(port);
+    }
+}
+
+/// Appends `text`; a space, a backslash, a control character and whatever `also` names are written as a
+/// backslash and two hexadecimal digits. No two texts are written the same.
+pub(crate) fn escape(text: &[u8], also: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    let special = |it: u8| it <= b' ' || it == b'\\' || it == 0x7f || also(it);
+    // Without a way out of the loop the compiler makes it a vector of comparisons.
+    if !text.iter().fold(false, |found, it| found | special(*it)) {
+        return out.extend_from_slice(text);
+    }
+    for it in text {
+        if special(*it) {
+            push_escaped(*it, out);
+        } else {
+            out.push(*it);
+        }
+    }
+}
+
+/// Appends one byte as a backslash and two hexadecimal digits.
+pub(crate) fn push_escaped(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(&[b'\\', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+}
+
+/// The cookies of a request, in order: (name, value), the value `None` without `=` (RFC 6265 §5.4).
+fn cookies<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> {
+    field::all(fields, "cookie").flat_map(|line| line.split(|it| *it == b';')).filter_map(|it| {
+        let it = field::trim(it);
+        match it.iter().position(|byte| *byte == b'=') {
+            Some(at) => Some((field::trim(&it[..at]), Some(field::trim(&it[at + 1..])))),
+            None if it.is_empty() => None,
+            None => Some((it, None)),
+        }
+    })
+}
+
+fn name_of(parameter: &str) -> &[u8] {
+    parameter.split('=').next().unwrap_or_default().as_bytes()
+}
+
+/// Whether `name` is what `pattern` says: exactly, or up to a trailing `*`.
+fn matches(pattern: &str, name: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix.as_bytes()),
+        None => name == pattern.as_bytes(),
+    }
+}
+
+fn matches_decoded(pattern: &str, name: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => decoded(name).take(prefix.len()).eq(prefix.bytes()),
+        None => decoded(name).eq(pattern.bytes()),
+    }
+}
+
+/// Compares two parameters by decoded name, so that two spellings of one name keep their order.
+fn by_name(a: &&str, b: &&str) -> Ordering {
+    decoded(name_of(a)).cmp(decoded(name_of(b)))
+}
+
+/// The bytes of a query name after percent-decoding, `+` as a space.
+fn decoded(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let (byte, after) = match *rest {
+            [] => return None,
+            [b'%', high, low, ref after @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
+                (hex(high) << 4 | hex(low), after)
+            }
+            [b'+', ref after @ ..] => (b' ', after),
+            [byte, ref after @ ..] => (byte, after),
+        };
+        rest = after;
+        Some(byte)
+    })
+}
+
+/// The value of a hexadecimal digit; of nothing else.
+fn hex(digit: u8) -> u8 {
+    if digit.is_ascii_digit() { digit - b'0' } else { (digit | 0x20) - b'a' + 10 }
+}
+
+#[cfg(test)]
+mod tests;

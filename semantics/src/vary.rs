@@ -1,19 +1,178 @@
-//! Secondary keys: which request fields select a variant (RFC 9111 §4.1).
+//! Secondary keys: which request fields select a variant (RFC 9111 §4.1). The primary key is in `key`.
+//!
+//! A variant key has one line for each name, such as `accept-encoding=br,gzip`; without `=` where the
+//! request has no such field.
 
-use crate::field::Field;
+use crate::coding::{self, Quality};
+use crate::field::{self, Field, Quotes};
+use crate::key;
+use std::cmp::Ordering;
+
+/// The most names that one response may vary on; more are as `*`.
+pub const MAX_NAMES: usize = 32;
+
+/// The most members of an `Accept-Encoding` or `Accept-Language` that are put in order; a longer list is
+/// compared as it was sent.
+const MAX_MEMBERS: usize = 32;
 
 /// Reads every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*` (or for a
 /// value that is not a list of names, which can never be matched safely).
 #[must_use]
 pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
-    let _ = fields;
-    todo!()
+    let mut names: Vec<Box<str>> = Vec::new();
+    for member in field::all(fields, "vary").flat_map(field::members) {
+        if member == b"*" || !field::is_token(member) {
+            return None;
+        }
+        let name = std::str::from_utf8(member).ok()?.to_ascii_lowercase().into_boxed_str();
+        if let Err(at) = names.binary_search(&name) {
+            if names.len() == MAX_NAMES {
+                return None;
+            }
+            names.insert(at, name);
+        }
+    }
+    Some(names)
 }
 
 /// Appends the variant key of a request: for each name its combined, normalised value. Two requests have
 /// equal variant keys only if RFC 9111 §4.1 lets them share (whitespace, line combining; for
 /// `Accept-Encoding` and `Accept-Language` also order, case and quality). Empty `names` append nothing.
+///
+/// Allocates only for growing `out`, by at most three times the bytes of the values.
 pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
-    let _ = (names, request, out);
-    todo!()
+    for name in names {
+        key::escape(name.as_bytes(), |it| it == b'=', out);
+        write_value(name, request, out);
+        out.push(b'\n');
+    }
 }
+
+/// Appends `=` and the combined, normalised and escaped value of one field, or nothing where the request
+/// does not have it.
+pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) {
+    let mut lines = field::all(request, name).peekable();
+    if lines.peek().is_none() {
+        return;
+    }
+    out.push(b'=');
+    let ordered = match name {
+        "accept-encoding" => Preferences::read(lines.clone(), Alias::Codings),
+        "accept-language" => Preferences::read(lines.clone(), Alias::None),
+        _ => None,
+    };
+    match ordered {
+        Some(ordered) => ordered.write(out),
+        // Not a list: a cookie's commas are its own, and its lines are joined so (RFC 9113 §8.2.3).
+        None if name == "cookie" => write_exact(lines, out),
+        None => write_combined(lines, out),
+    }
+}
+
+/// Lines joined by commas, without the whitespace around those that separate (RFC 9110 §5.3).
+fn write_combined<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    let mut quotes = Quotes::default();
+    for (at, line) in lines.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        let mut rest = field::trim(line);
+        while !rest.is_empty() {
+            let comma = rest.iter().position(|it| !quotes.inside(*it) && *it == b',');
+            let (member, after) = rest.split_at(comma.unwrap_or(rest.len()));
+            key::escape(field::trim(member), |_| false, out);
+            if comma.is_some() {
+                out.push(b',');
+            }
+            rest = after.get(1..).unwrap_or_default();
+        }
+    }
+}
+
+fn write_exact<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (at, line) in lines.enumerate() {
+        if at > 0 {
+            key::escape(b"; ", |_| false, out);
+        }
+        key::escape(line, |_| false, out);
+    }
+}
+
+/// Which members are two names for one thing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alias {
+    None,
+    /// `x-gzip` is `gzip`, `x-compress` is `compress` (RFC 9110 §8.4.1).
+    Codings,
+}
+
+/// A list of names with qualities, in the order of their names, each once. Owns no heap.
+struct Preferences<'a> {
+    members: [(&'a [u8], Quality); MAX_MEMBERS],
+    len: usize,
+}
+
+impl<'a> Preferences<'a> {
+    /// `None` where a member is malformed, named twice with different qualities, or one too many: then
+    /// nothing is known about what the list means, and it equals only itself.
+    fn read(lines: impl Iterator<Item = &'a [u8]>, alias: Alias) -> Option<Self> {
+        let mut list = Self { members: [(b"", 0); MAX_MEMBERS], len: 0 };
+        for member in lines.flat_map(field::members) {
+            let (name, quality) = coding::weighted(member)?;
+            let name = match name {
+                [b'x' | b'X', b'-', rest @ ..] if alias == Alias::Codings && is_alias(rest) => rest,
+                _ => name,
+            };
+            match list.members[..list.len].binary_search_by(|it| in_order(it.0, name)) {
+                Ok(at) if list.members[at].1 == quality => {}
+                Ok(_) => return None,
+                Err(_) if list.len == MAX_MEMBERS => return None,
+                Err(at) => {
+                    list.members.copy_within(at..list.len, at + 1);
+                    list.members[at] = (name, quality);
+                    list.len += 1;
+                }
+            }
+        }
+        Some(list)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        for (at, (name, quality)) in self.members[..self.len].iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend(name.iter().map(u8::to_ascii_lowercase)); // A token: nothing to escape.
+            if *quality < coding::BEST {
+                write_quality(*quality, out);
+            }
+        }
+    }
+}
+
+fn is_alias(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"gzip") || name.eq_ignore_ascii_case(b"compress")
+}
+
+fn in_order(a: &[u8], b: &[u8]) -> Ordering {
+    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+}
+
+/// Appends `;q=0.5` in its shortest form.
+fn write_quality(quality: Quality, out: &mut Vec<u8>) {
+    out.extend_from_slice(b";q=0");
+    let mut rest = quality;
+    let mut place = 100;
+    if rest > 0 {
+        out.push(b'.');
+    }
+    while rest > 0 {
+        // Below 1000, so each is a digit.
+        out.push(b'0' + u8::try_from(rest / place).unwrap_or(9));
+        rest %= place;
+        place /= 10;
+    }
+}
+
+#[cfg(test)]
+mod tests;
