@@ -1,6 +1,10 @@
 //! Partial responses: kept, served from, completed and combined (RFC 9111 §3.3, §3.4, RFC 9110 §15.3.7.3).
 
+use crate::field::{self, Field};
+use crate::range::{self, Selection, Spec};
 use crate::stored::Meta;
+use crate::validator;
+use std::io::Write as _;
 
 /// Which part of a representation is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +15,103 @@ pub struct Part {
     pub last: u64,
     /// Length of the whole representation, where known.
     pub complete: Option<u64>,
+}
+
+impl Part {
+    /// What a 206 with these fields holds: its only `Content-Range`, if that is valid. A multipart has
+    /// none.
+    #[must_use]
+    pub fn of(fields: &[Field<'_>]) -> Option<Part> {
+        let mut lines = field::all(fields, "content-range");
+        let (value, further) = (lines.next()?, lines.next());
+        let (first, last, complete) = range::content_range(value)?;
+        further.is_none().then_some(Part { first, last, complete })
+    }
+
+    /// How many bytes are held; one at least.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.last.saturating_sub(self.first).saturating_add(1)
+    }
+
+    /// Whether every byte from `first` to `last`, inclusive, is held.
+    #[must_use]
+    pub fn contains(&self, first: u64, last: u64) -> bool {
+        self.first <= first && first <= last && last <= self.last
+    }
+
+    /// Whether it is the whole representation, and known to be.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.first == 0 && self.complete == Some(self.last.saturating_add(1))
+    }
+
+    /// What to ask the origin for so that this part becomes the whole.
+    #[must_use]
+    pub fn missing(&self) -> Missing {
+        let to_end = self.complete != Some(self.last.saturating_add(1));
+        match (self.first, to_end) {
+            (0, false) => Missing::Nothing,
+            (0, true) => {
+                let last = self.complete.map(|it| it.saturating_sub(1));
+                Missing::Range { first: self.last.saturating_add(1), last }
+            }
+            (first, false) => Missing::Range { first: 0, last: Some(first - 1) },
+            (_, true) => Missing::Everything,
+        }
+    }
+}
+
+/// What a part lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// It is the whole.
+    Nothing,
+    /// These bytes, to `last` inclusive or to the end: ask with [`Missing::write_range`] and the stored
+    /// strong validator as `If-Range`.
+    Range {
+        /// Offset of the first missing byte.
+        first: u64,
+        /// Offset of the last one, where known.
+        last: Option<u64>,
+    },
+    /// Bytes on both sides: two ranges would come as a multipart, so ask without `Range`.
+    Everything,
+}
+
+impl Missing {
+    /// Appends the value of the `Range` field that asks for it; nothing unless it is one range.
+    pub fn write_range(&self, out: &mut Vec<u8>) {
+        match self {
+            Missing::Range { first, last: Some(last) } => write!(out, "bytes={first}-{last}"),
+            Missing::Range { first, last: None } => write!(out, "bytes={first}-"),
+            Missing::Nothing | Missing::Everything => return,
+        }
+        .expect("a vector takes everything");
+    }
+}
+
+/// The bytes of a stored part that answer a `Range` value: (first, last, complete length where known), for
+/// a 206 with that `Content-Range`. `None` where the stored response is whole, the range is not a single
+/// valid one, or not all of it is surely held.
+#[must_use]
+pub fn answers(stored: &Meta, range_value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
+    let part = stored.partial?;
+    let (first, last) = match part.complete {
+        Some(complete) => match range::select(range_value, complete) {
+            Selection::One(first, last) => (first, last),
+            Selection::Whole | Selection::Many(_) | Selection::Unsatisfiable => return None,
+        },
+        None => {
+            // Without a length only a span with both ends can be known to be held.
+            let mut specs = range::specs(range_value)?;
+            match (specs.next()?, specs.next()) {
+                (Some(Spec::Span(first, last)), None) => (first, last),
+                _ => return None,
+            }
+        }
+    };
+    part.contains(first, last).then_some((first, last, part.complete))
 }
 
 /// What can be made of two parts of the same representation.
@@ -28,8 +129,152 @@ pub enum Combine {
 }
 
 /// Whether `new` may be combined with `old`: both share a strong validator and touch (RFC 9111 §3.4).
+/// A response that is whole already is not combined with anything.
 #[must_use]
 pub fn combine(old: &Meta, new: &Meta) -> Combine {
-    let _ = (old, new);
-    todo!()
+    let (Some(a), Some(b)) = (old.partial, new.partial) else { return Combine::Replace };
+    let touch = a.first <= b.last.saturating_add(1) && b.first <= a.last.saturating_add(1);
+    let complete = a.complete.or(b.complete);
+    let agree = b.complete.is_none() || b.complete == complete;
+    let part = Part { first: a.first.min(b.first), last: a.last.max(b.last), complete };
+    let within = complete.is_none_or(|it| part.last < it);
+    if touch && agree && within && validator::same_strong(old, new) {
+        Combine::Into { part, whole: part.is_whole() }
+    } else {
+        Combine::Replace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditional::tests::meta;
+    use proptest::prelude::*;
+
+    fn part(spec: &str) -> Part {
+        meta(&format!("p:{spec}")).partial.expect(spec)
+    }
+
+    #[test]
+    fn only_one_valid_content_range_makes_a_part() {
+        let line = |value| Field { name: "content-range", value };
+        assert_eq!(Some(part("0-1/5")), Part::of(&[line(b"bytes 0-1/5")]));
+        assert_eq!(None, Part::of(&[line(b"bytes 0-1/5"), line(b"bytes 0-1/5")]));
+        assert_eq!(None, Part::of(&[line(b"bytes */5")]));
+        assert_eq!(None, Part::of(&[]));
+    }
+
+    #[track_caller]
+    fn check_missing(held: &str, expect: Missing, range: &str) {
+        let mut out = Vec::new();
+        part(held).missing().write_range(&mut out);
+        assert_eq!((expect, range), (part(held).missing(), std::str::from_utf8(&out).unwrap()), "{held}");
+    }
+
+    #[test]
+    fn missing() {
+        check_missing("0-9/10", Missing::Nothing, "");
+        check_missing("0-4/10", Missing::Range { first: 5, last: Some(9) }, "bytes=5-9");
+        check_missing("0-4/*", Missing::Range { first: 5, last: None }, "bytes=5-");
+        check_missing("5-9/10", Missing::Range { first: 0, last: Some(4) }, "bytes=0-4");
+        check_missing("5-8/10", Missing::Everything, "");
+        check_missing("5-9/*", Missing::Everything, "");
+        assert!(part("0-9/10").is_whole() && !part("0-9/*").is_whole() && !part("1-9/10").is_whole());
+        assert_eq!((10, 1), (part("0-9/*").length(), part("9-9/*").length()));
+    }
+
+    #[track_caller]
+    fn check(held: &str, range: &str, expect: Option<(u64, u64, Option<u64>)>) {
+        let stored = meta(&if held.is_empty() { String::new() } else { format!("206 p:{held}") });
+        assert_eq!(expect, answers(&stored, range.as_bytes()), "{held} {range}");
+    }
+
+    #[test]
+    fn sub_ranges_of_a_stored_part() {
+        check("2-7/10", "bytes=2-7", Some((2, 7, Some(10))));
+        check("2-7/10", "bytes=3-4", Some((3, 4, Some(10))));
+        check("2-7/10", "bytes=1-4", None);
+        check("2-7/10", "bytes=3-8", None);
+        check("2-7/10", "bytes=3-", None);
+        check("2-7/10", "bytes=-2", None);
+        check("5-9/10", "bytes=5-", Some((5, 9, Some(10))));
+        check("5-9/10", "bytes=7-", Some((7, 9, Some(10))));
+        check("5-9/10", "bytes=7-100", Some((7, 9, Some(10))));
+        check("5-9/10", "bytes=-5", Some((5, 9, Some(10))));
+        check("5-9/10", "bytes=-6", None);
+        check("5-9/10", "bytes=10-", None);
+        check("5-9/10", "bytes=5-5,7-7", None);
+        check("5-9/10", "bytes=5-5,6-7", Some((5, 7, Some(10))));
+        check("0-9/10", "bytes=-99", Some((0, 9, Some(10))));
+        check("5-9/*", "bytes=6-8", Some((6, 8, None)));
+        check("5-9/*", "bytes=6-", None);
+        check("5-9/*", "bytes=-1", None);
+        check("5-9/*", "bytes=6-10", None);
+        check("5-9/*", "bytes=6-7,8-9", None);
+        check("5-9/*", "bytes=8-7", None);
+        check("5-9/*", "lines=6-8", None);
+        check("5-9/10", "garbage", None);
+        check("", "bytes=0-1", None);
+    }
+
+    #[track_caller]
+    fn check_combine(old: &str, new: &str, expect: Option<(&str, bool)>) {
+        let expect = expect.map_or(Combine::Replace, |(it, whole)| Combine::Into { part: part(it), whole });
+        assert_eq!(expect, combine(&meta(old), &meta(new)), "{old} + {new}");
+    }
+
+    #[test]
+    fn combining() {
+        check_combine("e:\"a\" p:0-4/10", "e:\"a\" p:5-9/10", Some(("0-9/10", true)));
+        check_combine("e:\"a\" p:5-9/10", "e:\"a\" p:0-4/10", Some(("0-9/10", true)));
+        check_combine("e:\"a\" p:0-4/10", "e:\"a\" p:3-7/10", Some(("0-7/10", false)));
+        check_combine("e:\"a\" p:0-4/*", "e:\"a\" p:5-9/10", Some(("0-9/10", true)));
+        check_combine("e:\"a\" p:0-4/10", "e:\"a\" p:5-9/*", Some(("0-9/10", true)));
+        check_combine("e:\"a\" p:0-4/*", "e:\"a\" p:5-9/*", Some(("0-9/*", false)));
+        check_combine("e:\"a\" p:2-7/10", "e:\"a\" p:3-4/10", Some(("2-7/10", false)));
+        check_combine("lm:1 p:0-4/10", "lm:1 p:5-9/10", Some(("0-9/10", true)));
+        // A hole, another length, another or a weak validator, none at all.
+        check_combine("e:\"a\" p:0-4/10", "e:\"a\" p:6-9/10", None);
+        check_combine("e:\"a\" p:0-4/10", "e:\"a\" p:5-9/11", None);
+        check_combine("e:\"a\" p:0-4/5", "e:\"a\" p:5-9/*", None);
+        check_combine("e:\"a\" p:0-4/10", "e:\"b\" p:5-9/10", None);
+        check_combine("e:W/\"a\" p:0-4/10", "e:W/\"a\" p:5-9/10", None);
+        check_combine("lm:1 date:1 p:0-4/10", "lm:1 p:5-9/10", None);
+        check_combine("p:0-4/10", "p:5-9/10", None);
+        // Whole ones.
+        check_combine("e:\"a\"", "e:\"a\" p:5-9/10", None);
+        check_combine("e:\"a\" p:5-9/10", "e:\"a\"", None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_combination_holds_both_and_no_more(
+            a in 0..40u64, b in 0..40u64, c in 0..40u64, d in 0..40u64, known: bool
+        ) {
+            let spec = |x: u64, y: u64| {
+                let complete = if known { "40".to_owned() } else { "*".to_owned() };
+                meta(&format!("e:\"a\" p:{}-{}/{complete}", x.min(y), x.max(y)))
+            };
+            let (old, new) = (spec(a, b), spec(c, d));
+            let (x, y) = (old.partial.unwrap(), new.partial.unwrap());
+            let bytes: std::collections::BTreeSet<u64> = (x.first..=x.last).chain(y.first..=y.last).collect();
+            if let Combine::Into { part, whole } = combine(&old, &new) {
+                prop_assert_eq!(part.length(), bytes.len() as u64);
+                prop_assert!(bytes.contains(&part.first) && bytes.contains(&part.last));
+                prop_assert_eq!(whole, known && bytes.len() == 40);
+            } else {
+                prop_assert!(!bytes.contains(&(x.last + 1)) && !bytes.contains(&(y.last + 1)));
+            }
+        }
+
+        #[test]
+        fn never_panics(range in proptest::collection::vec(any::<u8>(), 0..40), spec in "bytes=[0-9,-]{0,20}") {
+            for held in [meta("p:5-9/10"), meta("p:5-9/*"), meta("")] {
+                let _ = answers(&held, &range);
+                if let Some((first, last, _)) = answers(&held, spec.as_bytes()) {
+                    prop_assert!(held.partial.unwrap().contains(first, last));
+                }
+            }
+        }
+    }
 }

@@ -1,8 +1,15 @@
-//! Range requests (RFC 9110 §14): which bytes of a representation of known length are asked for.
+//! Range requests (RFC 9110 §14): which bytes of a representation of known length are asked for, and the
+//! text around them in a 206. The bytes themselves are not here.
+
+use crate::field;
+use std::io::Write as _;
 
 /// The most parts that one answer has; more, or ranges that add up to over twice the object, are
 /// answered with the whole object (statement 10).
 pub const MAX_PARTS: usize = 16;
+
+/// The most disjoint ranges that are kept while a field is read, since later ones may join them.
+const MAX_PENDING: usize = 4 * MAX_PARTS;
 
 /// What a `Range` field selects. Ranges are (first, last), both inclusive, within the length.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,16 +24,461 @@ pub enum Selection {
     Unsatisfiable,
 }
 
-/// Reads a `Range` value against a representation of `length` bytes.
+/// One member of a `Range`, as it was asked for (RFC 9110 §14.1.2). Numbers too large are `u64::MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// `first-last`, not reversed.
+    Span(u64, u64),
+    /// `first-`.
+    From(u64),
+    /// `-length`.
+    Suffix(u64),
+}
+
+/// Reads a `Range` value against a representation of `length` bytes. Units but bytes, and all that is
+/// not valid, select the whole. The parts never overlap or touch; together with what was asked for twice
+/// they are at most twice the length. Work is linear in the value; one allocation, for `Many`.
 #[must_use]
 pub fn select(value: &[u8], length: u64) -> Selection {
-    let _ = (value, length);
-    todo!()
+    let mut parts: Vec<(u64, u64)> = Vec::new();
+    let mut total = 0u64;
+    let mut satisfiable_but_empty = false;
+    let Some(specs) = specs(value) else { return Selection::Whole };
+    let mut any = false;
+    for spec in specs {
+        let Some(spec) = spec else { return Selection::Whole };
+        any = true;
+        let (first, last) = match spec.within(length) {
+            Within::Bytes(first, last) => (first, last),
+            Within::Empty => {
+                satisfiable_but_empty = true;
+                continue;
+            }
+            Within::Nothing => continue,
+        };
+        total = total.saturating_add(last - first + 1);
+        merge(&mut parts, first, last);
+        if total > length.saturating_mul(2) || parts.len() > MAX_PENDING {
+            return Selection::Whole;
+        }
+    }
+    match parts[..] {
+        _ if !any => Selection::Whole,
+        [] if satisfiable_but_empty => Selection::Whole,
+        [] => Selection::Unsatisfiable,
+        [(first, last)] => Selection::One(first, last),
+        _ if parts.len() > MAX_PARTS => Selection::Whole,
+        _ => Selection::Many(parts),
+    }
+}
+
+/// Adds a range, joined with those that it overlaps or touches, at the place of the first of them.
+fn merge(parts: &mut Vec<(u64, u64)>, mut first: u64, mut last: u64) {
+    let mut place = None;
+    let mut at = 0;
+    while let Some(&(start, end)) = parts.get(at) {
+        // Ends are below the length, so that adding one cannot overflow.
+        if start > last + 1 || first > end + 1 {
+            at += 1;
+            continue;
+        }
+        (first, last) = (first.min(start), last.max(end));
+        parts.remove(at);
+        place = Some(place.map_or(at, |it: usize| it.min(at)));
+        // The joined range may reach some that were passed.
+        at = 0;
+    }
+    parts.insert(place.unwrap_or(parts.len()), (first, last));
+}
+
+/// The members of a `Range` in bytes, each `None` where it is invalid; `None` for other units.
+pub fn specs(value: &[u8]) -> Option<impl Iterator<Item = Option<Spec>> + '_> {
+    let at = value.iter().position(|it| *it == b'=')?;
+    let is_bytes = value[..at].eq_ignore_ascii_case(b"bytes");
+    let members = value[at + 1..].split(|it| *it == b',').map(field::trim);
+    is_bytes.then(|| members.filter(|it| !it.is_empty()).map(Spec::parse))
+}
+
+/// What a member comes to in a representation of known length.
+enum Within {
+    Bytes(u64, u64),
+    /// A suffix of nothing: satisfiable (RFC 9110 §14.1.2), but a 206 cannot say it.
+    Empty,
+    Nothing,
+}
+
+impl Spec {
+    fn parse(member: &[u8]) -> Option<Spec> {
+        let at = member.iter().position(|it| *it == b'-')?;
+        match (&member[..at], &member[at + 1..]) {
+            ([], length) => Some(Spec::Suffix(number(length)?)),
+            (first, []) => Some(Spec::From(number(first)?)),
+            (first, last) => {
+                let (first, last) = (number(first)?, number(last)?);
+                (first <= last).then_some(Spec::Span(first, last))
+            }
+        }
+    }
+
+    fn within(self, length: u64) -> Within {
+        match self {
+            Spec::Suffix(0) => Within::Nothing,
+            Spec::Suffix(_) if length == 0 => Within::Empty,
+            Spec::Suffix(wanted) => Within::Bytes(length.saturating_sub(wanted), length - 1),
+            Spec::Span(first, _) | Spec::From(first) if first >= length => Within::Nothing,
+            Spec::From(first) => Within::Bytes(first, length - 1),
+            Spec::Span(first, last) => Within::Bytes(first, last.min(length - 1)),
+        }
+    }
+}
+
+/// Digits and nothing else; too large a number is the largest.
+fn number(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |sum, it| {
+        let digit = it.is_ascii_digit().then(|| u64::from(it - b'0'))?;
+        Some(sum.saturating_mul(10).saturating_add(digit))
+    })
 }
 
 /// A valid single `Content-Range` (RFC 9110 §14.4): first, last, complete length where known.
 #[must_use]
 pub fn content_range(value: &[u8]) -> Option<(u64, u64, Option<u64>)> {
-    let _ = value;
-    todo!()
+    let (unit, rest) = value.split_at_checked(6)?;
+    if !unit.eq_ignore_ascii_case(b"bytes ") {
+        return None;
+    }
+    let slash = rest.iter().position(|it| *it == b'/')?;
+    let (range, complete) = (&rest[..slash], &rest[slash + 1..]);
+    let dash = range.iter().position(|it| *it == b'-')?;
+    // An offset that does not fit names bytes that cannot be held: as good as invalid.
+    let exact = |digits: &[u8]| number(digits).filter(|it| *it < u64::MAX);
+    let (first, last) = (exact(&range[..dash])?, exact(&range[dash + 1..])?);
+    let complete = if complete == b"*" { None } else { Some(exact(complete)?) };
+    let valid = first <= last && complete.is_none_or(|it| last < it);
+    valid.then_some((first, last, complete))
+}
+
+/// Appends the value of a `Content-Range` for bytes `first` to `last`: `bytes 0-499/1234`.
+pub fn write_content_range(first: u64, last: u64, complete: Option<u64>, out: &mut Vec<u8>) {
+    match complete {
+        Some(complete) => write!(out, "bytes {first}-{last}/{complete}"),
+        None => write!(out, "bytes {first}-{last}/*"),
+    }
+    .expect("a vector takes everything");
+}
+
+/// Appends the value of the `Content-Range` of a 416: `bytes */1234` (RFC 9110 §15.5.17).
+pub fn write_unsatisfied(length: u64, out: &mut Vec<u8>) {
+    write!(out, "bytes */{length}").expect("a vector takes everything");
+}
+
+/// Appends what stands before the bytes of one part of a `multipart/byteranges` (RFC 9110 §14.6),
+/// beginning with the line end that closes the part before it.
+///
+/// `boundary` is the caller's: at most 70 letters and digits that do not stand in the body.
+/// `content_type` is the stored response's own, if it has one.
+pub fn write_part_head(
+    boundary: &str,
+    content_type: Option<&[u8]>,
+    (first, last): (u64, u64),
+    length: u64,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(b"\r\n--");
+    out.extend_from_slice(boundary.as_bytes());
+    if let Some(content_type) = content_type {
+        out.extend_from_slice(b"\r\nContent-Type: ");
+        out.extend_from_slice(content_type);
+    }
+    out.extend_from_slice(b"\r\nContent-Range: ");
+    write_content_range(first, last, Some(length), out);
+    out.extend_from_slice(b"\r\n\r\n");
+}
+
+/// Appends what stands after the last part.
+pub fn write_multipart_end(boundary: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\r\n--");
+    out.extend_from_slice(boundary.as_bytes());
+    out.extend_from_slice(b"--\r\n");
+}
+
+/// The length of the whole `multipart/byteranges` body: what [`write_part_head`], the bytes and
+/// [`write_multipart_end`] come to.
+#[must_use]
+pub fn multipart_length(
+    boundary: &str,
+    content_type: Option<&[u8]>,
+    parts: &[(u64, u64)],
+    length: u64,
+) -> u64 {
+    let content_type = content_type.map_or(0, |it| "\r\nContent-Type: ".len() + it.len());
+    let fixed = "\r\n--".len() + boundary.len() + content_type + "\r\nContent-Range: bytes -/\r\n\r\n".len();
+    let end = "\r\n--".len() + boundary.len() + "--\r\n".len();
+    let part = |(first, last): &(u64, u64)| {
+        fixed as u64 + digits(*first) + digits(*last) + digits(length) + (last - first + 1)
+    };
+    parts.iter().map(part).sum::<u64>() + end as u64
+}
+
+fn digits(number: u64) -> u64 {
+    u64::from(number.checked_ilog10().unwrap_or(0)) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(value: &str, length: u64, expect: Selection) {
+        assert_eq!(expect, select(value.as_bytes(), length), "{value} of {length}");
+    }
+
+    use Selection::{Many, One, Unsatisfiable, Whole};
+
+    #[test]
+    fn one_range() {
+        check("bytes=0-0", 10, One(0, 0));
+        check("bytes=2-5", 10, One(2, 5));
+        check("bytes=0-9", 10, One(0, 9));
+        check("bytes=2-", 10, One(2, 9));
+        check("bytes=2-99", 10, One(2, 9));
+        check("bytes=-3", 10, One(7, 9));
+        check("bytes=-99", 10, One(0, 9));
+        check("Bytes=2-5", 10, One(2, 5));
+        check("bytes= 2-5 , ", 10, One(2, 5));
+        check("bytes=007-0008", 10, One(7, 8));
+        check("bytes=9-99999999999999999999999", 10, One(9, 9));
+        check("bytes=-99999999999999999999999", 10, One(0, 9));
+    }
+
+    #[test]
+    fn unsatisfiable() {
+        check("bytes=10-", 10, Unsatisfiable);
+        check("bytes=10-20", 10, Unsatisfiable);
+        check("bytes=-0", 10, Unsatisfiable);
+        check("bytes=10-, -0", 10, Unsatisfiable);
+        check("bytes=99999999999999999999999-", 10, Unsatisfiable);
+        check("bytes=10-, 3-4", 10, One(3, 4));
+        check("bytes=0-", 0, Unsatisfiable);
+        check("bytes=0-0", 0, Unsatisfiable);
+        check("bytes=-0", 0, Unsatisfiable);
+        check("bytes=-1", 0, Whole);
+    }
+
+    #[test]
+    fn invalid_is_ignored() {
+        for it in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=a-b",
+            "bytes=1",
+            "bytes=5-2",
+            "bytes=1--2",
+            "bytes=+1-2",
+            "bytes=1 -2",
+            "bytes=0x1-2",
+            "bytes=1-2-3",
+            "bytes=0-1;2-3",
+            "bytes=0-1,x",
+            "bytes:0-1",
+            "bytes 0-1",
+            "items=0-1",
+            "bytes =0-1",
+            "bytes=1.0-2",
+            "seconds=0-1, bytes=0-1",
+            "bytes=--1",
+            "bytes=5-2, 0-1",
+        ] {
+            check(it, 10, Whole);
+        }
+    }
+
+    #[test]
+    fn many_ranges() {
+        check("bytes=0-1, 4-5", 10, Many(vec![(0, 1), (4, 5)]));
+        check("bytes=4-5,0-1", 10, Many(vec![(4, 5), (0, 1)]));
+        check("bytes=0-1,2-3", 10, One(0, 3));
+        check("bytes=0-3,2-5", 10, One(0, 5));
+        check("bytes=0-0,-1", 10, Many(vec![(0, 0), (9, 9)]));
+        check("bytes=0-1,4-5,1-4", 10, One(0, 5));
+        check("bytes=8-9,0-1,4-5,2-3", 10, Many(vec![(8, 9), (0, 5)]));
+        check("bytes=0-,0-", 10, One(0, 9));
+        check("bytes=0-,0-,0-0", 10, Whole);
+    }
+
+    fn disjoint(count: u64) -> String {
+        let parts: Vec<_> = (0..count).map(|it| format!("{}-{}", it * 2, it * 2)).collect();
+        format!("bytes={}", parts.join(","))
+    }
+
+    #[test]
+    fn range_bombs_get_the_whole() {
+        let overlapping: Vec<_> = (0..1000).map(|it| format!("{it}-")).collect();
+        check(&format!("bytes={}", overlapping.join(",")), 100_000, Whole);
+        check(&format!("bytes={}0-", "0-,".repeat(10_000)), 100_000, Whole);
+        check(&disjoint(17), 1 << 30, Whole);
+        check(&disjoint(20_000), 1 << 30, Whole);
+        assert!(matches!(select(disjoint(16).as_bytes(), 1 << 30), Many(it) if it.len() == 16));
+        // Small ones that touch are one, however many.
+        let touching: Vec<_> = (0..1000).map(|it| format!("{it}-{it}")).collect();
+        check(&format!("bytes={}", touching.join(",")), 100_000, One(0, 999));
+        check(&format!("bytes={}", "999999-,".repeat(20_000)), 10, Unsatisfiable);
+    }
+
+    #[test]
+    fn content_ranges() {
+        let check = |value: &str, expect| assert_eq!(expect, content_range(value.as_bytes()), "{value}");
+        check("bytes 0-499/1234", Some((0, 499, Some(1234))));
+        check("Bytes 42-42/*", Some((42, 42, None)));
+        check("bytes 0-9/10", Some((0, 9, Some(10))));
+        for it in [
+            "",
+            "bytes",
+            "bytes */10",
+            "bytes 0-10/10",
+            "bytes 5-4/10",
+            "bytes 0-1",
+            "bytes=0-1/2",
+            "bytes  0-1/2",
+            "bytes 0-1/",
+            "bytes -1/2",
+            "bytes 0-/2",
+            "items 0-1/2",
+            "bytes 0-1/2, 2-3/4",
+            "bytes 0-1/x",
+            "bytes 0-99999999999999999999999/*",
+            "bytes +0-1/2",
+            "bytes 0-1/2/3",
+        ] {
+            check(it, None);
+        }
+    }
+
+    #[test]
+    fn multipart() {
+        let mut out = Vec::new();
+        let parts = [(0, 1), (9, 10)];
+        for part in parts {
+            write_part_head("B", Some(b"text/plain"), part, 100, &mut out);
+            out.extend_from_slice(b"ab");
+        }
+        write_multipart_end("B", &mut out);
+        assert_eq!(
+            "\r\n--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/100\r\n\r\nab\
+             \r\n--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 9-10/100\r\n\r\nab\r\n--B--\r\n",
+            String::from_utf8_lossy(&out)
+        );
+        assert_eq!(out.len() as u64, multipart_length("B", Some(b"text/plain"), &parts, 100));
+        out.clear();
+        write_unsatisfied(7, &mut out);
+        assert_eq!(b"bytes */7", &out[..]);
+    }
+
+    type Ends = (Option<u64>, Option<u64>);
+
+    /// A `Range` of plain numbers, and the bytes that it asks for one by one: the oracle.
+    fn ranges() -> impl Strategy<Value = (u64, Vec<Ends>)> {
+        let end = || proptest::option::weighted(0.8, 0..70u64);
+        (0..64u64, proptest::collection::vec((end(), end()), 0..8))
+    }
+
+    fn spell(ranges: &[Ends]) -> String {
+        let side = |it: Option<u64>| it.map_or(String::new(), |it| it.to_string());
+        let all: Vec<_> = ranges.iter().map(|(a, b)| format!("{}-{}", side(*a), side(*b))).collect();
+        format!("bytes={}", all.join(", "))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        #[test]
+        fn selects_what_was_asked_for((length, ranges) in ranges()) {
+            let mut asked = std::collections::BTreeSet::new();
+            let mut total = 0;
+            let mut valid = !ranges.is_empty();
+            let mut any_suffix = false;
+            for (first, last) in &ranges {
+                let (from, to) = match (first, last) {
+                    (None, None) => (0, 0),
+                    (Some(first), Some(last)) => (*first, (last + 1).min(length)),
+                    (Some(first), None) => (*first, length),
+                    (None, Some(suffix)) => (length.saturating_sub(*suffix), length),
+                };
+                valid &= match (first, last) {
+                    (None, None) => false,
+                    (Some(first), Some(last)) => first <= last,
+                    _ => true,
+                };
+                any_suffix |= first.is_none() && last.is_some_and(|it| it > 0);
+                total += to.saturating_sub(from);
+                asked.extend(from..to);
+            }
+            let parts = match select(spell(&ranges).as_bytes(), length) {
+                Whole => {
+                    prop_assert!(!valid || total > 2 * length || (length == 0 && any_suffix));
+                    return Ok(());
+                }
+                Unsatisfiable => vec![],
+                One(first, last) => vec![(first, last)],
+                Many(parts) => parts,
+            };
+            prop_assert!(valid && total <= 2 * length);
+            let got: Vec<u64> = parts.iter().flat_map(|(first, last)| *first..=*last).collect();
+            prop_assert_eq!(asked.len(), got.len(), "no byte twice");
+            prop_assert!(got.iter().all(|it| asked.contains(it)));
+            for (first, last) in &parts {
+                prop_assert!(!parts.iter().any(|it| it.0 == last + 1 || it.1 + 1 == *first), "joined");
+            }
+        }
+
+        #[test]
+        fn never_panics_and_stays_within(
+            value in "(bytes=)?[0-9,\\- ]{0,60}", noise in proptest::collection::vec(any::<u8>(), 0..40),
+            length in prop_oneof![any::<u64>(), 0..100u64],
+        ) {
+            let _ = (select(&noise, length), content_range(&noise));
+            let parts = match select(value.as_bytes(), length) {
+                One(first, last) => vec![(first, last)],
+                Many(parts) => parts,
+                Whole | Unsatisfiable => vec![],
+            };
+            prop_assert!(parts.len() <= MAX_PARTS);
+            prop_assert!(parts.iter().all(|(first, last)| first <= last && *last < length));
+            let total: u128 = parts.iter().map(|(first, last)| u128::from(last - first) + 1).sum();
+            prop_assert!(total <= u128::from(length), "no byte twice, so never over the length");
+        }
+
+        #[test]
+        fn length_is_what_is_written(
+            parts in proptest::collection::vec((0..1_000_000u64, 0..300u64), 1..16), length in 2_000_000..u64::MAX,
+            content_type in proptest::option::of("[a-z]{1,9}/[a-z]{1,9}"), boundary in "[a-z0-9]{1,40}"
+        ) {
+            let parts: Vec<_> = parts.into_iter().map(|(first, more)| (first, first + more)).collect();
+            let content_type = content_type.as_ref().map(String::as_bytes);
+            let mut out = Vec::new();
+            let mut bytes = 0;
+            for part in &parts {
+                write_part_head(&boundary, content_type, *part, length, &mut out);
+                bytes += part.1 - part.0 + 1;
+            }
+            write_multipart_end(&boundary, &mut out);
+            prop_assert_eq!(out.len() as u64 + bytes, multipart_length(&boundary, content_type, &parts, length));
+        }
+
+        #[test]
+        fn a_content_range_is_read_as_written(first in 0..1000u64, more in 0..1000u64, rest in 1..1000u64, known: bool) {
+            let last = first + more;
+            let complete = known.then_some(last + rest);
+            let mut out = Vec::new();
+            write_content_range(first, last, complete, &mut out);
+            prop_assert_eq!(Some((first, last, complete)), content_range(&out));
+        }
+    }
 }
