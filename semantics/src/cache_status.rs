@@ -1,6 +1,7 @@
 //! The `Cache-Status` field of one response (RFC 9211), and the older `X-Cache`.
 
 use crate::reuse::ForwardReason;
+use std::io::Write as _;
 
 /// What happened, as it is told downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +24,96 @@ pub enum Report {
     },
 }
 
+/// The largest integer of a structured field (RFC 9651 §3.3.1).
+const LARGEST: i64 = 999_999_999_999_999;
+
 /// Appends the member `larder; …` without field name and line end. No allocation.
 pub fn write(report: Report, out: &mut Vec<u8>) {
-    let _ = (report, out);
-    todo!()
+    const TAKES: &str = "a vector takes everything";
+    match report {
+        Report::Hit { ttl } => {
+            write!(out, "larder; hit; ttl={}", ttl.clamp(-LARGEST, LARGEST)).expect(TAKES);
+        }
+        Report::Forwarded { reason, status, stored, collapsed } => {
+            out.extend_from_slice(b"larder; fwd=");
+            out.extend_from_slice(token(reason).as_bytes());
+            if let Some(status) = status {
+                write!(out, "; fwd-status={status}").expect(TAKES);
+            }
+            if stored {
+                out.extend_from_slice(b"; stored");
+            }
+            if collapsed {
+                out.extend_from_slice(b"; collapsed");
+            }
+        }
+    }
+}
+
+/// The word of RFC 9211 §2.2 for a reason: also for logs and counters.
+#[must_use]
+pub fn token(reason: ForwardReason) -> &'static str {
+    match reason {
+        ForwardReason::Bypass => "bypass",
+        ForwardReason::Method => "method",
+        ForwardReason::UriMiss => "uri-miss",
+        ForwardReason::VaryMiss => "vary-miss",
+        ForwardReason::Stale => "stale",
+        ForwardReason::Request => "request",
+        ForwardReason::Partial => "partial",
+    }
+}
+
+/// The value of the older `X-Cache`: `HIT` only where the origin was not asked.
+#[must_use]
+pub fn x_cache(report: Report) -> &'static str {
+    match report {
+        Report::Hit { .. } => "HIT",
+        Report::Forwarded { .. } => "MISS",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(report: Report, expect: &str, x_cache_expect: &str) {
+        let mut out = Vec::new();
+        write(report, &mut out);
+        assert_eq!((expect, x_cache_expect), (std::str::from_utf8(&out).unwrap(), x_cache(report)));
+    }
+
+    #[test]
+    fn members() {
+        check(Report::Hit { ttl: 30 }, "larder; hit; ttl=30", "HIT");
+        check(Report::Hit { ttl: -3 }, "larder; hit; ttl=-3", "HIT");
+        check(Report::Hit { ttl: i64::MIN }, "larder; hit; ttl=-999999999999999", "HIT");
+        let forwarded =
+            |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };
+        check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");
+        check(
+            forwarded(ForwardReason::UriMiss, Some(200), true, true),
+            "larder; fwd=uri-miss; fwd-status=200; stored; collapsed",
+            "MISS",
+        );
+        check(
+            forwarded(ForwardReason::Stale, Some(304), true, false),
+            "larder; fwd=stale; fwd-status=304; stored",
+            "MISS",
+        );
+        check(
+            forwarded(ForwardReason::VaryMiss, None, false, true),
+            "larder; fwd=vary-miss; collapsed",
+            "MISS",
+        );
+    }
+
+    #[test]
+    fn writing_into_room_does_not_grow() {
+        let mut out = Vec::with_capacity(128);
+        let before = out.as_ptr();
+        write(Report::Hit { ttl: i64::MAX }, &mut out);
+        assert_eq!(before, out.as_ptr());
+    }
 }
