@@ -1,0 +1,58 @@
+//! The laws that `fuzz/` feeds at length, run small: over its seeds, and over what they become when parts are cut,
+//! moved and changed.
+
+use proptest::prelude::*;
+use std::path::Path;
+
+#[path = "../../fuzz/laws/http1_chunked.rs"]
+mod http1_chunked;
+#[path = "../../fuzz/laws/http1_request.rs"]
+mod http1_request;
+#[path = "../../fuzz/laws/http1_response.rs"]
+mod http1_response;
+
+/// Every seed of a target, in the order of their names.
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/seeds").join(target);
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path()).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths.into_iter().map(|it| std::fs::read(it).unwrap()).collect()
+}
+
+/// Up to four pieces of seeds or of noise, one behind the other.
+fn mixed(target: &str) -> impl Strategy<Value = Vec<u8>> {
+    let piece =
+        (prop::sample::select(seeds(target)), any::<prop::sample::Index>(), any::<prop::sample::Index>())
+            .prop_map(|(seed, a, b)| {
+                let (a, b) = (a.index(seed.len() + 1), b.index(seed.len() + 1));
+                seed[a.min(b)..a.max(b)].to_vec()
+            });
+    let noise = prop::collection::vec(any::<u8>(), 0..3);
+    let part = prop_oneof![2 => prop::sample::select(seeds(target)), 6 => piece, 1 => noise];
+    prop::collection::vec(part, 1..5).prop_map(|it| it.concat())
+}
+
+#[test]
+fn seeds_obey() {
+    seeds("http1_request").iter().for_each(|it| http1_request::check(it));
+    seeds("http1_response").iter().for_each(|it| http1_response::check(it));
+    seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
+}
+
+proptest! {
+    #[test]
+    fn requests_obey(raw in mixed("http1_request")) {
+        http1_request::check(&raw);
+    }
+
+    #[test]
+    fn responses_obey(raw in mixed("http1_response")) {
+        http1_response::check(&raw);
+    }
+
+    #[test]
+    fn chunked_bodies_obey(raw in mixed("http1_chunked")) {
+        http1_chunked::check(&raw);
+    }
+}
