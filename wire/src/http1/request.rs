@@ -29,7 +29,7 @@ pub struct RequestHead<'a> {
     /// taken apart: its authority is in `authority`. Never empty; the fragment is refused.
     pub target: &'a str,
     /// The host, and port if given, exactly as sent; validated characters only. Empty only for HTTP/1.0
-    /// without Host (and for an empty Host field).
+    /// without Host: an empty Host field is refused, since it names no server (RFC 9110 §4.2.1).
     pub authority: &'a str,
     /// 1.0 or 1.1.
     pub version: Version,
