@@ -82,6 +82,18 @@ impl Peer {
         let _ = self.report.send(text.into());
     }
 
+    /// [`Peer::report`], for when the peer is gone.
+    pub fn reporter(&self) -> impl Fn(&str) + use<> {
+        let report = self.report.clone();
+        move |text| drop(report.send(text.to_owned()))
+    }
+
+    /// Lets time pass, for what is about time.
+    pub fn pause(&self, duration: Duration) {
+        let (_never, nothing) = channel::<()>();
+        let _ = nothing.recv_timeout(duration);
+    }
+
     /// Waits until the test says so.
     pub fn wait(&self) {
         let _ = self.go.lock().unwrap().recv();

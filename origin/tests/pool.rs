@@ -1,0 +1,265 @@
+//! Connections: reused, bounded, replaced when they died, closed when they are not needed.
+
+mod scripted;
+
+use larder_origin::{Address, Limits, Origin, OriginError};
+use larder_wire::http1::Framing;
+use scripted::{Peer, Scripted, client, fetch, get, limits, request, run, told};
+use std::sync::Arc;
+use std::time::Duration;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// Answers every request with `200 ok`.
+fn obliging(_: usize, mut peer: Peer) {
+    while !peer.head().is_empty() {
+        peer.send(OK);
+    }
+}
+
+#[test]
+fn more_than_99_of_100_requests_reuse_a_connection() {
+    let scripted = Scripted::tcp(obliging);
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        for _ in 0..1000 {
+            assert_eq!("200 ok", fetch(&origin).await);
+        }
+    });
+    assert_eq!((1, 999), (counters.origin_connects.get(), counters.origin_reuses.get()));
+    assert_eq!(1000, counters.origin_requests.get());
+    assert_eq!(1000 * OK.len() as u64, counters.origin_bytes_received.get());
+}
+
+#[test]
+fn side_by_side_and_still_reused() {
+    let scripted = Scripted::tcp(obliging);
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        let tasks: Vec<_> = (0..5)
+            .map(|_| {
+                let origin = origin.clone();
+                tokio::task::spawn_local(async move {
+                    for _ in 0..200 {
+                        assert_eq!("200 ok", fetch(&origin).await);
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+    });
+    assert!(counters.origin_connects.get() <= 5 && counters.origin_reuses.get() >= 995);
+}
+
+#[test]
+fn over_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app.sock");
+    let scripted = Scripted::unix(&path, obliging);
+    let address: Address = format!("unix:{}:", path.display()).parse().unwrap();
+    assert_eq!(scripted.address, address);
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        for _ in 0..100 {
+            assert_eq!("200 ok", fetch(&origin).await);
+        }
+    });
+    assert_eq!(1, counters.origin_connects.get());
+}
+
+#[test]
+fn by_name() {
+    let scripted = Scripted::tcp(obliging);
+    let Address::Tcp(_, port) = scripted.address else { unreachable!() };
+    let address: Address = format!("http://localhost:{port}").parse().unwrap();
+    let origin = Origin::new(address, limits(), Arc::default());
+    run(async { assert_eq!("200 ok", fetch(&origin).await) });
+}
+
+#[test]
+fn a_connection_that_was_closed_while_unused_is_not_used() {
+    let scripted = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.send(OK);
+        peer.wait();
+        let report = peer.reporter();
+        drop(peer);
+        report("closed");
+    });
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        for connections in 1..4 {
+            // POST: nothing but the look before the reuse can save it.
+            assert_eq!("200 ok", told(origin.send(request("POST", Framing::Empty)).await).await);
+            assert_eq!(connections, counters.origin_connects.get());
+            scripted.go();
+            assert_eq!("closed", scripted.reported());
+        }
+    });
+    assert_eq!(0, counters.origin_retries.get());
+}
+
+#[test]
+fn what_nobody_could_connect_to() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    for (address, expect) in [
+        (format!("http://127.0.0.1:{port}"), "Connection refused"),
+        ("unix:/nowhere/at.all".to_owned(), "No such file or directory"),
+        ("http://name.invalid:80".to_owned(), "the name name.invalid cannot be resolved"),
+    ] {
+        let counters = Arc::<larder_counters::Counters>::default();
+        let origin = Origin::new(address.parse().unwrap(), limits(), counters.clone());
+        run(async {
+            match origin.send(get()).await.map(|_| ()) {
+                Err(OriginError::Connect(why)) => assert!(why.starts_with(expect), "{address}: {why}"),
+                other => panic!("{address}: {other:?}"),
+            }
+        });
+        assert_eq!(1, counters.origin_connect_failures.get());
+    }
+}
+
+#[test]
+fn connections_are_bounded_and_waiters_served_in_order() {
+    let scripted = Scripted::tcp(|number, mut peer| {
+        while !peer.head().is_empty() {
+            peer.report(format!("connection {number}"));
+            peer.wait();
+            peer.send(OK);
+        }
+    });
+    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    run(async {
+        let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let tasks: Vec<_> = (0..3)
+            .map(|number| {
+                let (origin, order) = (origin.clone(), order.clone());
+                tokio::task::spawn_local(async move {
+                    assert_eq!("200 ok", fetch(&origin).await);
+                    order.borrow_mut().push(number);
+                })
+            })
+            .collect();
+        for _ in 0..3 {
+            scripted.go();
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert_eq!(vec![0, 1, 2], *order.borrow());
+    });
+    assert_eq!((1, 0), (counters.origin_connects.get(), counters.origin_busy.get()));
+}
+
+#[test]
+fn a_wait_for_a_place_is_bounded() {
+    let scripted = Scripted::tcp(obliging);
+    let short = Limits { connections: 1, connect: Duration::from_millis(20), ..limits() };
+    let (origin, counters) = client(&scripted, short);
+    run(async {
+        let first = origin.send(get()).await.unwrap();
+        assert_eq!("Busy", fetch(&origin).await);
+        assert_eq!(1, counters.origin_busy.get());
+        assert_eq!("200 ok", told(Ok(first)).await);
+        assert_eq!("200 ok", fetch(&origin).await, "the place is free again");
+    });
+}
+
+#[test]
+fn so_is_the_number_of_those_who_wait() {
+    let scripted = Scripted::tcp(obliging);
+    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    run(async {
+        let first = origin.send(get()).await.unwrap();
+        let waiters: Vec<_> = (0..20)
+            .map(|_| {
+                let origin = origin.clone();
+                tokio::task::spawn_local(async move { fetch(&origin).await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!("200 ok", told(Ok(first)).await);
+        let mut told = Vec::new();
+        for waiter in waiters {
+            told.push(waiter.await.unwrap());
+        }
+        assert_eq!(16, told.iter().filter(|it| *it == "200 ok").count());
+        assert_eq!(4, told.iter().filter(|it| *it == "Busy").count());
+        assert_eq!(4, counters.origin_busy.get());
+    });
+}
+
+#[test]
+fn a_dropped_exchange_closes_its_connection_and_frees_its_place() {
+    let scripted = Scripted::tcp(|number, mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n");
+        if number == 0 {
+            peer.rest();
+            peer.report("closed");
+        } else {
+            peer.send("ok");
+        }
+    });
+    let (origin, _) = client(&scripted, Limits { connections: 1, ..limits() });
+    run(async {
+        let exchange = origin.send(get()).await.unwrap();
+        exchange.head().await.unwrap();
+        drop(exchange);
+        assert_eq!("closed", scripted.reported());
+        assert_eq!(0, origin.idle_connections());
+        assert_eq!("200 ok", fetch(&origin).await);
+    });
+}
+
+#[test]
+fn unused_connections_are_bounded() {
+    let scripted = Scripted::tcp(obliging);
+    let (origin, _) = client(&scripted, Limits { idle_connections: 2, ..limits() });
+    run(async {
+        let mut exchanges = Vec::new();
+        for _ in 0..5 {
+            exchanges.push(origin.send(get()).await.unwrap());
+        }
+        for exchange in exchanges {
+            assert_eq!("200 ok", told(Ok(exchange)).await);
+        }
+        assert_eq!(2, origin.idle_connections());
+    });
+}
+
+#[test]
+fn connections_that_would_not_be_kept_say_so() {
+    let scripted = Scripted::tcp(|_, mut peer| {
+        let head = peer.head();
+        peer.send(OK);
+        peer.rest();
+        peer.report(head);
+    });
+    let (origin, _) = client(&scripted, Limits { idle: Duration::ZERO, ..limits() });
+    run(async {
+        assert_eq!("200 ok", fetch(&origin).await);
+        assert!(scripted.reported().contains("\r\nConnection: close\r\n"));
+    });
+}
+
+#[test]
+fn unused_connections_are_closed_in_time() {
+    let scripted = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.send(OK);
+        peer.rest();
+        peer.report("closed");
+    });
+    let (origin, _) = client(&scripted, Limits { idle: Duration::from_millis(40), ..limits() });
+    run(async {
+        assert_eq!("200 ok", fetch(&origin).await);
+        assert_eq!(1, origin.idle_connections());
+        while origin.idle_connections() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await; // for the sweeper's timer
+        }
+        assert_eq!("closed", scripted.reported());
+    });
+}
