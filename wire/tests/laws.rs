@@ -33,6 +33,30 @@ fn mixed(target: &str) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(part, 1..5).prop_map(|it| it.concat())
 }
 
+/// Every module of a format that reads a peer's bytes has a fuzz target of its name, and the other way about.
+#[test]
+fn every_codec_has_its_target() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let names = |folder: &Path| -> Vec<_> {
+        let files = std::fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+        files.filter(|it| it.extension().is_some_and(|it| it == "rs")).collect()
+    };
+    let stem = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
+    let mut targets: Vec<_> = names(&root.join("fuzz/fuzz_targets")).iter().map(|it| stem(it)).collect();
+    let mut codecs: Vec<_> = names(&root.join("wire/src/http1"))
+        .iter()
+        .filter(|it| {
+            let text = std::fs::read_to_string(it).unwrap();
+            text.contains("pub fn parse") || text.contains("pub fn step")
+        })
+        .map(|it| format!("http1_{}", stem(it)))
+        .collect();
+    targets.retain(|it| it.starts_with("http1_"));
+    targets.sort();
+    codecs.sort();
+    assert_eq!(codecs, targets);
+}
+
 #[test]
 fn seeds_obey() {
     seeds("http1_request").iter().for_each(|it| http1_request::check(it));

@@ -161,7 +161,7 @@ pub fn is_hop_by_hop(name: &str) -> bool {
         "transfer-encoding",
         "upgrade",
     ];
-    // No other name has one of these first letters and lengths; most fields end here.
+    // Most names have another length and need no comparison.
     matches!(name.len(), 2 | 7 | 10 | 14 | 16..=19 | 25)
         && NAMES.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
@@ -171,6 +171,8 @@ pub fn is_hop_by_hop(name: &str) -> bool {
 ///
 /// A nomination takes effect for every field but those of [`is_never_nominated`]. The caller decides by the
 /// fields that are left, for the key and `Vary` above all: what was dropped, the origin does not see.
+/// A name that only an underscore tells from one that is framing, hop-by-hop or a proxy's is dropped too
+/// (`Transfer_Encoding`, `X_Forwarded_For`): behind CGI and its kin (RFC 3875 §4.1.18) they are one.
 #[must_use]
 pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
     let nominated = |name: &str| {
@@ -183,12 +185,25 @@ pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
     for it in fields {
         let dropped = is_hop_by_hop(it.name)
             || it.is("content-length")
+            || is_disguised(it.name)
             || any_nomination && nominated(it.name) && !is_never_nominated(it.name);
         if !dropped {
             kept.push(it.name, it.value);
         }
     }
     kept
+}
+
+/// Whether a name with underscores becomes, with hyphens in their place, one that is not the client's to send.
+fn is_disguised(name: &str) -> bool {
+    let mut plain = [0; 32];
+    let Some(plain) = plain.get_mut(..name.len()).filter(|_| name.contains('_')) else { return false };
+    for (to, from) in plain.iter_mut().zip(name.bytes()) {
+        *to = if from == b'_' { b'-' } else { from };
+    }
+    std::str::from_utf8(plain).is_ok_and(|it| {
+        is_hop_by_hop(it) || is_never_nominated(it) || it.eq_ignore_ascii_case("content-length")
+    })
 }
 
 /// Fields on which a nomination in `Connection` has no effect. RFC 9110 §7.6.1 forbids to nominate what is

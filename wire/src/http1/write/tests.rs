@@ -67,6 +67,18 @@ fn what_the_next_hop_does_not_see() {
 }
 
 #[test]
+fn an_underscore_disguises_nothing() {
+    for name in ["Transfer_Encoding", "CONTENT_LENGTH", "x_forwarded-for", "X_Real_IP", "keep_alive"] {
+        stripped(&[("A", "1"), (name, "x")], "A: 1\r\n");
+    }
+    stripped(&[("X_Y", "1"), ("_", "2")], "X_Y: 1\r\n_: 2\r\n");
+    stripped(
+        &[("X_a-name_that-is_longer-than_any-of_ours", "1")],
+        "X_a-name_that-is_longer-than_any-of_ours: 1\r\n",
+    );
+}
+
+#[test]
 fn names_of_the_same_length_pass() {
     for name in ["X-", "Upgrad2", "User-Agent", "Accept-Language", "X-Transfer-Encodi", "Etag"] {
         assert!(!is_hop_by_hop(name), "{name}");
