@@ -4,7 +4,6 @@ use crate::field::{self, Field};
 use crate::range::{self, Selection, Spec};
 use crate::stored::Meta;
 use crate::validator;
-use std::io::Write as _;
 
 /// Which part of a representation is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,49 +44,18 @@ impl Part {
     pub fn is_whole(&self) -> bool {
         self.first == 0 && self.complete == Some(self.last.saturating_add(1))
     }
-
-    /// What to ask the origin for so that this part becomes the whole.
-    #[must_use]
-    pub fn missing(&self) -> Missing {
-        let to_end = self.complete != Some(self.last.saturating_add(1));
-        match (self.first, to_end) {
-            (0, false) => Missing::Nothing,
-            (0, true) => {
-                let last = self.complete.map(|it| it.saturating_sub(1));
-                Missing::Range { first: self.last.saturating_add(1), last }
-            }
-            (first, false) => Missing::Range { first: 0, last: Some(first - 1) },
-            (_, true) => Missing::Everything,
-        }
-    }
 }
 
-/// What a part lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Missing {
-    /// It is the whole.
-    Nothing,
-    /// These bytes, to `last` inclusive or to the end: ask with [`Missing::write_range`] and the stored
-    /// strong validator as `If-Range`.
-    Range {
-        /// Offset of the first missing byte.
-        first: u64,
-        /// Offset of the last one, where known.
-        last: Option<u64>,
-    },
-    /// Bytes on both sides: two ranges would come as a multipart, so ask without `Range`.
-    Everything,
-}
-
-impl Missing {
-    /// Appends the value of the `Range` field that asks for it; nothing unless it is one range.
-    pub fn write_range(&self, out: &mut Vec<u8>) {
-        match self {
-            Missing::Range { first, last: Some(last) } => write!(out, "bytes={first}-{last}"),
-            Missing::Range { first, last: None } => write!(out, "bytes={first}-"),
-            Missing::Nothing | Missing::Everything => return,
-        }
-        .expect("a vector takes everything");
+/// The `Range` value that asks the origin for what a part lacks, to be sent with the stored strong
+/// validator as `If-Range`: `bytes=500-`. `None` where it lacks nothing, or bytes on both sides, which
+/// would come as a multipart: then ask without `Range`.
+#[must_use]
+pub fn missing(part: &Part) -> Option<String> {
+    let has_end = part.complete == Some(part.last.saturating_add(1));
+    match (part.first, has_end) {
+        (0, false) => Some(format!("bytes={}-", part.last.saturating_add(1))),
+        (first @ 1.., true) => Some(format!("bytes=0-{}", first - 1)),
+        _ => None,
     }
 }
 
@@ -165,20 +133,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn check_missing(held: &str, expect: Missing, range: &str) {
-        let mut out = Vec::new();
-        part(held).missing().write_range(&mut out);
-        assert_eq!((expect, range), (part(held).missing(), std::str::from_utf8(&out).unwrap()), "{held}");
+    fn check_missing(held: &str, expect: Option<&str>) {
+        assert_eq!(expect, missing(&part(held)).as_deref(), "{held}");
     }
 
     #[test]
-    fn missing() {
-        check_missing("0-9/10", Missing::Nothing, "");
-        check_missing("0-4/10", Missing::Range { first: 5, last: Some(9) }, "bytes=5-9");
-        check_missing("0-4/*", Missing::Range { first: 5, last: None }, "bytes=5-");
-        check_missing("5-9/10", Missing::Range { first: 0, last: Some(4) }, "bytes=0-4");
-        check_missing("5-8/10", Missing::Everything, "");
-        check_missing("5-9/*", Missing::Everything, "");
+    fn what_a_part_lacks() {
+        check_missing("0-9/10", None);
+        check_missing("0-4/10", Some("bytes=5-"));
+        check_missing("0-4/*", Some("bytes=5-"));
+        check_missing("5-9/10", Some("bytes=0-4"));
+        check_missing("5-8/10", None);
+        check_missing("5-9/*", None);
+    }
+
+    #[test]
+    fn facts_of_a_part() {
         assert!(part("0-9/10").is_whole() && !part("0-9/*").is_whole() && !part("1-9/10").is_whole());
         assert_eq!((10, 1), (part("0-9/*").length(), part("9-9/*").length()));
     }

@@ -36,59 +36,70 @@ pub enum Spec {
 }
 
 /// Reads a `Range` value against a representation of `length` bytes. Units but bytes, and all that is
-/// not valid, select the whole. The parts never overlap or touch; together with what was asked for twice
-/// they are at most twice the length. Work is linear in the value; one allocation, for `Many`.
+/// not valid, select the whole; so do ranges that ask for more than twice the length together. The parts
+/// never overlap or touch. Work is linear in the value; only `Many` allocates.
 #[must_use]
 pub fn select(value: &[u8], length: u64) -> Selection {
-    let mut parts: Vec<(u64, u64)> = Vec::new();
-    let mut total = 0u64;
-    let mut satisfiable_but_empty = false;
     let Some(specs) = specs(value) else { return Selection::Whole };
-    let mut any = false;
+    let mut parts = Parts { list: [(0, 0); MAX_PENDING], len: 0 };
+    let mut total = 0u64;
+    let (mut any, mut any_empty) = (false, false);
     for spec in specs {
         let Some(spec) = spec else { return Selection::Whole };
         any = true;
-        let (first, last) = match spec.within(length) {
-            Within::Bytes(first, last) => (first, last),
-            Within::Empty => {
-                satisfiable_but_empty = true;
-                continue;
+        match spec.within(length) {
+            Within::Nothing => {}
+            Within::Empty => any_empty = true,
+            Within::Bytes(first, last) => {
+                total = total.saturating_add(last - first + 1);
+                if total > length.saturating_mul(2) || !parts.add(first, last) {
+                    return Selection::Whole;
+                }
             }
-            Within::Nothing => continue,
-        };
-        total = total.saturating_add(last - first + 1);
-        merge(&mut parts, first, last);
-        if total > length.saturating_mul(2) || parts.len() > MAX_PENDING {
-            return Selection::Whole;
         }
     }
-    match parts[..] {
-        _ if !any => Selection::Whole,
-        [] if satisfiable_but_empty => Selection::Whole,
-        [] => Selection::Unsatisfiable,
-        [(first, last)] => Selection::One(first, last),
-        _ if parts.len() > MAX_PARTS => Selection::Whole,
-        _ => Selection::Many(parts),
+    match parts.list.get(..parts.len) {
+        Some([]) if any && !any_empty => Selection::Unsatisfiable,
+        Some([(first, last)]) => Selection::One(*first, *last),
+        Some(many @ [_, ..]) if many.len() <= MAX_PARTS => Selection::Many(many.to_vec()),
+        _ => Selection::Whole,
     }
 }
 
-/// Adds a range, joined with those that it overlaps or touches, at the place of the first of them.
-fn merge(parts: &mut Vec<(u64, u64)>, mut first: u64, mut last: u64) {
-    let mut place = None;
-    let mut at = 0;
-    while let Some(&(start, end)) = parts.get(at) {
-        // Ends are below the length, so that adding one cannot overflow.
-        if start > last + 1 || first > end + 1 {
-            at += 1;
-            continue;
+/// Disjoint ranges that do not touch, in the order asked for. Owns no heap.
+struct Parts {
+    list: [(u64, u64); MAX_PENDING],
+    len: usize,
+}
+
+impl Parts {
+    /// Adds a range, joined with all that it overlaps or touches, at the place of the first of them.
+    /// False where there is no room.
+    fn add(&mut self, first: u64, last: u64) -> bool {
+        // Ends are below the length, so that adding one cannot overflow. The list's own ranges are apart
+        // from each other, so that what the new one does not reach, those that it reaches do not either.
+        let reaches = |it: &(u64, u64)| it.0 <= last + 1 && first <= it.1 + 1;
+        let Some(place) = self.list[..self.len].iter().position(reaches) else {
+            let Some(free) = self.list.get_mut(self.len) else { return false };
+            *free = (first, last);
+            self.len += 1;
+            return true;
+        };
+        let mut joined = (first, last);
+        let mut kept = place + 1;
+        for at in place..self.len {
+            let it = self.list[at];
+            if reaches(&it) {
+                joined = (joined.0.min(it.0), joined.1.max(it.1));
+            } else {
+                self.list[kept] = it;
+                kept += 1;
+            }
         }
-        (first, last) = (first.min(start), last.max(end));
-        parts.remove(at);
-        place = Some(place.map_or(at, |it: usize| it.min(at)));
-        // The joined range may reach some that were passed.
-        at = 0;
+        self.list[place] = joined;
+        self.len = kept;
+        true
     }
-    parts.insert(place.unwrap_or(parts.len()), (first, last));
 }
 
 /// The members of a `Range` in bytes, each `None` where it is invalid; `None` for other units.
