@@ -1,0 +1,188 @@
+//! The error log: one event a line, in names and values; and the watch over limits that were reached.
+
+use super::fields::Stamp;
+use super::sink::{Sender, Sent, Sink, Stream};
+use super::{Closed, escape};
+use crate::config::Target;
+use larder_counters::{Counters, Unit};
+use larder_stdx::clock::{self, Monotonic};
+use std::fmt::Write as _;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// It is as it should be, and worth knowing: started, reloaded, stopping.
+    Info,
+    /// Something was refused or cut off, and the server goes on as it should.
+    Warn,
+    /// Something does not work, and somebody should look.
+    Error,
+}
+
+impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Level::Info => "info",
+            Level::Warn => "warn",
+            Level::Error => "error",
+        }
+    }
+}
+
+/// The error log of the process. Clones write to the same.
+#[derive(Clone)]
+pub struct ErrorLog(Arc<Inner>);
+
+struct Inner {
+    sink: Mutex<Option<Sink>>,
+    sender: Option<Sender>,
+    stamp: Mutex<Stamp>,
+    dropped: AtomicU64,
+    /// When each event that repeats was last told.
+    told: Mutex<Vec<(&'static str, Monotonic)>>,
+}
+
+impl ErrorLog {
+    /// Opens the log and starts its writer.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub fn open(target: &Target) -> io::Result<Self> {
+        let sink = match target {
+            Target::Off => None,
+            target => Some(Sink::open(target, Stream::Error, "error-log", Arc::default(), None)?),
+        };
+        Ok(Self(Arc::new(Inner {
+            sender: sink.as_ref().map(Sink::sender),
+            sink: Mutex::new(sink),
+            stamp: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            told: Mutex::default(),
+        })))
+    }
+
+    /// A log that goes nowhere.
+    #[must_use]
+    pub fn off() -> Self {
+        let told = Mutex::default();
+        Self(Arc::new(Inner {
+            sink: Mutex::default(),
+            sender: None,
+            stamp: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            told,
+        }))
+    }
+
+    /// Writes one event: a stable name with dashes, and values. Never waits; what the queue does not take is
+    /// counted in [`ErrorLog::dropped`].
+    pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
+        let Some(sender) = &self.0.sender else { return };
+        let mut line = Vec::with_capacity(128);
+        let mut stamp = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        line.extend_from_slice(stamp.rfc3339(clock::wall()));
+        drop(stamp);
+        line.extend_from_slice(format!(" {} {event}", level.name()).as_bytes());
+        for (name, value) in values {
+            line.extend_from_slice(format!(" {name}=").as_bytes());
+            let plain = |it: u8| it.is_ascii_graphic() && it != b'"' && it != b'=' && it != b'\\';
+            if !value.is_empty() && value.bytes().all(plain) {
+                line.extend_from_slice(value.as_bytes());
+            } else {
+                escape::json(value.as_bytes(), &mut line);
+            }
+        }
+        line.push(b'\n');
+        if sender.send(&mut line, 1) != Sent::Taken {
+            self.0.dropped.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// As [`ErrorLog::event`], but at most once a second for each `event`.
+    pub fn seldom(&self, level: Level, event: &'static str, values: &[(&str, &str)]) {
+        let now = clock::monotonic();
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match told.iter_mut().find(|it| it.0 == event) {
+            Some((_, last)) if now.0.saturating_sub(last.0) < 1000 => return,
+            Some((_, last)) => *last = now,
+            None => told.push((event, now)),
+        }
+        drop(told);
+        self.event(level, event, values);
+    }
+
+    /// Events that were dropped because the log could not be written fast enough.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.0.dropped.load(Relaxed)
+    }
+
+    /// Opens the file anew. Does not wait.
+    pub fn reopen(&self) {
+        if let Some(sink) = &*self.0.sink.lock().unwrap_or_else(PoisonError::into_inner) {
+            sink.reopen();
+        }
+    }
+
+    /// Writes what was sent and stops the writer; waits at most `bound`.
+    pub fn close(&self, bound: Duration) -> Closed {
+        let sink = self.0.sink.lock().unwrap_or_else(PoisonError::into_inner).take();
+        sink.map_or(Closed::Written, |it| it.close(bound))
+    }
+}
+
+/// Tells of limits that were reached: each at most once a second, with how often (statement 20).
+#[derive(Debug, Default)]
+pub struct LimitWatch {
+    last: Vec<u64>,
+    looked: Option<Monotonic>,
+}
+
+impl LimitWatch {
+    /// Looks at the totals of all workers, in the order of [`Counters::TABLE`]; to be called about once a
+    /// second, and does nothing when called again within one.
+    pub fn look(&mut self, now: Monotonic, totals: impl Iterator<Item = u64>, errors: &ErrorLog) {
+        if self.looked.is_some_and(|it| now.0.saturating_sub(it.0) < 1000) {
+            return;
+        }
+        self.looked = Some(now);
+        let totals: Vec<u64> = totals.collect();
+        self.last.resize(totals.len(), 0);
+        for ((row, total), last) in Counters::TABLE.iter().zip(&totals).zip(&self.last) {
+            let times = total.saturating_sub(*last);
+            if row.unit == Unit::Limit && times > 0 {
+                let (times, total) = (times.to_string(), total.to_string());
+                let values =
+                    [("limit", row.name), ("times", &times), ("total", &total), ("meaning", row.help)];
+                errors.event(Level::Warn, "limit-reached", &values);
+            }
+        }
+        self.last = totals;
+    }
+}
+
+/// The part of the manual on this log.
+pub(super) fn manual(out: &mut String) {
+    out.push_str(
+        "\n# Error log\n\n`log.error` names the file (`-` is standard error). One event a line: time, level, event, and `name=value` \
+         pairs;\nvalues with spaces or odd characters are JSON strings.\n\n| level | meaning |\n|---|---|\n",
+    );
+    for (level, meaning) in [
+        (Level::Info, "It is as it should be, and worth knowing."),
+        (Level::Warn, "Something was refused or cut off, and the server goes on as it should."),
+        (Level::Error, "Something does not work, and somebody should look."),
+    ] {
+        let _ = writeln!(out, "| `{}` | {meaning} |", level.name());
+    }
+    out.push_str(
+        "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter, `times` how often since the last \
+         line,\n`total` how often since the start.\n\n| limit | meaning |\n|---|---|\n",
+    );
+    for row in Counters::TABLE.iter().filter(|it| it.unit == Unit::Limit) {
+        let _ = writeln!(out, "| `{}` | {} |", row.name, row.help);
+    }
+}

@@ -1,0 +1,216 @@
+//! What a line of the access log says: every field, declared once, and the three forms of a line.
+
+use super::escape;
+use crate::config::Format;
+use larder_stdx::clock::WallTime;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::IpAddr;
+
+/// One request, as the log tells it. Texts are the peer's bytes, unescaped; empty where there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// When the response was finished.
+    pub time: WallTime,
+    /// Who asked; `None` for Unix sockets.
+    pub client: Option<IpAddr>,
+    /// The request's method.
+    pub method: &'a [u8],
+    /// The request's target, as it came.
+    pub target: &'a [u8],
+    /// The minor version: `HTTP/1.x`.
+    pub minor: u8,
+    /// The request's host.
+    pub host: &'a [u8],
+    /// The status that was sent.
+    pub status: u16,
+    /// Bytes of the body that were sent.
+    pub bytes: u64,
+    /// Microseconds from the request's head to the response's last byte.
+    pub duration: u64,
+    /// The request's `Referer`.
+    pub referer: &'a [u8],
+    /// The request's `User-Agent`.
+    pub user_agent: &'a [u8],
+    /// What the cache did: `hit`, or why it forwarded, in the words of RFC 9211.
+    pub cache: &'a str,
+    /// The route: where it was declared.
+    pub route: &'a str,
+    /// Microseconds until the origin's head had come; `None` where it was not asked.
+    pub origin_duration: Option<u64>,
+}
+
+/// One row of the table of fields.
+#[derive(Clone, Copy)]
+pub struct Field {
+    /// Its name in JSON: a stable interface.
+    pub name: &'static str,
+    /// The simplest form that has it.
+    pub since: Format,
+    /// One line, for the manual.
+    pub help: &'static str,
+    /// Appends its JSON value.
+    json: fn(&Entry<'_>, &mut Stamp, &mut Vec<u8>),
+}
+
+/// The fields, in the order of the JSON form.
+#[rustfmt::skip]
+pub const FIELDS: &[Field] = &[
+    Field { name: "time", since: Format::Common, help: "When the response was finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
+        json: |it, stamp, out| { out.push(b'"'); out.extend_from_slice(stamp.rfc3339(it.time)); out.push(b'"'); } },
+    Field { name: "client", since: Format::Common, help: "The client's address; empty (`-`) for Unix sockets.",
+        json: |it, _, out| match it.client { Some(ip) => { let _ = write!(out, "\"{ip}\""); } None => out.extend_from_slice(b"\"\"") } },
+    Field { name: "method", since: Format::Common, help: "The request's method.",
+        json: |it, _, out| escape::json(it.method, out) },
+    Field { name: "host", since: Format::Json, help: "The request's host, as it came.",
+        json: |it, _, out| escape::json(it.host, out) },
+    Field { name: "target", since: Format::Common, help: "The request's target (path and query), as it came.",
+        json: |it, _, out| escape::json(it.target, out) },
+    Field { name: "protocol", since: Format::Common, help: "The request's protocol.",
+        json: |it, _, out| { let _ = write!(out, "\"HTTP/1.{}\"", it.minor); } },
+    Field { name: "status", since: Format::Common, help: "The status that was sent.",
+        json: |it, _, out| number(u64::from(it.status), out) },
+    Field { name: "bytes", since: Format::Common, help: "Bytes of the body that were sent; `-` for none in the common and combined forms.",
+        json: |it, _, out| number(it.bytes, out) },
+    Field { name: "duration_us", since: Format::Json, help: "Microseconds from the request's head to the response's last byte.",
+        json: |it, _, out| number(it.duration, out) },
+    Field { name: "referer", since: Format::Combined, help: "The request's `Referer`.",
+        json: |it, _, out| escape::json(it.referer, out) },
+    Field { name: "user_agent", since: Format::Combined, help: "The request's `User-Agent`.",
+        json: |it, _, out| escape::json(it.user_agent, out) },
+    Field { name: "cache", since: Format::Json, help: "What the cache did: `hit`, or why it forwarded, in the words of RFC 9211.",
+        json: |it, _, out| escape::json(it.cache.as_bytes(), out) },
+    Field { name: "route", since: Format::Json, help: "Where the route was declared, as `file:line`.",
+        json: |it, _, out| escape::json(it.route.as_bytes(), out) },
+    Field { name: "origin_us", since: Format::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
+        json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") } },
+];
+
+impl Entry<'_> {
+    /// Appends the line, its newline included.
+    pub fn write(&self, format: Format, stamp: &mut Stamp, out: &mut Vec<u8>) {
+        match format {
+            Format::Json => {
+                for (index, field) in FIELDS.iter().enumerate() {
+                    out.extend_from_slice(if index == 0 { b"{\"" } else { b",\"" });
+                    out.extend_from_slice(field.name.as_bytes());
+                    out.extend_from_slice(b"\":");
+                    (field.json)(self, stamp, out);
+                }
+                out.push(b'}');
+            }
+            Format::Common => self.common(stamp, out),
+            Format::Combined => {
+                self.common(stamp, out);
+                out.extend_from_slice(b" \"");
+                escape::quoted(self.referer, out);
+                out.extend_from_slice(b"\" \"");
+                escape::quoted(self.user_agent, out);
+                out.push(b'"');
+            }
+        }
+        out.push(b'\n');
+    }
+
+    fn common(&self, stamp: &mut Stamp, out: &mut Vec<u8>) {
+        match self.client {
+            Some(ip) => {
+                let _ = write!(out, "{ip}");
+            }
+            None => out.push(b'-'),
+        }
+        out.extend_from_slice(b" - - [");
+        out.extend_from_slice(stamp.common(self.time));
+        out.extend_from_slice(b"] \"");
+        escape::quoted(self.method, out);
+        out.push(b' ');
+        escape::quoted(self.target, out);
+        let _ = write!(out, " HTTP/1.{}\" {} ", self.minor, self.status);
+        match self.bytes {
+            0 => out.push(b'-'),
+            bytes => number(bytes, out),
+        }
+    }
+}
+
+fn number(number: u64, out: &mut Vec<u8>) {
+    let _ = write!(out, "{number}");
+}
+
+/// The last second that was asked for, spelt: it is spelt once, not once a line.
+#[derive(Debug, Default)]
+pub struct Stamp {
+    second: Option<WallTime>,
+    common: String,
+    rfc3339: String,
+}
+
+impl Stamp {
+    /// `21/Nov/2026:07:42:06 +0000`.
+    pub fn common(&mut self, time: WallTime) -> &[u8] {
+        self.spell(time);
+        self.common.as_bytes()
+    }
+
+    /// `2026-11-21T07:42:06Z`.
+    pub fn rfc3339(&mut self, time: WallTime) -> &[u8] {
+        self.spell(time);
+        self.rfc3339.as_bytes()
+    }
+
+    fn spell(&mut self, time: WallTime) {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        if self.second == Some(time) {
+            return;
+        }
+        self.second = Some(time);
+        let (year, month, day) = civil(time.0 / 86_400);
+        let (hour, minute, second) = (time.0 / 3600 % 24, time.0 / 60 % 60, time.0 % 60);
+        let name =
+            usize::try_from(month).ok().and_then(|it| MONTHS.get(it.wrapping_sub(1))).unwrap_or(&"???");
+        self.common.clear();
+        self.rfc3339.clear();
+        let _ = write!(self.common, "{day:02}/{name}/{year:04}:{hour:02}:{minute:02}:{second:02} +0000");
+        let _ = write!(self.rfc3339, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
+    }
+}
+
+/// Year, month and day of a number of days since 1970-01-01, in the Gregorian calendar. Years are counted
+/// from March, so that the leap day is the last of its year.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // Since 0000-03-01.
+    let (era, of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
+}
+
+/// The manual of log fields: `docs/generated/log.md`.
+#[must_use]
+pub fn manual() -> String {
+    let mut out = String::from(
+        "# Access log\n\nGenerated from `larder/src/log/fields.rs`; do not edit.\n\n\
+         `log.access` names the file (`-` is standard output), `log.format` the form. SIGUSR1 opens the file anew.\n\
+         Serving never waits for the log: lines that cannot be written in time are dropped and counted as\n\
+         `log_lines_dropped`. In the common and combined forms, quotes, backslashes, control characters and bytes\n\
+         beyond ASCII are written `\\xHH`.\n\n\
+         * `common`: `client - - [time] \"method target protocol\" status bytes`\n\
+         * `combined`: the same and `\"referer\" \"user_agent\"`\n\
+         * `json`: one object a line with all fields\n\n\
+         | field | in | meaning |\n|---|---|---|\n",
+    );
+    for field in FIELDS {
+        let forms = match field.since {
+            Format::Common => "all",
+            Format::Combined => "combined, json",
+            Format::Json => "json",
+        };
+        let _ = writeln!(out, "| `{}` | {forms} | {} |", field.name, field.help);
+    }
+    super::error::manual(&mut out);
+    out
+}

@@ -1,0 +1,153 @@
+//! The access log and the error log. Serving never waits for either: what cannot be written in time is
+//! dropped and counted.
+//!
+//! ```text
+//! worker ─ record ─▶ its buffer ─ by size or tick ─▶ one bounded queue ─▶ writer thread ─▶ file or pipe
+//! ```
+
+pub mod error;
+pub mod escape;
+pub mod fields;
+pub mod sink;
+#[cfg(test)]
+mod tests;
+
+pub use error::{ErrorLog, Level, LimitWatch};
+pub use fields::Entry;
+
+use crate::config::{Format, Target};
+use fields::Stamp;
+use larder_counters::Counters;
+use sink::{Sender, Sent, Sink, Stream};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A worker's buffer is sent on whenever it has grown by this many bytes.
+const SEND_AT: usize = 32 << 10;
+/// A worker's buffer holds at most this many bytes; while it is full, lines are dropped.
+const FULL_AT: usize = 128 << 10;
+
+/// The access log of the process.
+pub struct AccessLog {
+    format: Format,
+    /// `None` where the log is off.
+    sink: Option<Sink>,
+}
+
+impl AccessLog {
+    /// Opens the log and starts its writer. `counters` are the writer's own, which no worker writes; what
+    /// goes wrong later is told to `errors`.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub fn open(
+        target: &Target,
+        format: Format,
+        counters: Arc<Counters>,
+        errors: ErrorLog,
+    ) -> io::Result<Self> {
+        let sink = match target {
+            Target::Off => None,
+            target => Some(Sink::open(target, Stream::Out, "access-log", counters, Some(errors))?),
+        };
+        Ok(Self { format, sink })
+    }
+
+    /// The handle of one worker; `counters` are that worker's.
+    #[must_use]
+    pub fn worker(&self, counters: Arc<Counters>) -> LogHandle {
+        LogHandle {
+            format: self.format,
+            sender: self.sink.as_ref().map(Sink::sender),
+            counters,
+            buffer: RefCell::new(Vec::new()),
+            lines: Cell::new(0),
+            stamp: RefCell::new(Stamp::default()),
+        }
+    }
+
+    /// Opens the file anew, at the next batch or at once if there is none: after a rotation. Does not wait.
+    pub fn reopen(&self) {
+        if let Some(sink) = &self.sink {
+            sink.reopen();
+        }
+    }
+
+    /// Writes what was sent on and stops the writer; waits at most `bound`. Workers flush first.
+    pub fn close(self, bound: Duration) -> Closed {
+        self.sink.map_or(Closed::Written, |it| it.close(bound))
+    }
+}
+
+/// How a log ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// Everything that was sent on is written.
+    Written,
+    /// The bound passed first, and the rest is lost.
+    Late,
+}
+
+/// One worker's end of the access log.
+pub struct LogHandle {
+    format: Format,
+    sender: Option<Sender>,
+    counters: Arc<Counters>,
+    buffer: RefCell<Vec<u8>>,
+    lines: Cell<u64>,
+    stamp: RefCell<Stamp>,
+}
+
+impl LogHandle {
+    /// Whether lines go anywhere: where not, an [`Entry`] need not be made.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.sender.is_some()
+    }
+
+    /// Appends a line to the buffer. Never waits, and allocates only while the buffer grows to its size.
+    pub fn record(&self, entry: &Entry<'_>) {
+        if self.sender.is_none() {
+            return;
+        }
+        let mut buffer = self.buffer.borrow_mut();
+        if buffer.len() >= FULL_AT {
+            self.counters.log_lines_dropped.add(1); // The next tick tries again.
+            return;
+        }
+        let before = buffer.len();
+        entry.write(self.format, &mut self.stamp.borrow_mut(), &mut buffer);
+        self.lines.set(self.lines.get() + 1);
+        let is_due = before / SEND_AT != buffer.len() / SEND_AT; // Once for each so many bytes.
+        drop(buffer);
+        if is_due {
+            self.flush();
+        }
+    }
+
+    /// Sends the buffer on. To be called at every tick of the worker, and before it ends.
+    pub fn flush(&self) {
+        let Some(sender) = &self.sender else { return };
+        let mut buffer = self.buffer.borrow_mut();
+        if buffer.is_empty() {
+            return;
+        }
+        match sender.send(&mut buffer, self.lines.get()) {
+            Sent::Taken => self.lines.set(0),
+            Sent::Full => {}
+            Sent::Closed => {
+                self.counters.log_lines_dropped.add(self.lines.take());
+                buffer.clear();
+            }
+        }
+    }
+}
+
+impl Drop for LogHandle {
+    fn drop(&mut self) {
+        self.flush();
+        self.counters.log_lines_dropped.add(self.lines.take());
+    }
+}

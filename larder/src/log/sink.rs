@@ -1,0 +1,312 @@
+//! The writer thread of a log: one bounded queue of batches, one file or pipe. Lines are not understood here.
+
+use super::Closed;
+use super::error::{ErrorLog, Level};
+use crate::config::{Target, plain};
+use larder_counters::Counters;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Batches that wait for the writer; with a worker's buffer bound this is the log's bound of memory.
+const QUEUE: usize = 64;
+/// Emptied buffers that are kept for reuse.
+const SPARE: usize = 8;
+/// A pipe that polls as writable takes this much at once without waiting (PIPE_BUF of POSIX and Linux).
+const PIPE_ATOM: usize = 4096;
+/// How often a writer that waits for a pipe looks whether it shall stop or open anew.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// The standard stream that a target of `-` means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Error,
+}
+
+/// A log's file and its writer.
+pub struct Sink {
+    sender: Sender,
+    shared: Arc<Shared>,
+    done: Receiver<()>,
+}
+
+/// What workers send with.
+#[derive(Clone)]
+pub struct Sender {
+    queue: SyncSender<Message>,
+    shared: Arc<Shared>,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is in the queue, and the buffer is empty.
+    Taken,
+    /// The queue is full; the buffer is as it was.
+    Full,
+    /// The writer has ended; the buffer is as it was.
+    Closed,
+}
+
+enum Message {
+    Batch {
+        bytes: Vec<u8>,
+        lines: u64,
+    },
+    /// Look at the flags.
+    Wake,
+}
+
+struct Shared {
+    reopen: AtomicBool,
+    stop: AtomicBool,
+    /// Nobody waits for the writer any more: what would wait is lost.
+    abandon: AtomicBool,
+    /// Buffers that the writer has emptied, for reuse; at most [`SPARE`].
+    empty: Mutex<Vec<Vec<u8>>>,
+}
+
+impl Sender {
+    /// Hands the buffer over, in exchange for an empty one. Never waits.
+    pub fn send(&self, buffer: &mut Vec<u8>, lines: u64) -> Sent {
+        let fresh = self.shared.empty.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let bytes = std::mem::replace(buffer, fresh.unwrap_or_default());
+        match self.queue.try_send(Message::Batch { bytes, lines }) {
+            Ok(()) => Sent::Taken,
+            Err(error) => {
+                let (message, sent) = match error {
+                    TrySendError::Full(message) => (message, Sent::Full),
+                    TrySendError::Disconnected(message) => (message, Sent::Closed),
+                };
+                if let Message::Batch { bytes, .. } = message {
+                    self.shared.recycle(std::mem::replace(buffer, bytes));
+                }
+                sent
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn recycle(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        let mut empty = self.empty.lock().unwrap_or_else(PoisonError::into_inner);
+        if empty.len() < SPARE {
+            empty.push(buffer);
+        }
+    }
+}
+
+impl Sink {
+    /// Opens the target and starts the writer, a thread called `name`. `counters` are the writer's own.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending, or the thread not started.
+    pub fn open(
+        target: &Target,
+        stream: Stream,
+        name: &'static str,
+        counters: Arc<Counters>,
+        errors: Option<ErrorLog>,
+    ) -> io::Result<Sink> {
+        let out = Out::open(target, stream)?;
+        let (queue, batches) = mpsc::sync_channel(QUEUE);
+        let (tell, done) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            reopen: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            abandon: AtomicBool::new(false),
+            empty: Mutex::new(Vec::new()),
+        });
+        let mut writer = Writer { out, name, shared: shared.clone(), counters, errors };
+        std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            writer.run(&batches);
+            let _ = tell.send(());
+        })?;
+        Ok(Sink { sender: Sender { queue, shared: shared.clone() }, shared, done })
+    }
+
+    /// An end to send with.
+    #[must_use]
+    pub fn sender(&self) -> Sender {
+        self.sender.clone()
+    }
+
+    /// Has the file opened anew. Does not wait.
+    pub fn reopen(&self) {
+        self.shared.reopen.store(true, SeqCst);
+        // A full queue means that the writer is busy, and it looks at the flag by itself.
+        let _ = self.sender.queue.try_send(Message::Wake);
+    }
+
+    /// Has everything in the queue written and the writer end; waits at most `bound`.
+    pub fn close(self, bound: Duration) -> Closed {
+        self.shared.stop.store(true, SeqCst);
+        let _ = self.sender.queue.try_send(Message::Wake);
+        match self.done.recv_timeout(bound) {
+            Ok(()) => Closed::Written,
+            Err(_) => {
+                self.shared.abandon.store(true, SeqCst);
+                Closed::Late
+            }
+        }
+    }
+}
+
+struct Writer {
+    out: Out,
+    name: &'static str,
+    shared: Arc<Shared>,
+    counters: Arc<Counters>,
+    errors: Option<ErrorLog>,
+}
+
+impl Writer {
+    /// Until every sender is gone, or a stop is wanted and the queue is empty.
+    fn run(&mut self, batches: &Receiver<Message>) {
+        loop {
+            let message =
+                if self.shared.stop.load(SeqCst) { batches.try_recv().ok() } else { batches.recv().ok() };
+            let Some(message) = message else { return };
+            self.reopen_if_asked();
+            if let Message::Batch { bytes, lines } = message {
+                self.write(&bytes, lines);
+                self.shared.recycle(bytes);
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8], lines: u64) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let wrote = match self.out.ready() {
+                Ready::Now(most) => self.out.write(&rest[..most.min(rest.len())]),
+                Ready::Later => Ok(0),
+            };
+            match wrote {
+                Ok(0) if self.shared.abandon.load(SeqCst) => return self.lose(rest, lines),
+                Ok(0) => self.reopen_if_asked(),
+                Ok(wrote) => rest = &rest[wrote.min(rest.len())..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.complain("log-not-written", &error);
+                    return self.lose(rest, lines);
+                }
+            }
+        }
+    }
+
+    /// Counts the lines of `rest`, which is not written; the batch had `lines`.
+    fn lose(&self, rest: &[u8], lines: u64) {
+        let lost = rest.iter().filter(|it| **it == b'\n').count() as u64;
+        self.counters.log_lines_dropped.add_shared(lost.min(lines));
+    }
+
+    fn reopen_if_asked(&mut self) {
+        if self.shared.reopen.swap(false, SeqCst)
+            && let Err(error) = self.out.reopen()
+        {
+            self.complain("log-not-reopened", &error);
+        }
+    }
+
+    fn complain(&self, event: &'static str, error: &io::Error) {
+        if let Some(errors) = &self.errors {
+            errors.seldom(Level::Error, event, &[("log", self.name), ("error", &plain(error))]);
+        }
+    }
+}
+
+/// Whether a write would wait.
+enum Ready {
+    /// It takes so many bytes without waiting.
+    Now(usize),
+    /// Not within the time that the writer waits.
+    Later,
+}
+
+enum Out {
+    File { path: PathBuf, file: File, waits: bool },
+    Stream { stream: Stream, waits: bool },
+    Nowhere,
+}
+
+impl Out {
+    fn open(target: &Target, stream: Stream) -> io::Result<Out> {
+        Ok(match target {
+            Target::Off => Out::Nowhere,
+            Target::File(path) => {
+                let (file, waits) = open_file(path)?;
+                Out::File { path: path.clone(), file, waits }
+            }
+            Target::Standard => {
+                let file = match stream {
+                    Stream::Out => io::stdout().as_fd().try_clone_to_owned(),
+                    Stream::Error => io::stderr().as_fd().try_clone_to_owned(),
+                };
+                let waits = File::from(file?).metadata().map_or(true, |it| !it.is_file());
+                Out::Stream { stream, waits }
+            }
+        })
+    }
+
+    /// A rotated file is opened anew under its name; streams stay. Where that fails the old file stays.
+    fn reopen(&mut self) -> io::Result<()> {
+        if let Out::File { path, file, waits } = self {
+            (*file, *waits) = open_file(path)?;
+        }
+        Ok(())
+    }
+
+    /// Waits a moment for pipes and terminals. A regular file is always ready.
+    fn ready(&self) -> Ready {
+        fn pipe(fd: BorrowedFd<'_>) -> Ready {
+            let mut fds = [PollFd::new(&fd, PollFlags::OUT)];
+            match poll(&mut fds, Some(&LOOK)) {
+                Ok(0) | Err(_) => Ready::Later,
+                Ok(_) => Ready::Now(PIPE_ATOM), // An error of the pipe shows when it is written to.
+            }
+        }
+        match self {
+            Out::File { file, waits: true, .. } => pipe(file.as_fd()),
+            Out::Stream { stream: Stream::Out, waits: true } => pipe(io::stdout().as_fd()),
+            Out::Stream { stream: Stream::Error, waits: true } => pipe(io::stderr().as_fd()),
+            Out::File { .. } | Out::Stream { .. } | Out::Nowhere => Ready::Now(usize::MAX),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Out::File { file, .. } => file.write(bytes),
+            // Past the standard library's own buffer: batches are whole.
+            Out::Stream { stream: Stream::Out, .. } => Ok(rustix::io::write(io::stdout(), bytes)?),
+            Out::Stream { stream: Stream::Error, .. } => Ok(rustix::io::write(io::stderr(), bytes)?),
+            Out::Nowhere => Ok(bytes.len()),
+        }
+    }
+}
+
+/// Opens a file for appending, and tells whether writing to it may wait. A FIFO is opened for reading as
+/// well: so neither the opening waits for a reader, nor does a reader that leaves break the log.
+fn open_file(path: &Path) -> io::Result<(File, bool)> {
+    let is_fifo = std::fs::metadata(path).is_ok_and(|it| it.file_type().is_fifo());
+    let mut options = OpenOptions::new();
+    if is_fifo {
+        options.read(true).write(true);
+    } else {
+        options.append(true).create(true).mode(0o640);
+    }
+    let file = options.open(path)?;
+    let waits = !file.metadata()?.is_file();
+    Ok((file, waits))
+}

@@ -1,0 +1,186 @@
+//! Lines as they are written, a full pipe, rotation, and limits.
+
+use super::*;
+use larder_stdx::clock::{Monotonic, WallTime};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+const BOUND: Duration = Duration::from_secs(20);
+
+fn entry() -> Entry<'static> {
+    Entry {
+        time: WallTime(1_795_246_926),
+        client: Some([192, 0, 2, 1].into()),
+        method: b"GET",
+        target: b"/a?b=\"c\"",
+        minor: 1,
+        host: b"www.example.com",
+        status: 200,
+        bytes: 1795,
+        duration: 123,
+        referer: b"",
+        user_agent: b"test/1\n",
+        cache: "hit",
+        route: "larder.toml:7",
+        origin_duration: None,
+    }
+}
+
+#[track_caller]
+fn check(format: Format, expect: &str) {
+    let mut out = Vec::new();
+    entry().write(format, &mut Stamp::default(), &mut out);
+    assert_eq!(expect, str::from_utf8(&out).unwrap());
+}
+
+#[test]
+fn the_three_forms() {
+    let common = r#"192.0.2.1 - - [21/Nov/2026:07:42:06 +0000] "GET /a?b=\x22c\x22 HTTP/1.1" 200 1795"#;
+    check(Format::Common, &format!("{common}\n"));
+    check(Format::Combined, &format!("{common} \"-\" \"test/1\\x0a\"\n"));
+    check(
+        Format::Json,
+        "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"host\":\"www.example.com\",\
+         \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"duration_us\":123,\
+         \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
+         \"origin_us\":null}\n",
+    );
+}
+
+#[test]
+fn dates() {
+    #[track_caller]
+    fn check(seconds: u64, expect: &str) {
+        assert_eq!(expect, str::from_utf8(Stamp::default().rfc3339(WallTime(seconds))).unwrap());
+    }
+    check(0, "1970-01-01T00:00:00Z");
+    check(951_782_399, "2000-02-28T23:59:59Z");
+    check(951_782_400, "2000-02-29T00:00:00Z");
+    check(4_107_542_399, "2100-02-28T23:59:59Z");
+    check(4_107_542_400, "2100-03-01T00:00:00Z");
+}
+
+fn open(path: &Path) -> AccessLog {
+    let target = Target::File(path.to_owned());
+    AccessLog::open(&target, Format::Common, Arc::default(), ErrorLog::off()).unwrap()
+}
+
+#[test]
+fn a_full_pipe_drops_and_counts_and_never_waits() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let (log, counters) = (open(&path), Arc::new(Counters::default()));
+    let handle = log.worker(counters.clone());
+    let total = 200_000;
+    for bytes in 1..=total {
+        handle.record(&Entry { bytes, ..entry() }); // Nobody reads: far more than pipe and queue hold.
+    }
+    let reader = BufReader::new(std::fs::File::open(&path).unwrap());
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for line in reader.lines() {
+            let _ = tell.send(line.unwrap());
+        }
+    });
+    // With a reader there, the rest of the buffer goes out in the end.
+    while !handle.buffer.borrow().is_empty() {
+        handle.flush();
+        std::thread::yield_now();
+    }
+    drop(handle);
+    assert_eq!(Closed::Written, log.close(BOUND));
+    let dropped = counters.log_lines_dropped.get();
+    assert!(dropped > 0, "the pipe never filled");
+    let mut last = 0;
+    for _ in 0..total - dropped {
+        let line = told.recv_timeout(BOUND).unwrap();
+        let bytes: u64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(line.starts_with("192.0.2.1 - - [") && bytes > last, "whole and in order: {line}");
+        last = bytes;
+    }
+    assert!(told.try_recv().is_err(), "neither written nor counted, or both");
+}
+
+#[test]
+fn closing_a_stuck_log_is_bounded() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let log = open(&path);
+    let handle = log.worker(Arc::default());
+    for _ in 0..10_000 {
+        handle.record(&entry());
+    }
+    assert_eq!(Closed::Late, log.close(Duration::from_millis(1)));
+}
+
+#[test]
+fn a_rotated_file_is_opened_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, old) = (directory.path().join("log"), directory.path().join("log.1"));
+    let log = open(&path);
+    let handle = log.worker(Arc::default());
+    handle.record(&entry());
+    handle.flush();
+    while std::fs::metadata(&path).unwrap().len() == 0 {
+        std::thread::yield_now();
+    }
+    std::fs::rename(&path, &old).unwrap();
+    log.reopen();
+    handle.record(&entry());
+    drop(handle);
+    assert_eq!(Closed::Written, log.close(BOUND));
+    let lines = |path: &Path| std::fs::read_to_string(path).unwrap().lines().count();
+    assert_eq!((1, 1), (lines(&old), lines(&path)));
+}
+
+#[test]
+fn a_full_disk_is_counted() {
+    let counters = Arc::new(Counters::default());
+    let target = Target::File("/dev/full".into());
+    let log = AccessLog::open(&target, Format::Common, counters.clone(), ErrorLog::off()).unwrap();
+    let handle = log.worker(Arc::default());
+    handle.record(&entry());
+    handle.record(&entry());
+    drop(handle);
+    assert_eq!(Closed::Written, log.close(BOUND));
+    assert_eq!(2, counters.log_lines_dropped.get());
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_says_so() {
+    let target = Target::File("/nowhere/log".into());
+    let opened = AccessLog::open(&target, Format::Common, Arc::default(), ErrorLog::off());
+    assert_eq!(Some(io::ErrorKind::NotFound), opened.err().map(|it| it.kind()));
+}
+
+#[test]
+fn limits_are_told_once_a_second() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("errors");
+    let errors = ErrorLog::open(&Target::File(path.clone())).unwrap();
+    let counters = Counters::default();
+    let mut watch = LimitWatch::default();
+    watch.look(Monotonic(0), counters.values(), &errors);
+    counters.head_too_large.add(3);
+    counters.requests.add(9);
+    watch.look(Monotonic(999), counters.values(), &errors);
+    watch.look(Monotonic(1000), counters.values(), &errors);
+    watch.look(Monotonic(2000), counters.values(), &errors);
+    errors.event(Level::Info, "stopping", &[("why", "SIGTERM"), ("note", "two words"), ("empty", "")]);
+    assert_eq!(Closed::Written, errors.close(BOUND));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let events: Vec<&str> = text.lines().map(|it| &it["2026-11-21T07:42:06Z ".len()..]).collect();
+    let [limit, stopping] = events.as_slice() else { panic!("{events:?}") };
+    assert!(
+        limit.starts_with("warn limit-reached limit=head_too_large times=3 total=3 meaning=\""),
+        "{limit}"
+    );
+    assert_eq!("info stopping why=SIGTERM note=\"two words\" empty=\"\"", *stopping);
+}
+
+#[test]
+fn the_manual_is_fresh() {
+    crate::config::generated::fresh("log.md", &fields::manual());
+}
