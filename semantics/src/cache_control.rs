@@ -14,7 +14,7 @@
 //! * A directive that only restricts counts whatever argument it has; `public` and `must-understand`,
 //!   which permit, count only without one.
 
-use crate::field::Field;
+use crate::field::{Field, is_token};
 use crate::policy::RequestDirectivePolicy;
 
 /// The largest number of seconds that is told apart (RFC 9111 §1.2.2).
@@ -281,6 +281,14 @@ pub struct Directives<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> Directives<'a> {
+    /// What has not been read yet.
+    #[must_use]
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+}
+
 impl<'a> Iterator for Directives<'a> {
     type Item = Directive<'a>;
 
@@ -329,12 +337,6 @@ fn close_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
 /// Splits before the first byte that `ends`; the second part is empty where there is none.
 fn cut(text: &[u8], ends: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     text.split_at(text.iter().position(|it| ends(*it)).unwrap_or(text.len()))
-}
-
-/// Whether `text` is a token (RFC 9110 §5.6.2).
-pub(crate) fn is_token(text: &[u8]) -> bool {
-    let tchar = |it: &u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(it);
-    !text.is_empty() && text.iter().all(tchar)
 }
 
 fn lowest(slot: &mut Option<u32>, value: u32) {

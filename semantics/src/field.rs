@@ -31,6 +31,12 @@ pub fn first<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
     fields.iter().find(|it| it.is(name)).map(|it| it.value)
 }
 
+/// All lines of `name` as evidence for people: `Name: value, value`, or `no Name`.
+pub(crate) fn lines(fields: &[Field<'_>], name: &str) -> String {
+    let values: Vec<_> = all(fields, name).map(String::from_utf8_lossy).collect();
+    if values.is_empty() { format!("no {name}") } else { format!("{name}: {}", values.join(", ")) }
+}
+
 /// Whether `value` is a token (RFC 9110 §5.6.2): one byte or more, all of them `tchar`.
 #[must_use]
 pub fn is_token(value: &[u8]) -> bool {

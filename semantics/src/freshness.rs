@@ -5,7 +5,7 @@
 
 use crate::cache_control::{MAX_DELTA, ResponseDirectives, delta_seconds};
 use crate::date;
-use crate::field::{Field, all, first};
+use crate::field::{Field, all, first, lines};
 use crate::policy::Policy;
 use crate::trace::{Outcome, Trace};
 use larder_stdx::clock::WallTime;
@@ -198,13 +198,15 @@ pub fn takes_route_ttl(status: u16) -> bool {
 
 /// What a lifetime is computed from, read once per response.
 #[derive(Clone, Debug)]
-pub struct LifetimeInputs<'p> {
+pub struct LifetimeInputs<'r> {
     /// Its status code.
     pub status: u16,
     /// The directives in force.
     pub directives: ResponseDirectives,
     /// The targeted field that gave them (RFC 9213).
-    pub targeted: Option<&'p str>,
+    pub targeted: Option<&'r str>,
+    /// The response's fields, as evidence.
+    pub fields: &'r [Field<'r>],
     /// `Expires`; [`Expires::Absent`] where a targeted field is in force.
     pub expires: Expires,
     /// The `Date` field, or our clock.
@@ -213,15 +215,16 @@ pub struct LifetimeInputs<'p> {
     pub last_modified: Option<WallTime>,
 }
 
-impl<'p> LifetimeInputs<'p> {
+impl<'r> LifetimeInputs<'r> {
     /// Reads them from a response as received.
     #[must_use]
-    pub fn read(status: u16, fields: &[Field<'_>], policy: &'p Policy, response_time: WallTime) -> Self {
+    pub fn read(status: u16, fields: &'r [Field<'r>], policy: &'r Policy, response_time: WallTime) -> Self {
         let (directives, targeted) = crate::targeted::directives(fields, policy);
         Self {
             status,
             directives,
             targeted,
+            fields,
             expires: if targeted.is_some() { Expires::Absent } else { expires(fields) },
             date: date_value(fields, response_time),
             last_modified: first(fields, "last-modified").and_then(date::parse),
@@ -252,7 +255,6 @@ impl<'p> LifetimeInputs<'p> {
         tell(trace, "config", "override-ttl", found, || {
             format!("cache.override_ttl = {}", ttl(policy.override_ttl))
         });
-        let field = self.targeted.unwrap_or("Cache-Control");
         let named = |own| if self.targeted.is_some() { LifetimeSource::Targeted } else { own };
         let said = &self.directives;
         found
@@ -260,7 +262,7 @@ impl<'p> LifetimeInputs<'p> {
                 let source = named(LifetimeSource::SMaxAge);
                 let found = said.s_maxage.map(|seconds| Lifetime { seconds, source });
                 tell(trace, "RFC 9111 §5.2.2.10", "s-maxage", found, || {
-                    directive(field, "s-maxage", said.s_maxage)
+                    self.directive_evidence("s-maxage", said.s_maxage)
                 });
                 found
             })
@@ -268,7 +270,7 @@ impl<'p> LifetimeInputs<'p> {
                 let source = named(LifetimeSource::MaxAge);
                 let found = said.max_age.map(|seconds| Lifetime { seconds, source });
                 tell(trace, "RFC 9111 §5.2.2.1", "max-age", found, || {
-                    directive(field, "max-age", said.max_age)
+                    self.directive_evidence("max-age", said.max_age)
                 });
                 found
             })
@@ -323,13 +325,22 @@ impl<'p> LifetimeInputs<'p> {
         Some(clamp(share).min(policy.heuristic_max))
     }
 
+    /// The lines that were read, and the number they came to: malformed ones count as zero.
+    fn directive_evidence(&self, name: &str, seconds: Option<u32>) -> String {
+        let lines = lines(self.fields, self.targeted.unwrap_or("Cache-Control"));
+        match seconds {
+            Some(seconds) => format!("{lines} ({name} {seconds} s)"),
+            None => format!("{lines} (no {name})"),
+        }
+    }
+
     fn expires_evidence(&self, seconds: Option<u32>) -> String {
         match self.expires {
             Expires::Absent if self.targeted.is_some() => {
                 format!("Expires is ignored: {} is in force", self.targeted.unwrap_or_default())
             }
             Expires::Absent => "no Expires".to_owned(),
-            Expires::Invalid => "Expires is not a date: already expired".to_owned(),
+            Expires::Invalid => format!("{}: no date, so already expired", lines(self.fields, "Expires")),
             Expires::At(time) => format!(
                 "Expires: {} - Date {} = {} s",
                 date::format(time),
@@ -372,13 +383,6 @@ fn tell(
 
 fn ttl(seconds: Option<u32>) -> String {
     seconds.map_or_else(|| "not set".to_owned(), |it| format!("{it} s"))
-}
-
-fn directive(field: &str, name: &str, seconds: Option<u32>) -> String {
-    match seconds {
-        Some(seconds) => format!("{field}: {name}={seconds}"),
-        None => format!("no {name} in {field}"),
-    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,13 @@ pub fn targets(
     targets
 }
 
+/// The origin-form that `reference` comes to, resolved against a request's own URI; `None` where it is on
+/// another origin or is no URI.
+#[must_use]
+pub fn resolve(scheme: &str, authority: &str, target: &str, reference: &[u8]) -> Option<String> {
+    target.starts_with('/').then_some(Base { scheme, authority, target })?.resolve(reference)
+}
+
 /// The request's own URI, against which references are resolved (RFC 3986 §5.2).
 struct Base<'a> {
     scheme: &'a str,

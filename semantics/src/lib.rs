@@ -7,6 +7,7 @@ pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod field;
+pub mod flip;
 pub mod freshen;
 pub mod freshness;
 pub mod invalidate;
@@ -23,3 +24,6 @@ pub mod targeted;
 pub mod trace;
 pub mod validator;
 pub mod vary;
+
+#[cfg(test)]
+mod testing;

@@ -5,7 +5,6 @@ use crate::field::Field;
 use crate::freshness::Freshness;
 use crate::partial::Part;
 use crate::policy::Policy;
-use crate::range::Selection;
 use crate::request::RequestFacts;
 use crate::stored::Meta;
 use crate::trace::{Outcome, Trace};
@@ -172,7 +171,7 @@ fn of_stored(
     trace: &mut impl Trace,
 ) -> Reuse {
     if let Some(part) = meta.partial {
-        let held = holds(part, meta, request);
+        let held = holds(meta, request);
         if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return Reuse::Forward(ForwardReason::Partial);
         }
@@ -229,12 +228,12 @@ fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut i
     }) {
         return None;
     }
-    if let Some(most) = asked.max_stale {
-        if !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
+    if let Some(most) = asked.max_stale
+        && !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
             format!("Cache-Control: max-stale={most} in the request, stale for {staleness} s")
-        }) {
-            return Some(Reuse::ServeStale);
-        }
+        })
+    {
+        return Some(Reuse::ServeStale);
     }
     let window = meta.stale_while_revalidate;
     let within = staleness < window;
@@ -261,7 +260,7 @@ pub fn on_error(
     trace: &mut impl Trace,
 ) -> bool {
     if let Some(part) = stored.partial {
-        let held = holds(part, stored, request);
+        let held = holds(stored, request);
         if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return false;
         }
@@ -304,36 +303,12 @@ pub fn on_error(
 
 /// Whether a partial stored response holds what the request asks for (RFC 9111 §3.3): one range that is
 /// within the part, and no `If-Range` that makes it a request for the whole.
-fn holds(part: Part, meta: &Meta, request: &RequestFacts<'_>) -> bool {
+fn holds(meta: &Meta, request: &RequestFacts<'_>) -> bool {
     let Some(range) = request.range else { return false };
-    if let Some(value) = request.if_range {
-        let condition = [Field { name: "If-Range", value }];
-        if !crate::conditional::range_applies(&condition, meta) {
-            return false;
-        }
-    }
-    let Some(complete) = part.complete else { return bounded(range).is_some_and(|it| within(it, part)) };
-    match crate::range::select(range, complete) {
-        Selection::One(first, last) => within((first, last), part),
-        _ => false,
-    }
-}
-
-fn within((first, last): (u64, u64), part: Part) -> bool {
-    part.first <= first && last <= part.last
-}
-
-/// `bytes=a-b` with both ends given: the one form whose meaning needs no complete length.
-fn bounded(range: &[u8]) -> Option<(u64, u64)> {
-    let text = std::str::from_utf8(range).ok()?;
-    let (unit, ends) = text.split_once('=')?;
-    let (first, last) = ends.split_once('-')?;
-    let digits = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
-    if !unit.eq_ignore_ascii_case("bytes") || !digits(first) || !digits(last) {
-        return None;
-    }
-    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (first <= last).then_some((first, last))
+    let applies = request
+        .if_range
+        .is_none_or(|value| crate::conditional::range_applies(&[Field { name: "If-Range", value }], meta));
+    applies && crate::partial::answers(meta, range).is_some()
 }
 
 fn arithmetic(meta: &Meta, age: u32, freshness: Freshness) -> String {
@@ -342,7 +317,7 @@ fn arithmetic(meta: &Meta, age: u32, freshness: Freshness) -> String {
         Freshness::Fresh { remaining } => format!("fresh for {remaining} s"),
         Freshness::Stale { staleness } => format!("stale for {staleness} s"),
     };
-    format!("{source}: lifetime {seconds} s - age {age} s = {verdict}")
+    format!("{source}={seconds} - age {age} = {verdict}")
 }
 
 fn method_evidence(request: &RequestFacts<'_>) -> String {

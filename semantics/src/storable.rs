@@ -1,8 +1,9 @@
 //! May this response be stored? RFC 9111 §3, decided once, here.
 
 use crate::cache_control::ResponseDirectives;
-use crate::field::{Field, all, first};
+use crate::field::{Field, all, first, lines};
 use crate::freshness::{AgeInputs, Expires, LifetimeInputs, LifetimeSource, is_heuristic_status};
+use crate::partial::Part;
 use crate::policy::Policy;
 use crate::request::{RequestFacts, Uri};
 use crate::stored::{always_validated, etag, vary};
@@ -177,8 +178,18 @@ fn rule(
     refused: bool,
     evidence: impl FnOnce() -> String,
 ) -> Result<(), Refusal> {
-    let outcome = if refused { Outcome::Decided } else { Outcome::Passed };
-    trace.rule(source, why.name(), outcome, evidence);
+    named_rule(trace, (source, why.name()), why, refused, evidence)
+}
+
+/// Tells one rule whose name is not its refusal's.
+fn named_rule(
+    trace: &mut impl Trace,
+    (source, name): (&'static str, &'static str),
+    why: Refusal,
+    refused: bool,
+    evidence: impl FnOnce() -> String,
+) -> Result<(), Refusal> {
+    trace.rule(source, name, if refused { Outcome::Decided } else { Outcome::Passed }, evidence);
     if refused { Err(why) } else { Ok(()) }
 }
 
@@ -259,13 +270,10 @@ fn directives_allow(
 ) -> Result<(), Refusal> {
     let (said, fields, policy) = (response.said(), response.fields, response.policy);
     let status = response.status;
-    rule(
-        trace,
-        "RFC 9111 §5.2.2.3",
-        Refusal::Status,
-        said.must_understand && !is_understood(status),
-        || format!("{}; status {status}", response.in_force()),
-    )?;
+    let not_understood = said.must_understand && !is_understood(status);
+    named_rule(trace, ("RFC 9111 §5.2.2.3", "must-understand"), Refusal::Status, not_understood, || {
+        format!("{}; status {status}", response.in_force())
+    })?;
     let no_store = said.no_store && !said.must_understand;
     rule(trace, "RFC 9111 §5.2.2.5", Refusal::NoStore, no_store, || {
         if said.no_store && !no_store {
@@ -283,17 +291,12 @@ fn directives_allow(
             "no Authorization in the request".to_owned()
         }
     })?;
-    let sets_cookie = fields
-        .iter()
-        .any(|it| matches!(it.name.len(), 10 | 11) && is_set_cookie(it.name) && said.keeps(it.name));
+    // Not `Set-Cookie2`, which no living client reads: an ordinary field (RFC 6265 §9.4).
+    let sets_cookie = first(fields, "set-cookie").is_some() && said.keeps("set-cookie");
     rule(trace, "config", Refusal::SetCookie, sets_cookie && !policy.store_set_cookie, || {
         format!("{}; cache.store_set_cookie = {}", lines(fields, "Set-Cookie"), policy.store_set_cookie)
     })?;
     rule(trace, "RFC 9111 §4.1", Refusal::VaryStar, vary(fields).is_none(), || lines(fields, "Vary"))
-}
-
-fn is_set_cookie(name: &str) -> bool {
-    name.eq_ignore_ascii_case("set-cookie") || name.eq_ignore_ascii_case("set-cookie2")
 }
 
 /// Partial responses and sizes.
@@ -306,15 +309,11 @@ fn content_allows(
     if response.status == 206 {
         // Without a strong validator a part may still be kept and answer for its own bytes; only
         // `partial::combine` needs one (RFC 9111 §3.4).
-        let placed = first(fields, "content-range").and_then(crate::range::content_range).is_some();
-        let single = all(fields, "content-range").count() == 1;
-        rule(
-            trace,
-            "RFC 9111 §3.3",
-            Refusal::Partial,
-            !placed || !single || request.range.is_none(),
-            || lines(fields, "Content-Range"),
-        )?;
+        let placed = Part::of(fields).is_some() && request.range.is_some();
+        rule(trace, "RFC 9111 §3.3", Refusal::Partial, !placed, || {
+            let asked = if request.range.is_some() { "a Range" } else { "no Range" };
+            format!("{}; {asked} in the request", lines(fields, "Content-Range"))
+        })?;
     }
     let length = first(fields, "content-length").and_then(decimal);
     let too_large = length.is_some_and(|it| it > response.policy.max_object);
@@ -364,10 +363,10 @@ fn useful(response: &Response<'_>, trace: &mut impl Trace) -> Result<(), Refusal
         .stale_while_revalidate
         .unwrap_or(policy.stale_while_revalidate)
         .max(said.stale_if_error.unwrap_or(0));
-    let stale_use = !no_cache && !said.forbids_stale() && lifetime.seconds.saturating_add(allowance) > age;
-    let fresh = !no_cache && lifetime.seconds > age;
-    let useless = !fresh && !validator && !(stale_use && allowance > 0);
-    rule(trace, "RFC 9111 §4.2", Refusal::Useless, useless, || {
+    // How long after arrival it may answer without the origin, where it may at all.
+    let allowance = if said.forbids_stale() { 0 } else { allowance };
+    let answers = !no_cache && lifetime.seconds.saturating_add(allowance) > age;
+    rule(trace, "RFC 9111 §4.2", Refusal::Useless, !answers && !validator, || {
         let validator = if validator { "a validator" } else { "no validator" };
         let from = match lifetime.source {
             LifetimeSource::None => "nothing gives a lifetime".to_owned(),
@@ -390,29 +389,12 @@ fn names_own_target(uri: Option<Uri<'_>>, fields: &[Field<'_>]) -> bool {
     let Some(uri) = uri else { return false };
     let mut values = all(fields, "content-location");
     let (Some(value), None) = (values.next(), values.next()) else { return false };
-    let Ok(value) = std::str::from_utf8(value) else { return false };
-    let rest = match value.split_once("://") {
-        None => value,
-        Some((scheme, _)) if !scheme.eq_ignore_ascii_case(uri.scheme) => return false,
-        Some((_, rest)) => {
-            let path = rest.find(['/', '?']).unwrap_or(rest.len());
-            let (authority, path) = rest.split_at(path);
-            let port = if uri.scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
-            let authority = authority.strip_suffix(port).unwrap_or(authority);
-            if !authority.eq_ignore_ascii_case(uri.authority) {
-                return false;
-            }
-            if path.is_empty() { "/" } else { path }
-        }
-    };
-    // Relative references: the empty one, and one that names the last segment of the path again
-    // (RFC 3986 §5.2.2). Others may be the same target too, but are not recognised.
-    let directory = uri.target.split('?').next().and_then(|it| it.rfind('/')).map_or(0, |it| it + 1);
-    let last_segment = uri.target.get(directory..).unwrap_or_default();
-    rest.is_empty() || rest == uri.target || rest == last_segment
+    let found = crate::invalidate::resolve(uri.scheme, uri.authority, uri.target, value);
+    found.is_some_and(|it| it == uri.target)
 }
 
-fn decimal(value: &[u8]) -> Option<u64> {
+/// Digits as a length.
+pub(crate) fn decimal(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
@@ -422,12 +404,6 @@ fn asked(name: &str, present: bool, obeyed: bool) -> String {
         (true, true) => format!("Cache-Control: {name} in the request"),
         (true, false) => format!("{name} in the request is not obeyed (cache.request_directives)"),
     }
-}
-
-/// `Name: value, value`, or `no Name`.
-pub(crate) fn lines(fields: &[Field<'_>], name: &str) -> String {
-    let values: Vec<_> = all(fields, name).map(String::from_utf8_lossy).collect();
-    if values.is_empty() { format!("no {name}") } else { format!("{name}: {}", values.join(", ")) }
 }
 
 #[cfg(test)]

@@ -80,7 +80,6 @@ impl Meta {
         let inputs = LifetimeInputs::read(status, fields, policy, response_time);
         let ages = AgeInputs::read(fields, request_time, response_time);
         let said = &inputs.directives;
-        let partial = || first(fields, "content-range").and_then(crate::range::content_range);
         Meta {
             status,
             request_time,
@@ -95,11 +94,7 @@ impl Meta {
             etag: etag(fields).map(Box::from),
             last_modified: inputs.last_modified,
             vary: vary(fields).unwrap_or_default(),
-            partial: (status == 206).then(partial).flatten().map(|(first, last, complete)| Part {
-                first,
-                last,
-                complete,
-            }),
+            partial: if status == 206 { Part::of(fields) } else { None },
         }
     }
 }
@@ -184,7 +179,7 @@ pub fn is_nominated(name: &str, fields: &[Field<'_>]) -> bool {
 
 /// Never replayed: `Age` is computed for each hit, a cookie is for one client.
 fn is_ours_to_make(name: &str) -> bool {
-    ["age", "set-cookie", "set-cookie2"].iter().any(|it| it.eq_ignore_ascii_case(name))
+    name.eq_ignore_ascii_case("age") || name.eq_ignore_ascii_case("set-cookie")
 }
 
 #[cfg(test)]

@@ -1,0 +1,150 @@
+//! Tables for proposals: what is proposed, and that it holds.
+
+use super::*;
+use crate::testing::{NOW, at, head};
+
+/// `request` answered with `status | response`: the sentences of the smallest change.
+#[track_caller]
+fn check(policy: &Policy, request: &str, response: &str, expect: &str) {
+    let (method, fields) = request.split_once(" | ").unwrap_or((request, ""));
+    let (status, response) = response.split_once(" | ").unwrap_or((response, ""));
+    let (request, response) = (head(fields), head(response));
+    let (request, response) = (request.view(), response.view());
+    let exchange = Exchange {
+        method,
+        request: &request,
+        uri: None,
+        status: status.parse().unwrap(),
+        response: &response,
+        policy,
+        request_time: NOW,
+        response_time: NOW,
+    };
+    let found = smallest(&exchange).unwrap_or_default();
+    let found: Vec<_> = found.iter().map(Change::sentence).collect();
+    assert_eq!(expect, found.join(" "), "{method} {fields} -> {status} {response:?}");
+}
+
+#[test]
+fn one_change_to_a_response_or_the_route() {
+    let rfc = &Policy::default();
+    check(rfc, "GET", "200 | Cache-Control: max-age=60", "");
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60, no-store",
+        "Let the origin answer with Cache-Control: max-age=60.",
+    );
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60, no-cache=\"a, b\", private",
+        "Let the origin answer with Cache-Control: max-age=60, no-cache=\"a, b\".",
+    );
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: private | Expires: @60",
+        "Let the origin answer without Cache-Control.",
+    );
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60 | Set-Cookie: a=b",
+        "Let the origin answer without Set-Cookie.",
+    );
+    check(rfc, "GET", "200 | Cache-Control: max-age=60 | Vary: *", "Let the origin answer without Vary.");
+    check(rfc, "GET", "200 | Cache-Control: max-age=60 | Age: 100", "Let the origin answer without Age.");
+    check(rfc, "GET", "200", "Let the origin answer with Cache-Control: max-age=60.");
+    check(rfc, "GET", "500", "Let the origin answer with Cache-Control: max-age=60.");
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=0, must-revalidate",
+        "Let the origin answer with Cache-Control: max-age=60, must-revalidate.",
+    );
+    check(
+        rfc,
+        "GET",
+        "200 | CDN-Cache-Control: no-store",
+        "Let the origin answer with CDN-Cache-Control: max-age=60.",
+    );
+    check(rfc, "GET", "200 | Expires: 0 | Last-Modified: @-1000", "Let the origin answer without Expires.");
+    let off = Policy { enabled: false, ..Policy::default() };
+    check(&off, "GET", "200 | Cache-Control: max-age=60", "Set cache.enabled = true for the route.");
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60 | Content-Length: 99999999",
+        "Set cache.max_object = \"99999999B\" for the route.",
+    );
+}
+
+#[test]
+fn one_change_to_a_request() {
+    let rfc = &Policy::default();
+    check(
+        rfc,
+        "GET | Cache-Control: no-store",
+        "200 | Expires: @60",
+        "Send the request without Cache-Control.",
+    );
+    check(rfc, "GET | Authorization: x", "200 | Expires: @60", "Send the request without Authorization.");
+    check(rfc, "GET | Content-Length: 5", "200 | Expires: @60", "Send the request without a body.");
+}
+
+#[test]
+fn two_changes_where_one_does_not_do() {
+    let rfc = &Policy::default();
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: private | Set-Cookie: a=b",
+        "Let the origin answer without Set-Cookie. Let the origin answer with Cache-Control: max-age=60.",
+    );
+    check(
+        rfc,
+        "GET | Cache-Control: no-store",
+        "200 | Cache-Control: private, max-age=60",
+        "Send the request without Cache-Control. Let the origin answer with Cache-Control: max-age=60.",
+    );
+}
+
+#[test]
+fn nothing_helps_a_method_or_a_status() {
+    let rfc = &Policy::default();
+    check(rfc, "PUT", "200 | Cache-Control: max-age=60", "");
+    check(rfc, "GET", "304 | Cache-Control: max-age=60", "");
+}
+
+#[track_caller]
+fn reuse(stored: &str, later: i64, request: &str, expect: &str) {
+    let (list, request) = (head(stored), head(request));
+    let (fields, policy) = (list.view(), Policy::default());
+    let meta = Meta::of(200, &fields, &policy, NOW, NOW);
+    let kept = crate::stored::stored_fields(&fields, &policy, NOW);
+    let found =
+        smallest_for_reuse(&meta, &kept, "GET", &request.view(), &policy, at(later)).unwrap_or_default();
+    let found: Vec<_> = found.iter().map(Change::sentence).collect();
+    assert_eq!(expect, found.join(" "), "{stored}, {later} s later, {request:?}");
+}
+
+#[test]
+fn what_would_make_a_stored_response_answer() {
+    reuse("Cache-Control: max-age=60", 10, "", "");
+    reuse(
+        "Cache-Control: max-age=60",
+        10,
+        "Cache-Control: no-cache",
+        "Send the request without Cache-Control.",
+    );
+    reuse("Cache-Control: max-age=60", 10, "Pragma: no-cache", "Send the request without Pragma.");
+    reuse("Cache-Control: max-age=60", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+    reuse(
+        "Cache-Control: max-age=60, no-cache",
+        10,
+        "",
+        "Let the origin answer with Cache-Control: max-age=60.",
+    );
+    reuse("ETag: \"a\"", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+}
