@@ -1,1 +1,151 @@
-//! Tables for `freshen`.
+//! Tables for 304 and HEAD: which stored response is meant, and what becomes of its head.
+
+use super::*;
+use crate::stored::stored_fields;
+use crate::testing::{NOW, at, head};
+use proptest::prelude::*;
+
+fn store(text: &str) -> (FieldList, Meta) {
+    let list = head(text);
+    let fields = list.view();
+    let policy = Policy::default();
+    (stored_fields(&fields, &policy, NOW), Meta::of(200, &fields, &policy, NOW, NOW))
+}
+
+#[track_caller]
+fn selected(stored: &str, update: &str, expect: bool) {
+    let (_, meta) = store(stored);
+    let update = head(update);
+    assert_eq!(expect, selects(&meta, &update.view(), true), "{stored} <- {update:?}");
+}
+
+#[test]
+fn a_304_is_about_what_its_validators_say() {
+    selected("ETag: \"a\"", "ETag: \"a\"", true);
+    selected("ETag: \"a\"", "ETag: \"b\"", false);
+    selected("ETag: W/\"a\"", "ETag: W/\"a\"", true);
+    selected("ETag: \"a\"", "ETag: W/\"a\"", true);
+    selected("ETag: W/\"a\"", "ETag: \"a\"", false);
+    selected("Last-Modified: @-9", "ETag: \"a\"", false);
+    selected("Last-Modified: @-9", "Last-Modified: @-9", true);
+    selected("Last-Modified: @-9", "Last-Modified: @-8", false);
+    selected("ETag: \"a\" | Last-Modified: @-9", "ETag: \"a\" | Last-Modified: @-8", true);
+    selected("ETag: \"a\"", "Date: @0", true);
+    let (_, meta) = store("ETag: \"a\"");
+    assert!(!selects(&meta, &[], false), "no validator, several candidates");
+}
+
+/// Checks the value of `name` after an update 100 seconds later.
+#[track_caller]
+fn updated(stored: &str, update: &str, name: &str, expect: &str) {
+    let (kept, meta) = store(stored);
+    let update = head(update);
+    let (fields, _) = apply(&kept, &meta, &update.view(), &Policy::default(), at(100), at(100));
+    let values: Vec<_> = fields.get_all(name).map(String::from_utf8_lossy).collect();
+    assert_eq!(expect, values.join(" | "), "{stored} <- {update:?}");
+}
+
+#[test]
+fn an_update_replaces_every_field_it_may() {
+    for name in [
+        "Test-Header",
+        "X-Content-Foo",
+        "Content-Foo",
+        "Content-Location",
+        "Content-MD5",
+        "Content-Security-Policy",
+        "ETag",
+        "Cache-Control",
+        "Expires",
+        "Set-Cookie2",
+        "Via",
+    ] {
+        updated(&format!("{name}: 1"), &format!("{}: 2", name.to_ascii_lowercase()), name, "2");
+        updated(&format!("{name}: 1"), "Other: 2", name, "1");
+    }
+    updated("A: 1 | A: 2", "a: 3", "A", "3");
+    updated("A: 1", "A: 2 | A: 3", "A", "2 | 3");
+}
+
+#[test]
+fn an_update_replaces_none_it_may_not() {
+    for name in ["Content-Length", "Content-Encoding", "Content-Type", "Content-Range"] {
+        updated(&format!("{name}: 1"), &format!("{name}: 2"), name, "1");
+        updated("", &format!("{name}: 2"), name, "");
+    }
+    for name in [
+        "Connection",
+        "Keep-Alive",
+        "TE",
+        "Upgrade",
+        "Transfer-Encoding",
+        "Proxy-Authenticate",
+        "Age",
+        "Set-Cookie",
+    ] {
+        updated("", &format!("{name}: 2"), name, "");
+    }
+    updated("A: 1", "Connection: a | A: 2", "A", "1");
+    updated("A: 1", "Cache-Control: no-cache=\"a\" | A: 2", "A", "");
+}
+
+#[test]
+fn facts_follow_the_update() {
+    let refreshed = |stored: &str, update: &str| {
+        let (kept, meta) = store(stored);
+        let update = head(update);
+        apply(&kept, &meta, &update.view(), &Policy::default(), at(100), at(100)).1
+    };
+    let it = refreshed("Cache-Control: max-age=60 | ETag: \"a\"", "Date: @100");
+    assert_eq!((0, 60, at(100)), (it.age(at(100)), it.lifetime.seconds, it.response_time));
+    let it = refreshed("Cache-Control: max-age=60 | Date: @-5", "");
+    assert_eq!((0, at(100)), (it.age(at(100)), it.date), "an update without Date is of now");
+    let it = refreshed("Cache-Control: max-age=60", "Cache-Control: max-age=3600 | Age: 7 | Date: @100");
+    assert_eq!((7, 3600), (it.age(at(100)), it.lifetime.seconds));
+    let it = refreshed("Expires: @60", "Date: @100");
+    assert_eq!(0, it.lifetime.seconds, "the old Expires is before the new Date");
+    let it = refreshed("Cache-Control: max-age=60 | Vary: A", "Vary: B");
+    assert_eq!(vec![Box::from("b")], it.vary);
+    assert!(refreshed("Cache-Control: max-age=60", "Cache-Control: no-cache").no_cache);
+}
+
+#[track_caller]
+fn says(stored: &str, update: &str, expect: HeadSays) {
+    let (fields, meta) = store(stored);
+    assert_eq!(expect, head_says(&meta, &fields, &head(update).view()), "{stored} <- {update}");
+}
+
+#[test]
+fn a_head_freshens_or_invalidates() {
+    use HeadSays::{Freshen, Invalidate};
+    says("", "A: 2", Freshen);
+    says("ETag: \"a\" | Content-Length: 5", "ETag: \"a\" | Content-Length: 5", Freshen);
+    says("ETag: \"a\"", "ETag: \"b\"", Invalidate);
+    says("ETag: \"a\"", "ETag: W/\"a\"", Freshen);
+    says("", "ETag: \"a\"", Invalidate);
+    says("ETag: \"a\"", "", Freshen);
+    says("Last-Modified: @-9", "Last-Modified: @-8", Invalidate);
+    says("Last-Modified: @-9", "Last-Modified: @-9", Freshen);
+    says("Content-Length: 5", "Content-Length: 6", Invalidate);
+    says("", "Content-Length: 6", Freshen);
+}
+
+proptest! {
+    #[test]
+    fn freshening_with_nothing_changes_nothing_but_date(
+        values in prop::collection::vec("[a-z ,=\"]{0,12}", 4),
+    ) {
+        let mut list = FieldList::new();
+        for (name, value) in ["A", "B", "Content-Type", "A"].iter().zip(&values) {
+            list.push(name, value.trim());
+        }
+        let policy = Policy::default();
+        let kept = stored_fields(&list.view(), &policy, NOW);
+        let meta = Meta::of(200, &list.view(), &policy, NOW, NOW);
+        let (mut fields, _) = apply(&kept, &meta, &[], &policy, at(9), at(9));
+        let mut before = kept.clone();
+        fields.remove("date");
+        before.remove("date");
+        prop_assert_eq!(before.text(), fields.text());
+    }
+}

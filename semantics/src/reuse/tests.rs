@@ -1,1 +1,225 @@
-//! Tables for `reuse`.
+//! Tables for reuse: a stored response, some seconds later, a request.
+
+use super::*;
+use crate::policy::RequestDirectivePolicy;
+use crate::testing::{NOW, at, head};
+use crate::trace::{Record, Silent};
+
+fn stored(text: &str, policy: &Policy) -> Meta {
+    let (status, fields) = text.split_once(" | ").unwrap_or((text, ""));
+    Meta::of(status.parse().unwrap(), &head(fields).view(), policy, NOW, NOW)
+}
+
+fn verdict(text: &str, later: i64, request: &str, policy: &Policy) -> String {
+    let (method, fields) = request.split_once(" | ").unwrap_or((request, ""));
+    let fields = head(fields);
+    let fields = fields.view();
+    let facts = RequestFacts::read(method, &fields);
+    let meta = stored(text, policy);
+    let found = decide(Ok(&meta), &facts, policy, at(later), &mut Silent);
+    found.reason().map_or_else(|| found.name().to_owned(), |it| format!("{} {}", found.name(), it.name()))
+}
+
+/// A stored 200 with these fields, so many seconds later, asked for with GET and these fields.
+#[track_caller]
+fn check(fields: &str, later: i64, request: &str, expect: &str) {
+    let found = verdict(&format!("200 | {fields}"), later, &format!("GET | {request}"), &Policy::default());
+    assert_eq!(expect, found, "{fields}, {later} s later, {request}");
+}
+
+const TAG: &str = "ETag: \"a\"";
+
+#[test]
+fn fresh_and_stale() {
+    check("Cache-Control: max-age=60", 59, "", "serve");
+    check("Cache-Control: max-age=60", 60, "", "forward stale");
+    check(&format!("Cache-Control: max-age=60 | {TAG}"), 60, "", "validate stale");
+    check("Cache-Control: max-age=60 | Last-Modified: @-9", 60, "", "validate stale");
+    check("Cache-Control: max-age=60, immutable", 61, "", "forward stale");
+    check("Cache-Control: max-age=3600 | Age: 7200", 0, "", "forward stale");
+    check("Cache-Control: max-age=3600 | Date: @-7200", 0, "", "forward stale");
+    check("Date: @-10 | Expires: @10 | Age: 25", 0, "", "forward stale");
+    check("Date: @10 | Expires: @20 | Age: 15", 0, "", "forward stale");
+    check("Cache-Control: max-age=60, must-revalidate", 59, "", "serve");
+    check(&format!("Cache-Control: max-age=60, no-cache | {TAG}"), 0, "", "validate stale");
+    check("Cache-Control: max-age=60, no-cache", 0, "", "forward stale");
+    check("Cache-Control: max-age=60, no-cache=\"a\"", 0, "", "serve");
+    check("Cache-Control: max-age=60", -5000, "", "serve");
+}
+
+#[test]
+fn stale_while_revalidate() {
+    let swr = |more: &str| format!("Cache-Control: max-age=60, stale-while-revalidate=30{more} | {TAG}");
+    check(&swr(""), 59, "", "serve");
+    check(&swr(""), 60, "", "serve-while-revalidating");
+    check(&swr(""), 89, "", "serve-while-revalidating");
+    check(&swr(""), 90, "", "validate stale");
+    for forbids in ["must-revalidate", "proxy-revalidate", "s-maxage=60", "no-cache"] {
+        check(&swr(&format!(", {forbids}")), 61, "", "validate stale");
+    }
+    check(&swr(""), 61, "Cache-Control: no-cache", "validate request");
+    check(&swr(""), 61, "Cache-Control: max-age=60", "validate request");
+    check(&swr(""), 61, "Cache-Control: max-age=100", "serve-while-revalidating");
+    check(&swr(""), 61, "Cache-Control: min-fresh=1", "validate request");
+    let route = Policy { stale_while_revalidate: 9, ..Policy::default() };
+    assert_eq!("serve-while-revalidating", verdict("200 | Cache-Control: max-age=1", 5, "GET", &route));
+    assert_eq!(
+        "forward stale",
+        verdict("200 | Cache-Control: max-age=1, stale-while-revalidate=0", 5, "GET", &route)
+    );
+}
+
+#[test]
+fn request_directives() {
+    let fresh = format!("Cache-Control: max-age=3600 | {TAG}");
+    check(&fresh, 0, "Cache-Control: no-cache", "validate request");
+    check("Cache-Control: max-age=3600", 0, "Cache-Control: no-cache", "forward request");
+    check(&fresh, 0, "Pragma: no-cache", "validate request");
+    check(&fresh, 0, "Pragma: foo", "serve");
+    check(&fresh, 0, "Cache-Control: no-store", "serve");
+    check(&fresh, 0, "Cache-Control: max-age=0", "validate request");
+    check(&fresh, 1, "Cache-Control: max-age=1", "serve");
+    check(&fresh, 2, "Cache-Control: max-age=1", "validate request");
+    check(&format!("{fresh} | Age: 1800"), 0, "Cache-Control: max-age=600", "validate request");
+    check(&fresh, 0, "Cache-Control: min-fresh=3600", "serve");
+    check(&fresh, 1, "Cache-Control: min-fresh=3600", "validate request");
+    check(&fresh, 3609, "Cache-Control: max-stale=9", "serve-stale");
+    check(&fresh, 3610, "Cache-Control: max-stale=9", "validate stale");
+    check(&fresh, 999_999, "Cache-Control: max-stale", "serve-stale");
+    check(&fresh, 3609, "Cache-Control: max-stale=9, max-age=60", "validate request");
+    check("Cache-Control: max-age=1500 | Age: 2000", 0, "Cache-Control: max-stale=1000", "serve-stale");
+    check("Cache-Control: max-age=60, must-revalidate", 61, "Cache-Control: max-stale", "forward stale");
+    check("Cache-Control: s-maxage=60", 61, "Cache-Control: max-stale", "forward stale");
+    check("Cache-Control: max-age=60, no-cache", 0, "Cache-Control: max-stale", "forward stale");
+    check(&fresh, 0, "Cache-Control: only-if-cached", "serve");
+    check(&fresh, 3600, "Cache-Control: only-if-cached", "gateway-timeout");
+    check(&fresh, 0, "Cache-Control: only-if-cached, no-cache", "gateway-timeout");
+    check(&fresh, 3600, "Cache-Control: only-if-cached, max-stale", "serve-stale");
+}
+
+#[test]
+fn the_route_chooses_what_a_client_may_ask() {
+    let under = |request_directives, request: &str| {
+        let policy = Policy { request_directives, ..Policy::default() };
+        verdict(
+            &format!("200 | Cache-Control: max-age=60 | {TAG}"),
+            9,
+            &format!("GET | Cache-Control: {request}"),
+            &policy,
+        )
+    };
+    use RequestDirectivePolicy::{Harmless, Ignore};
+    for costly in ["no-cache", "max-age=0", "min-fresh=100"] {
+        assert_eq!("serve", under(Harmless, costly));
+        assert_eq!("serve", under(Ignore, costly));
+    }
+    let late = |request_directives| {
+        let policy = Policy { request_directives, ..Policy::default() };
+        verdict(
+            "200 | Cache-Control: max-age=60",
+            90,
+            "GET | Cache-Control: max-stale, only-if-cached",
+            &policy,
+        )
+    };
+    assert_eq!("serve-stale", late(Harmless));
+    assert_eq!("forward stale", late(Ignore));
+}
+
+#[test]
+fn what_is_not_a_plain_get() {
+    let of = |request: &str| verdict("200 | Cache-Control: max-age=60", 0, request, &Policy::default());
+    assert_eq!("serve", of("HEAD"));
+    assert_eq!("forward method", of("POST"));
+    assert_eq!("forward method", of("get"));
+    assert_eq!("forward method", of("GET | Content-Length: 5"));
+    assert_eq!("forward method", of("GET | X-HTTP-Method-Override: PUT"));
+    assert_eq!("forward method", of("POST | Cache-Control: only-if-cached"));
+    let off = Policy { enabled: false, ..Policy::default() };
+    assert_eq!("forward bypass", verdict("200 | Cache-Control: max-age=60", 0, "GET", &off));
+}
+
+#[test]
+fn nothing_stored() {
+    let facts = RequestFacts::read("GET", &[]);
+    for reason in [ForwardReason::UriMiss, ForwardReason::VaryMiss] {
+        let found = decide(Err(reason), &facts, &Policy::default(), NOW, &mut Silent);
+        assert_eq!(Reuse::Forward(reason), found);
+    }
+    let only = head("Cache-Control: only-if-cached");
+    let only = only.view();
+    let facts = RequestFacts::read("GET", &only);
+    let found = decide(Err(ForwardReason::UriMiss), &facts, &Policy::default(), NOW, &mut Silent);
+    assert_eq!(Reuse::GatewayTimeout, found);
+}
+
+#[track_caller]
+fn part(content_range: &str, request: &str, expect: &str) {
+    let text = format!("206 | Cache-Control: max-age=60 | {TAG} | Content-Range: bytes {content_range}");
+    let found = verdict(&text, 0, &format!("GET | {request}"), &Policy::default());
+    assert_eq!(expect, found, "{content_range} {request}");
+}
+
+#[test]
+fn a_part_answers_for_its_own_bytes() {
+    part("4-8/10", "Range: bytes=4-8", "serve");
+    part("4-8/10", "Range: bytes=6-7", "serve");
+    part("4-8/10", "Range: bytes=6-", "forward partial");
+    part("4-9/10", "Range: bytes=6-", "serve");
+    part("4-9/10", "Range: bytes=-5", "serve");
+    part("4-9/10", "Range: bytes=-7", "forward partial");
+    part("4-9/10", "Range: bytes=3-5", "forward partial");
+    part("4-9/10", "Range: bytes=4-5, 7-8", "forward partial");
+    part("4-9/10", "", "forward partial");
+    part("4-9/10", "Range: lines=4-5", "forward partial");
+    part("4-8/*", "Range: bytes=5-6", "serve");
+    part("4-8/*", "Range: bytes=5-", "forward partial");
+    part("4-8/*", "Range: bytes=-2", "forward partial");
+    part("4-9/10", "Range: bytes=4-5 | If-Range: \"a\"", "serve");
+    part("4-9/10", "Range: bytes=4-5 | If-Range: \"b\"", "forward partial");
+}
+
+/// Whether a stored 200 may stand in when the origin fails.
+#[track_caller]
+fn error(fields: &str, later: i64, request: &str, policy: &Policy, expect: bool) {
+    let request = head(request);
+    let request = request.view();
+    let meta = stored(&format!("200 | {fields}"), policy);
+    let facts = RequestFacts::read("GET", &request);
+    assert_eq!(expect, on_error(&meta, &facts, policy, at(later), &mut Silent), "{fields}, {later} s later");
+}
+
+#[test]
+fn stale_stands_in_for_an_origin_that_fails() {
+    let day = Policy::default();
+    error("Cache-Control: max-age=2", 1, "", &day, true);
+    error("Cache-Control: max-age=2", 3, "", &day, true);
+    error("Cache-Control: max-age=2", 86_401, "", &day, true);
+    error("Cache-Control: max-age=2", 86_402, "", &day, false);
+    for forbids in ["must-revalidate", "proxy-revalidate", "no-cache", "s-maxage=2"] {
+        error(&format!("Cache-Control: max-age=2, {forbids}"), 3, "", &day, false);
+        error(&format!("Cache-Control: max-age=2, stale-if-error=60, {forbids}"), 3, "", &day, false);
+    }
+    error("Cache-Control: max-age=2, must-revalidate", 1, "", &day, true);
+    error("Cache-Control: max-age=2, stale-if-error=60", 61, "", &day, true);
+    error("Cache-Control: max-age=2, stale-if-error=60", 62, "", &day, false);
+    error("Cache-Control: max-age=0, stale-if-error=1", 3, "", &day, false);
+    error("Cache-Control: max-age=0", 0, "Cache-Control: stale-if-error=3600", &day, true);
+    error("Cache-Control: max-age=0", 3, "Cache-Control: stale-if-error=1", &day, false);
+    error("Cache-Control: max-age=2", 3, "Cache-Control: no-cache", &day, true);
+    let never = Policy { stale_if_error: 0, ..Policy::default() };
+    error("Cache-Control: max-age=2", 3, "", &never, false);
+    error("Cache-Control: max-age=2, stale-if-error=60", 3, "", &never, true);
+}
+
+#[test]
+fn each_rule_is_told_with_its_arithmetic() {
+    let meta = stored("200 | Cache-Control: max-age=60", &Policy::default());
+    let facts = RequestFacts::read("GET", &[]);
+    let mut told = Record::default();
+    let _ = decide(Ok(&meta), &facts, &Policy::default(), at(12), &mut told);
+    let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
+    assert_eq!(vec!["enabled", "method", "no-cache", "request-no-cache", "fresh"], names);
+    assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
+    assert_eq!(Outcome::Decided, told.0.last().unwrap().outcome);
+}
