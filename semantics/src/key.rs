@@ -172,8 +172,8 @@ pub fn authority(scheme: &str, host: &str, out: &mut String) {
 /// Appends `text`; a space, a backslash, a control character and whatever `also` names are written as a
 /// backslash and two hexadecimal digits. No two texts are written the same.
 pub(crate) fn escape(text: &[u8], also: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
-    let special = |it: u8| it <= b' ' || it == b'\\' || it == 0x7f || also(it);
-    // Without a way out of the loop the compiler makes it a vector of comparisons.
+    // No branch within, so that the scan becomes comparisons of whole vectors.
+    let special = |it: u8| (it <= b' ') | (it == b'\\') | (it == 0x7f) | also(it);
     if !text.iter().fold(false, |found, it| found | special(*it)) {
         return out.extend_from_slice(text);
     }

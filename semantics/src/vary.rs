@@ -15,6 +15,17 @@ pub const MAX_NAMES: usize = 32;
 /// compared as it was sent.
 const MAX_MEMBERS: usize = 32;
 
+/// What clients send almost always, and its normal form, so that most hits need no sorting: a third of the
+/// time for a variant key.
+const KNOWN_ENCODINGS: [(&[u8], &[u8]); 6] = [
+    (b"gzip, deflate, br, zstd", b"br,deflate,gzip,zstd"),
+    (b"gzip, deflate, br", b"br,deflate,gzip"),
+    (b"gzip, deflate", b"deflate,gzip"),
+    (b"deflate, gzip, br, zstd", b"br,deflate,gzip,zstd"),
+    (b"gzip", b"gzip"),
+    (b"identity", b"identity"),
+];
+
 /// Reads every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*` (or for a
 /// value that is not a list of names, which can never be matched safely).
 #[must_use]
@@ -51,13 +62,18 @@ pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
 /// Appends `=` and the combined, normalised and escaped value of one field, or nothing where the request
 /// does not have it.
 pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) {
-    let mut lines = field::all(request, name).peekable();
-    if lines.peek().is_none() {
-        return;
-    }
+    let lines = field::all(request, name);
+    let mut rest = lines.clone();
+    let Some(first) = rest.next() else { return };
     out.push(b'=');
     let ordered = match name {
-        "accept-encoding" => Preferences::read(lines.clone(), Alias::Codings),
+        "accept-encoding" => {
+            let known = KNOWN_ENCODINGS.iter().find(|it| it.0 == first);
+            if let (Some((_, normal)), None) = (known, rest.next()) {
+                return out.extend_from_slice(normal);
+            }
+            Preferences::read(lines.clone(), Alias::Codings)
+        }
         "accept-language" => Preferences::read(lines.clone(), Alias::None),
         _ => None,
     };
@@ -117,7 +133,9 @@ impl<'a> Preferences<'a> {
     /// nothing is known about what the list means, and it equals only itself.
     fn read(lines: impl Iterator<Item = &'a [u8]>, alias: Alias) -> Option<Self> {
         let mut list = Self { members: [(b"", 0); MAX_MEMBERS], len: 0 };
-        for member in lines.flat_map(field::members) {
+        // A quoted string would be malformed here, so that every comma separates.
+        let members = lines.flat_map(|it| it.split(|it| *it == b',')).map(field::trim);
+        for member in members.filter(|it| !it.is_empty()) {
             let (name, quality) = coding::weighted(member)?;
             let name = match name {
                 [b'x' | b'X', b'-', rest @ ..] if alias == Alias::Codings && is_alias(rest) => rest,
@@ -155,7 +173,13 @@ fn is_alias(name: &[u8]) -> bool {
 }
 
 fn in_order(a: &[u8], b: &[u8]) -> Ordering {
-    a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
+    for (a, b) in a.iter().zip(b) {
+        match a.to_ascii_lowercase().cmp(&b.to_ascii_lowercase()) {
+            Ordering::Equal => {}
+            unequal => return unequal,
+        }
+    }
+    a.len().cmp(&b.len())
 }
 
 /// Appends `;q=0.5` in its shortest form.

@@ -86,6 +86,18 @@ fn accept_encoding() {
 }
 
 #[test]
+fn known_encodings_are_what_sorting_gives() {
+    for (value, normal) in KNOWN_ENCODINGS {
+        let mut sorted = Vec::new();
+        Preferences::read([value].into_iter(), Alias::Codings).unwrap().write(&mut sorted);
+        assert_eq!(normal, sorted);
+        let value = std::str::from_utf8(value).unwrap();
+        check("accept-encoding", &[value], &format!("={}", std::str::from_utf8(normal).unwrap()));
+    }
+    check("accept-encoding", &["gzip", "br"], "=br,gzip");
+}
+
+#[test]
 fn accept_language() {
     let name = "accept-language";
     check(name, &["en, de"], "=de,en");
