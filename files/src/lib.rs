@@ -28,5 +28,5 @@ pub use answer::{Answer, NotServed};
 pub use media::media_type;
 pub use negotiate::Coding;
 pub use open_file::OpenFile;
-pub use respond::respond;
-pub use root::{Dotfiles, Found, Listing, Options, Root, Symlinks, is_plain};
+pub use respond::{is_plain, respond};
+pub use root::{Dotfiles, Found, Listing, Options, Root, Symlinks};

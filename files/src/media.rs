@@ -13,6 +13,7 @@ pub fn media_type(name: &[u8], overrides: &[(String, String)]) -> String {
     }
     let guess = match extension.to_ascii_lowercase().as_str() {
         "ts" | "mts" => "video/mp2t", // The database has a vendor's type; players know this one.
+        "mjs" | "cjs" => "text/javascript", // RFC 9239; the database has the obsolete one.
         _ => mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
     };
     match is_text(guess) {
@@ -28,7 +29,7 @@ fn extension(name: &[u8]) -> Option<&str> {
 
 /// JSON has no charset parameter (RFC 8259 §11), XML types name theirs inside.
 fn is_text(media_type: &str) -> bool {
-    media_type.starts_with("text/") || media_type == "application/javascript"
+    media_type.starts_with("text/")
 }
 
 #[cfg(test)]

@@ -129,3 +129,92 @@ pub fn encode(path: &[u8], out: &mut String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn decoded(raw: &str) -> Result<Vec<u8>, BadPath> {
+        let mut buffer = [0; MAX];
+        decode(raw, Dotfiles::Hidden, &mut buffer).map(<[u8]>::to_vec)
+    }
+
+    #[track_caller]
+    fn check(raw: &str, expect: &str) {
+        assert_eq!(Ok(expect.as_bytes().to_vec()), decoded(raw), "{raw}");
+    }
+
+    #[track_caller]
+    fn refuse(raw: &str, expect: BadPath) {
+        assert_eq!(Err(expect), decoded(raw), "{raw}");
+    }
+
+    #[test]
+    fn one_spelling_for_one_resource() {
+        check("/", "/");
+        check("/a", "/a");
+        check("/a/b/", "/a/b/");
+        check("/a%20b", "/a b");
+        check("/%61", "/a");
+        check("/%C3%A4", "/ä");
+        check("/%252e%252e/x", "/%2e%2e/x");
+        check("/a..b/c...", "/a..b/c...");
+        check("/.well-known/acme", "/.well-known/acme");
+        check("/~user/;p=1,2/@x:y", "/~user/;p=1,2/@x:y");
+    }
+
+    #[test]
+    fn what_names_nothing() {
+        use BadPath::{Malformed, TooLong, Unservable};
+        for raw in
+            ["", "a", "*", "/%", "/%2", "/%zz", "/%2/", "/%%32e", "/a%00", "/%u002e", "/#", "/a#b", "/%+1"]
+        {
+            refuse(raw, Malformed);
+        }
+        for raw in ["//", "//a", "/a//b", "/a//", "/./a", "/a/.", "/a/./", "/..", "/../", "/a/../b", "/..;/a"]
+        {
+            refuse(raw, Unservable);
+        }
+        for raw in
+            ["/.git", "/a/.env", "/%2e%2e/a", "/%2E./a", "/a%2fb", "/a%5Cb", "/a\\b", "/..%2f", "/a%0a"]
+        {
+            refuse(raw, Unservable);
+        }
+        for raw in ["/a/.well-known/x", "/.well-known/.hidden", "/.well-knownx", "/a%7f", "/..."] {
+            refuse(raw, Unservable);
+        }
+        refuse(&format!("/{}", "a".repeat(256)), Unservable);
+        refuse(&"/a".repeat(3000), TooLong);
+        refuse(&"/%61".repeat(3000), TooLong);
+    }
+
+    #[test]
+    fn shown_dotfiles_are_still_no_way_up() {
+        let mut buffer = [0; MAX];
+        assert!(decode("/.git/config", Dotfiles::Shown, &mut buffer).is_ok());
+        for raw in ["/.", "/..", "/a/../b", "/%2e%2e/"] {
+            assert_eq!(Err(BadPath::Unservable), decode(raw, Dotfiles::Shown, &mut buffer), "{raw}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_passes_is_canonical(raw in "/[a.%25eE2fF/\\\\\u{0}-\u{ff}]{0,40}") {
+            if let Ok(path) = decoded(&raw) {
+                let inner = path.strip_prefix(b"/").unwrap();
+                let inner = inner.strip_suffix(b"/").unwrap_or(inner);
+                let clean = |it: &[u8]| is_servable(it, Dotfiles::Hidden) || it == b".well-known";
+                prop_assert!(path == b"/" || inner.split(|it| *it == b'/').all(clean));
+                let mut again = String::new();
+                encode(&path, &mut again);
+                prop_assert_eq!(Ok(path), decoded(&again), "encoding is the inverse");
+            }
+        }
+
+        #[test]
+        fn any_text_is_decoded_or_refused(raw in ".*") {
+            let _ = decoded(&raw);
+        }
+    }
+}

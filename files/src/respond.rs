@@ -17,6 +17,9 @@ pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Answer {
     if let Some(answer) = answer::to_other_method(method) {
         return answer;
     }
+    if is_plain(fields) {
+        return whole(file, method);
+    }
     match conditional::evaluate(fields, &file.meta) {
         Precondition::Proceed => {}
         Precondition::NotModified => return not_modified(file),
@@ -28,6 +31,19 @@ pub fn respond(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Answer {
         Selection::Many(ranges) => many(file, &ranges),
         Selection::Unsatisfiable => unsatisfiable(file, method),
     }
+}
+
+/// Whether a GET or HEAD with these fields gets the file as it is, with 200: no precondition, no range. Else
+/// [`respond`] decides.
+#[must_use]
+pub fn is_plain(fields: &[Field<'_>]) -> bool {
+    !fields.iter().any(|it| {
+        // One look at the first byte and the length spares most names the comparisons.
+        matches!(it.name.as_bytes().first(), Some(b'i' | b'I' | b'r' | b'R'))
+            && ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"]
+                .iter()
+                .any(|name| it.is(name))
+    })
 }
 
 /// Ranges are GET's alone (RFC 9110 §14.2); a repeated field is no valid one, and ignored.

@@ -126,7 +126,7 @@ impl Root {
 
     /// The hit path: the file for a GET or HEAD of `target`, if nobody has to look at the disk first. No
     /// allocation and no exclusive lock; for a file that is not in memory one `fstat`, so that no head
-    /// promises bytes that were overwritten. May be sent as it is if [`is_plain`].
+    /// promises bytes that were overwritten. May be sent as it is if [`crate::is_plain`].
     #[must_use]
     pub fn lookup_now(&self, target: &str, fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
         let (raw, _) = path::split(target);
@@ -287,17 +287,4 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
-}
-
-/// Whether a GET or HEAD with these fields gets the file as it is, with 200: no precondition, no range. Else
-/// [`respond`] decides.
-#[must_use]
-pub fn is_plain(fields: &[Field<'_>]) -> bool {
-    !fields.iter().any(|it| {
-        // One look at the first byte and the length spares most names the comparisons.
-        matches!(it.name.as_bytes().first(), Some(b'i' | b'I' | b'r' | b'R'))
-            && ["if-none-match", "if-modified-since", "if-match", "if-unmodified-since", "if-range", "range"]
-                .iter()
-                .any(|name| it.is(name))
-    })
 }

@@ -1,0 +1,50 @@
+//! The hit path allocates nothing: a counting allocator watches.
+
+mod support;
+
+use larder_semantics::field::Field;
+use larder_stdx::clock::Monotonic;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use support::Site;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+struct Counting;
+
+// SAFETY: every call is handed to the system's allocator as it is; counting touches only a plain cell.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|it| it.set(it.get() + 1));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from `System.alloc` with this layout.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn a_hit_allocates_nothing() {
+    let large = "x".repeat(100_000);
+    let files = [("a b.css", "plain"), ("a b.css.gz", "gzip"), ("s.txt", "small"), ("l.bin", large.as_str())];
+    let site = Site::new(&files);
+    let fields = [Field { name: "Accept-Encoding", value: b"gzip, deflate, br" }];
+    let targets = ["/a%20b.css", "/s.txt", "/l.bin?version=1"];
+    for it in targets {
+        site.get(it);
+    }
+    let before = ALLOCATIONS.get();
+    for it in targets {
+        let file = site.root.lookup_now(it, &fields, Monotonic(1000)).expect("cached");
+        assert!(!file.head.is_empty() && larder_files::is_plain(&fields));
+        assert!(!file.body.clone().is_empty());
+    }
+    assert_eq!(0, ALLOCATIONS.get() - before);
+}
