@@ -59,8 +59,35 @@ impl Entry {
         chosen.is_intact().then_some(chosen)
     }
 
-    fn files(&self) -> usize {
-        1 + self.coded.len()
+    fn size(&self) -> Size {
+        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
+        let memory = bodies.map(|it| it.memory()).sum::<u64>() + self.path.len() as u64;
+        Size { files: 1 + self.coded.len(), memory }
+    }
+}
+
+/// What entries take, or may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Size {
+    /// Files, siblings included: each is a descriptor or a body in memory.
+    pub files: usize,
+    /// Bytes of heads and of bodies in memory.
+    pub memory: u64,
+}
+
+impl Size {
+    fn add(&mut self, more: Size) {
+        self.files += more.files;
+        self.memory += more.memory;
+    }
+
+    fn sub(&mut self, less: Size) {
+        self.files -= less.files;
+        self.memory -= less.memory;
+    }
+
+    fn exceeds(self, room: Size) -> bool {
+        self.files > room.files || self.memory > room.memory
     }
 }
 
@@ -77,8 +104,8 @@ pub enum Look {
 /// All entries, in shards so that workers seldom meet at a lock.
 pub struct Cache {
     shards: Box<[RwLock<Shard>]>,
-    /// Files that a shard may hold.
-    room: usize,
+    /// What a shard may hold.
+    room: Size,
     /// Milliseconds in which a change is seen.
     cache_for: u64,
     seed: RandomState,
@@ -90,7 +117,7 @@ struct Shard {
     entries: HashMap<u64, Arc<Entry>, BuildHasherDefault<AsIs>>,
     /// The clock: from the oldest to the newest, those passed over again at the end.
     clock: VecDeque<u64>,
-    files: usize,
+    size: Size,
 }
 
 /// Its keys are hashes already.
@@ -110,10 +137,12 @@ impl Hasher for AsIs {
 }
 
 impl Cache {
-    /// An empty cache for at most `files` files (siblings count).
-    pub fn new(files: usize, cache_for: u64) -> Cache {
-        let shards = (files / 64).clamp(1, 16).next_power_of_two();
-        let room = (files / shards).max(1);
+    /// An empty cache that holds at most `room`.
+    pub fn new(room: Size, cache_for: u64) -> Cache {
+        // No shard so small that a few files, or one large one, would be all it holds.
+        let by_memory = usize::try_from(room.memory >> 20).unwrap_or(usize::MAX);
+        let shards = (room.files / 64).min(by_memory).clamp(1, 16).next_power_of_two();
+        let room = Size { files: (room.files / shards).max(1), memory: room.memory / shards as u64 };
         Cache {
             shards: (0..shards).map(|_| RwLock::default()).collect(),
             room,
@@ -156,16 +185,16 @@ impl Cache {
         let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
         {
             let mut shard = shard.write();
-            shard.files += entry.files();
+            shard.size.add(entry.size());
             match shard.entries.insert(hash, entry) {
                 Some(old) => {
-                    shard.files -= old.files();
+                    shard.size.sub(old.size());
                     gone.push(old);
                 }
                 None => shard.clock.push_back(hash),
             }
             let replaced = gone.len();
-            while shard.files > self.room && shard.entries.len() > 1 {
+            while shard.size.exceeds(self.room) && shard.entries.len() > 1 {
                 gone.extend(shard.evict(hash));
             }
             gone.len() - replaced
@@ -179,7 +208,7 @@ impl Cache {
         if shard.entries.get(&hash).is_some_and(|it| *it.path == *path) {
             shard.clock.retain(|it| *it != hash);
             if let Some(old) = shard.entries.remove(&hash) {
-                shard.files -= old.files();
+                shard.size.sub(old.size());
             }
         }
     }
@@ -191,9 +220,11 @@ impl Cache {
         }
     }
 
-    /// Files held, siblings included.
-    pub fn files(&self) -> usize {
-        self.shards.iter().map(|it| it.read().files).sum()
+    /// What all entries take now.
+    pub fn size(&self) -> Size {
+        let mut sum = Size::default();
+        self.shards.iter().for_each(|it| sum.add(it.read().size));
+        sum
     }
 
     fn place(&self, path: &[u8]) -> (u64, &RwLock<Shard>) {
@@ -213,7 +244,7 @@ impl Shard {
             return None;
         }
         let old = self.entries.remove(&hash)?;
-        self.files -= old.files();
+        self.size.sub(old.size());
         Some(old)
     }
 }

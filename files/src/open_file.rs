@@ -91,6 +91,12 @@ impl OpenFile {
         self.body.len()
     }
 
+    /// Bytes of memory that it takes, for the bound of the cache.
+    pub(crate) fn memory(&self) -> u64 {
+        let body = if self.descriptor.is_some() { 0 } else { self.body.len() };
+        body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
+    }
+
     /// Whether what the head promises can still be sent. A body in memory always can; otherwise one `fstat`
     /// asks whether somebody has written to the file.
     #[must_use]

@@ -1,7 +1,7 @@
 //! A directory that is served: its options, its open-file cache, and the way of a lookup.
 
 use crate::answer::{self, Answer, NotServed};
-use crate::cache::{Cache, Look};
+use crate::cache::{Cache, Look, Size};
 use crate::listing::Format;
 use crate::load::{self, Job, Loaded};
 use crate::negotiate;
@@ -56,9 +56,10 @@ pub struct Options {
     pub cache_for: Duration,
     /// Files up to this many bytes are kept whole in memory.
     pub small_file: u64,
-    /// Files kept open or in memory, siblings included: at most this many descriptors, and this many times
-    /// `small_file` bytes.
+    /// Files kept open or in memory, siblings included: at most this many descriptors.
     pub entries: usize,
+    /// Bytes that the files kept in memory take at most, heads included. (One file always fits.)
+    pub memory: u64,
     /// Lookups that ask the disk at the same time.
     pub concurrency: usize,
     /// Lookups that wait for their turn at the disk; more are refused with 503.
@@ -79,6 +80,7 @@ impl Default for Options {
             cache_for: Duration::from_secs(1),
             small_file: 16 * 1024,
             entries: 1024,
+            memory: 32 << 20,
             concurrency: 16,
             queue: 1024,
         }
@@ -116,7 +118,7 @@ impl Root {
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         Ok(Arc::new(Root {
             directory,
-            cache: Cache::new(options.entries, cache_for),
+            cache: Cache::new(Size { files: options.entries, memory: options.memory }, cache_for),
             turns: Arc::new(Semaphore::new(options.concurrency.max(1))),
             waiting: AtomicUsize::new(0),
             counters,
@@ -206,7 +208,13 @@ impl Root {
     /// Files held open or in memory now.
     #[must_use]
     pub fn files_held(&self) -> usize {
-        self.cache.files()
+        self.cache.size().files
+    }
+
+    /// Bytes of memory that they take.
+    #[must_use]
+    pub fn memory_held(&self) -> u64 {
+        self.cache.size().memory
     }
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {

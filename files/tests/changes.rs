@@ -259,6 +259,18 @@ fn the_cache_is_bounded() {
 }
 
 #[test]
+fn memory_is_bounded() {
+    let options = Options { memory: 100_000, ..Options::default() };
+    let site = Site::with(options, &[]);
+    for it in 0..50 {
+        site.write(&format!("f{it}"), &"x".repeat(16_000));
+        site.at(1000, &format!("GET /f{it}"));
+        assert!(site.root.memory_held() <= 100_000);
+    }
+    assert!((1..=6).contains(&site.root.files_held()));
+}
+
+#[test]
 fn descriptors_come_back() {
     let site = Site::with(Options { entries: 8, ..Options::default() }, &[]);
     let open = || {
