@@ -1,6 +1,7 @@
 //! Which form of a file a request prefers: a precompressed sibling (RFC 9110 §12.5.3), and for listings
 //! HTML or JSON (§12.5.1).
 
+use larder_semantics::coding::{self, Accepted, Quality};
 use larder_semantics::field::{self, Field};
 
 /// A content coding that a sibling file may have.
@@ -17,6 +18,14 @@ pub enum Coding {
 impl Coding {
     /// All of them, the preferred one first where a client likes several equally.
     pub const ALL: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
+
+    fn in_general(self) -> coding::Coding {
+        match self {
+            Coding::Brotli => coding::Coding::Brotli,
+            Coding::Zstd => coding::Coding::Zstd,
+            Coding::Gzip => coding::Coding::Gzip,
+        }
+    }
 
     /// Its name in `Content-Encoding`.
     #[must_use]
@@ -39,71 +48,40 @@ impl Coding {
     }
 }
 
-/// A quality value in thousandths.
-type Quality = u16;
-
 /// The position in `available` of the coding the client likes best, `None` for the file as it is. The file
-/// as it is wins only where the client says so: its quality is that of `identity` if given, else the least
-/// there is. No `Accept-Encoding` means as it is (RFC 9110 §12.5.3: any would be allowed, few are ready).
+/// as it is wins only where the client likes it better than all that are there, or names no coding at all
+/// (RFC 9110 §12.5.3 would allow any without the field; few clients that send none can read one).
 pub fn choose(fields: &[Field<'_>], available: impl Iterator<Item = Coding>) -> Option<usize> {
-    let identity = quality(fields, "identity", false);
+    field::first(fields, "accept-encoding")?;
+    let accepted = Accepted::read(fields);
+    let least = accepted.quality(coding::Coding::Identity).max(1);
     let mut best: Option<(usize, Quality)> = None;
-    for (at, coding) in available.enumerate() {
-        let alias = if coding == Coding::Gzip { quality(fields, "x-gzip", false) } else { None };
-        let Some(value) = quality(fields, coding.token(), true).or(alias).filter(|it| *it > 0) else {
-            continue;
-        };
-        if best.is_none_or(|it| value > it.1) && identity.is_none_or(|it| value >= it) {
-            best = Some((at, value));
+    for (at, it) in available.enumerate() {
+        let quality = accepted.quality(it.in_general());
+        if quality >= least && best.is_none_or(|it| quality > it.1) {
+            best = Some((at, quality));
         }
     }
     best.map(|it| it.0)
 }
 
-/// The quality of `token` in all `Accept-Encoding` lines; that of `*` where it is not named and `star`.
-fn quality(fields: &[Field<'_>], token: &str, star: bool) -> Option<Quality> {
-    let members = || members(fields, "accept-encoding");
-    let named = members().find(|it| it.0.eq_ignore_ascii_case(token.as_bytes()));
-    named.or_else(|| members().find(|it| star && it.0 == b"*")).map(|it| it.1)
-}
-
-/// Whether the client prefers JSON to HTML, by `Accept`: named JSON with a quality not below HTML's.
+/// Whether the client prefers JSON to HTML, by `Accept`: JSON is named, and liked better than HTML if that
+/// is named too. A wildcard is a browser's or a tool's, and a person reads HTML.
 pub fn prefers_json(fields: &[Field<'_>]) -> bool {
-    let of = |wanted: &str| {
-        members(fields, "accept").find(|it| it.0.eq_ignore_ascii_case(wanted.as_bytes())).map(|it| it.1)
-    };
-    match (of("application/json"), of("text/html")) {
-        (Some(json), Some(html)) => json > html,
-        (Some(json), None) => json > 0,
-        (None, _) => false,
-    }
+    let json = media_quality(fields, "application/json");
+    json > media_quality(fields, "text/html")
 }
 
-/// The members of a list field, each with its quality; 1 where it has none, 0 where it is no number.
-fn members<'a>(fields: &'a [Field<'a>], name: &'a str) -> impl Iterator<Item = (&'a [u8], Quality)> {
-    field::all(fields, name).flat_map(|it| it.split(|byte| *byte == b',')).map(|member| {
-        let mut parts = member.split(|byte| *byte == b';');
-        let token = parts.next().unwrap_or_default().trim_ascii();
-        let weight = parts
-            .map(<[u8]>::trim_ascii)
-            .find_map(|it| it.strip_prefix(b"q=").or_else(|| it.strip_prefix(b"Q=")));
-        (token, weight.map_or(1000, thousandths))
-    })
-}
-
-/// `0`, `0.5`, `1.000` (RFC 9110 §12.4.2).
-fn thousandths(text: &[u8]) -> Quality {
-    let (whole, fraction) = match text {
-        [whole] => (*whole, &b""[..]),
-        [whole, b'.', fraction @ ..] if fraction.len() <= 3 => (*whole, fraction),
-        _ => return 0,
+/// The quality of a media type that is named in `Accept`, 0 where it is not (RFC 9110 §12.5.1).
+fn media_quality(fields: &[Field<'_>], media_type: &str) -> Quality {
+    let members = field::all(fields, "accept").flat_map(field::members);
+    let of = |member: &[u8]| {
+        let mut parts = member.split(|it| *it == b';').map(<[u8]>::trim_ascii);
+        parts.next().filter(|it| it.eq_ignore_ascii_case(media_type.as_bytes()))?;
+        let weight = parts.find_map(|it| it.strip_prefix(b"q=").or_else(|| it.strip_prefix(b"Q=")));
+        weight.map_or(Some(coding::BEST), coding::quality)
     };
-    if !matches!(whole, b'0' | b'1') || !fraction.iter().all(u8::is_ascii_digit) {
-        return 0;
-    }
-    let scale = [100, 10, 1];
-    let part: Quality = fraction.iter().zip(scale).map(|(it, by)| Quality::from(it - b'0') * by).sum();
-    (Quality::from(whole - b'0') * 1000 + part).min(1000)
+    members.filter_map(of).max().unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -341,6 +341,6 @@ fn offsets_beyond_32_bits() {
     let whole = site.block_on(site.root.answer("GET", "/f", &[], Monotonic(1000)));
     assert_eq!(SIZE, whole.length(), "promised, not read");
     let parts = site.request("GET /f\nRange: bytes=4294967294-4294967297,-2").text();
-    assert!(parts.contains("bytes 4294967294-4294967297/8589934592\r\n\r\n^32"), "{parts}");
+    assert!(parts.contains("bytes 4294967294-4294967297/8589934592\r\n\r\n2^32"), "{parts}");
     assert!(parts.contains("bytes 8589934590-8589934591/8589934592\r\n\r\nnd\r\n"), "{parts}");
 }

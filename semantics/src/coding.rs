@@ -111,8 +111,9 @@ pub fn weighted(member: &[u8]) -> Option<(&[u8], Quality)> {
     field::is_token(name).then_some((name, quality(value)?))
 }
 
-/// Reads a `qvalue`: `0`, `1`, or with up to three decimals (RFC 9110 §12.4.2).
-fn quality(value: &[u8]) -> Option<Quality> {
+/// Reads a `qvalue`: `0`, `1`, or with up to three decimals (RFC 9110 §12.4.2). `None` for all else.
+#[must_use]
+pub fn quality(value: &[u8]) -> Option<Quality> {
     let (whole, decimals) = match value {
         [whole] => (whole, &[][..]),
         [whole, b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
