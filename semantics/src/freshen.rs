@@ -3,7 +3,10 @@
 use crate::date;
 use crate::field::{Field, FieldList, all, first};
 use crate::policy::Policy;
+use crate::request::RequestFacts;
+use crate::storable::{self, Refusal, Storable};
 use crate::stored::{Meta, etag, is_kept};
+use crate::trace::Silent;
 use crate::validator::{strong_eq, weak_eq};
 use larder_stdx::clock::WallTime;
 
@@ -29,9 +32,8 @@ pub fn selects(stored: &Meta, fields: &[Field<'_>], only_candidate: bool) -> boo
 /// `Connection`-nominated ones (RFC 9111 §3.2). `Age` and `Set-Cookie` of the update are not stored, as
 /// ever; its `Age` counts for the age. An update without `Date` is dated now (RFC 9110 §6.6.1).
 ///
-/// The update may forbid what was allowed (`no-store`, `private`, `Vary: *`): the caller asks
-/// [`crate::storable::decide`] about the stored status and the fields returned here, and drops the stored
-/// response where it is refused.
+/// The update may forbid what was allowed (`no-store`, `private`, `Vary: *`): the caller asks [`after`]
+/// before it keeps what is returned here.
 #[must_use]
 pub fn apply(
     stored: &FieldList,
@@ -56,6 +58,49 @@ pub fn apply(
     merged.extend(update.iter().filter(|it| it.is("age")));
     let fresh = Meta::of(meta.status, &merged, policy, request_time, response_time);
     (kept, Meta { partial: meta.partial, ..fresh })
+}
+
+/// What becomes of a stored response when it was freshened. The client that asked is answered with the
+/// freshened head in every case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// The freshened head takes the place of the stored one.
+    Update,
+    /// The stored one stays as it was: the request's answers may not be shared (`Authorization`,
+    /// `no-store`).
+    Leave,
+    /// It may not be stored any more: the update said `no-store`, `private` or `Vary: *`.
+    Drop,
+}
+
+/// Decides RFC 9111 §3 again for what [`apply`] returned. `request` is the one that was answered.
+#[must_use]
+pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy: &Policy) -> After {
+    let lines = fields.view();
+    let decide = |facts: &RequestFacts<'_>| {
+        storable::decide(
+            facts,
+            meta.status,
+            &lines,
+            policy,
+            meta.request_time,
+            meta.response_time,
+            &mut Silent,
+        )
+    };
+    // The response by itself, then with what this request adds; neither method nor range matter here.
+    let mut plain = RequestFacts::read("GET", &[]);
+    plain.range = Some(b"bytes=0-");
+    match decide(&plain) {
+        Storable::Store | Storable::Refuse(Refusal::Useless | Refusal::NoLifetime) => {}
+        Storable::Refuse(_) => return After::Drop,
+    }
+    plain.directives = request.directives;
+    plain.authorization = request.authorization;
+    match decide(&plain) {
+        Storable::Refuse(Refusal::Authorization | Refusal::RequestNoStore) => After::Leave,
+        _ => After::Update,
+    }
 }
 
 /// Fields that describe the stored content, which an update leaves as it is (RFC 9111 §3.2).

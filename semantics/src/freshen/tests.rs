@@ -109,6 +109,37 @@ fn facts_follow_the_update() {
     assert!(refreshed("Cache-Control: max-age=60", "Cache-Control: no-cache").no_cache);
 }
 
+/// `max-age=60` with a validator, freshened by `update` for a GET with the fields of `request`.
+#[track_caller]
+fn then(request: &str, update: &str, expect: After) {
+    let policy = Policy::default();
+    let (kept, meta) = store("Cache-Control: max-age=60 | ETag: \"a\"");
+    let (list, request) = (head(update), head(request));
+    let (fields, meta) = apply(&kept, &meta, &list.view(), &policy, at(100), at(100));
+    let request = request.view();
+    for method in ["GET", "HEAD"] {
+        let facts = RequestFacts::read(method, &request);
+        assert_eq!(expect, after(&facts, &fields, &meta, &policy), "{request:?} {update}");
+    }
+}
+
+#[test]
+fn an_update_may_forbid_what_was_allowed() {
+    then("", "", After::Update);
+    then("", "Cache-Control: max-age=0", After::Update);
+    then("", "Set-Cookie: a=b", After::Update);
+    then("", "Cache-Control: no-store", After::Drop);
+    then("", "Cache-Control: private", After::Drop);
+    then("", "CDN-Cache-Control: no-store", After::Drop);
+    then("", "Vary: *", After::Drop);
+    then("Authorization: x", "", After::Leave);
+    then("Authorization: x", "Cache-Control: max-age=60, public", After::Update);
+    then("Authorization: x", "Cache-Control: private", After::Drop);
+    then("Cache-Control: no-store", "", After::Leave);
+    then("Cache-Control: no-store", "Cache-Control: no-store", After::Drop);
+    then("Range: bytes=0-1 | Cookie: a=b", "", After::Update);
+}
+
 #[track_caller]
 fn says(stored: &str, update: &str, expect: HeadSays) {
     let (fields, meta) = store(stored);
@@ -131,6 +162,26 @@ fn a_head_freshens_or_invalidates() {
 }
 
 proptest! {
+    #[test]
+    fn freshening_twice_is_freshening_once(
+        stored in prop::collection::vec(("[ABC]|Content-Type|Vary|ETag|Cache-Control", "[a-z,=]{0,9}"), 0..6),
+        update in prop::collection::vec(("[ABC]|Content-Type|Vary|Connection|Cache-Control", "[a-z,=]{0,9}"), 0..6),
+    ) {
+        let list = |lines: &[(String, String)]| {
+            let mut list = FieldList::new();
+            lines.iter().for_each(|(name, value)| list.push(name, value));
+            list
+        };
+        let (stored, update) = (list(&stored), list(&update));
+        let policy = Policy::default();
+        let kept = stored_fields(&stored.view(), &policy, NOW);
+        let meta = Meta::of(200, &stored.view(), &policy, NOW, NOW);
+        let (once, meta) = apply(&kept, &meta, &update.view(), &policy, at(9), at(9));
+        let (twice, again) = apply(&once, &meta, &update.view(), &policy, at(9), at(9));
+        prop_assert_eq!(once, twice);
+        prop_assert_eq!(meta, again);
+    }
+
     #[test]
     fn freshening_with_nothing_changes_nothing_but_date(
         values in prop::collection::vec("[a-z ,=\"]{0,12}", 4),
