@@ -145,7 +145,10 @@ pub fn decide(
         .and_then(|()| explicitly_storable(request, &response, trace))
         .and_then(|()| useful(&response, trace));
     match verdict {
-        Ok(()) => Storable::Store,
+        Ok(()) => {
+            trace.rule("RFC 9111 §3", "store", Outcome::Decided, || "every condition holds".to_owned());
+            Storable::Store
+        }
         Err(why) => Storable::Refuse(why),
     }
 }

@@ -4,8 +4,12 @@ use larder_semantics::cache_status::{self, Report};
 use larder_semantics::coding::Accepted;
 use larder_semantics::field::Field;
 use larder_semantics::key::Recipe;
+use larder_semantics::policy::Policy;
 use larder_semantics::range::{self, Selection};
-use larder_semantics::reuse::ForwardReason;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::stored::Meta;
+use larder_semantics::trace::Silent;
 use larder_semantics::{date, vary};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -72,4 +76,36 @@ fn a_hit_does_not_allocate() {
     let report = Report::Forwarded { reason, status: Some(200), stored: true, collapsed: false };
     check("a miss's Cache-Status", || cache_status::write(report, out));
     check("a date", || date::write(larder_stdx::clock::WallTime(784_111_777), out));
+}
+
+#[test]
+fn deciding_a_hit_does_not_allocate() {
+    let line = |name, value: &'static str| Field { name, value: value.as_bytes() };
+    let request = [
+        line("Host", "a.example"),
+        line("User-Agent", "Mozilla/5.0"),
+        line("Cache-Control", "max-stale=10, min-fresh=1, unknown=\"a, b\""),
+        line("Pragma", "foo, bar"),
+        line("If-None-Match", "\"a\""),
+        line("Range", "bytes=2-3"),
+        line("Cookie", "a=b"),
+    ];
+    let response = [
+        line("Cache-Control", "max-age=60, stale-while-revalidate=30"),
+        line("ETag", "\"a\""),
+        line("Content-Range", "bytes 0-9/10"),
+    ];
+    let policy = Policy::default();
+    let now = larder_stdx::clock::WallTime(1_800_000_000);
+    let later = |seconds| larder_stdx::clock::WallTime(now.0 + seconds);
+    let whole = Meta::of(200, &response, &policy, now, now);
+    let part = Meta::of(206, &response, &policy, now, now);
+    let facts = RequestFacts::read("GET", &request);
+    check("the facts of a request", || {
+        std::hint::black_box(RequestFacts::read("GET", &request));
+    });
+    let verdict = |meta, seconds| reuse::decide(Ok(meta), &facts, &policy, later(seconds), &mut Silent);
+    check("a fresh hit", || assert_eq!(Reuse::Serve, verdict(&whole, 5)));
+    check("a hit of a part", || assert_eq!(Reuse::Serve, verdict(&part, 5)));
+    check("a stale one", || assert_eq!(Reuse::Validate(ForwardReason::Request), verdict(&whole, 65)));
 }

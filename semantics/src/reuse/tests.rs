@@ -1,9 +1,12 @@
 //! Tables for reuse: a stored response, some seconds later, a request.
 
 use super::*;
+use crate::cache_control::MAX_DELTA;
+use crate::freshness::{Lifetime, LifetimeSource};
 use crate::policy::RequestDirectivePolicy;
 use crate::testing::{NOW, at, head};
 use crate::trace::{Record, Silent};
+use proptest::prelude::*;
 
 fn stored(text: &str, policy: &Policy) -> Meta {
     let (status, fields) = text.split_once(" | ").unwrap_or((text, ""));
@@ -222,4 +225,79 @@ fn each_rule_is_told_with_its_arithmetic() {
     assert_eq!(vec!["enabled", "method", "no-cache", "request-no-cache", "fresh"], names);
     assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
     assert_eq!(Outcome::Decided, told.0.last().unwrap().outcome);
+}
+
+fn seconds() -> impl Strategy<Value = u32> {
+    prop_oneof![0u32..4, 0u32..200, 0u32..=MAX_DELTA]
+}
+
+fn any_meta() -> impl Strategy<Value = Meta> {
+    let numbers = (seconds(), seconds(), seconds(), seconds());
+    (numbers, any::<[bool; 3]>()).prop_map(|((initial_age, lifetime, swr, sie), flags)| Meta {
+        initial_age,
+        lifetime: Lifetime { seconds: lifetime, source: LifetimeSource::MaxAge },
+        must_revalidate: flags[0],
+        no_cache: flags[1],
+        etag: flags[2].then(|| Box::from(&b"\"a\""[..])),
+        stale_while_revalidate: swr,
+        stale_if_error: sie,
+        ..stored("200", &Policy::default())
+    })
+}
+
+fn any_asked() -> impl Strategy<Value = RequestDirectives> {
+    let number = || prop::option::weighted(0.3, seconds());
+    (number(), number(), number(), number(), any::<[bool; 2]>(), 0u8..4).prop_map(
+        |(max_age, min_fresh, max_stale, stale_if_error, [no_store, only_if_cached], no_cache)| {
+            RequestDirectives {
+                max_age,
+                min_fresh,
+                max_stale,
+                no_cache: no_cache == 0,
+                no_store,
+                no_transform: false,
+                only_if_cached,
+                stale_if_error,
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2048))]
+
+    /// What RFC 9111 §4 says of an answer without validation, sentence by sentence.
+    #[test]
+    fn what_answers_from_the_store_may(meta in any_meta(), asked in any_asked(), later in 0i64..400) {
+        let mut facts = RequestFacts::read("GET", &[]);
+        facts.directives = asked;
+        let policy = Policy::default();
+        let verdict = decide(Ok(&meta), &facts, &policy, at(later), &mut Silent);
+        let age = (u64::from(meta.initial_age) + later.unsigned_abs()).min(u64::from(MAX_DELTA));
+        let lifetime = u64::from(meta.lifetime.seconds);
+        let fresh = lifetime > age;
+        match verdict {
+            Reuse::Serve => prop_assert!(fresh),
+            Reuse::ServeStale => prop_assert!(!fresh && u64::from(asked.max_stale.unwrap()) >= age - lifetime),
+            Reuse::ServeWhileRevalidating => {
+                prop_assert!(!fresh && age - lifetime < u64::from(meta.stale_while_revalidate));
+            }
+            Reuse::Validate(_) => prop_assert!(meta.has_validator() && !asked.only_if_cached),
+            Reuse::Forward(_) => prop_assert!(!meta.has_validator() && !asked.only_if_cached),
+            Reuse::GatewayTimeout => prop_assert!(asked.only_if_cached),
+        }
+        if matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating) {
+            prop_assert!(!meta.no_cache && !asked.no_cache);
+            prop_assert!(asked.max_age.is_none_or(|it| age <= u64::from(it)));
+            prop_assert!(asked.min_fresh.is_none_or(|it| lifetime.saturating_sub(age) >= u64::from(it)));
+            prop_assert!(fresh || !meta.must_revalidate);
+        }
+        if on_error(&meta, &facts, &policy, at(later), &mut Silent) {
+            prop_assert!(!meta.no_cache);
+            prop_assert!(fresh || !meta.must_revalidate);
+            prop_assert!(fresh || age - lifetime < u64::from(meta.stale_if_error));
+        }
+        // What explains decides the same.
+        prop_assert_eq!(verdict, decide(Ok(&meta), &facts, &policy, at(later), &mut Record::default()));
+    }
 }
