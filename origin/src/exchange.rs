@@ -12,7 +12,7 @@
 
 use crate::body::{AtClose, Body, Taken};
 use crate::connection::{Connection, History, after};
-use crate::pool::Place;
+use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
 use bytes::{Buf, Bytes};
@@ -324,7 +324,8 @@ impl State {
             // Bytes after a response belong to nothing we asked for.
             Link::Open(it) if self.after_body == AfterBody::Keep && it.buffer.is_empty() => {
                 if self.is_sent() {
-                    self.origin.keep(it);
+                    let trust = if self.request.method == "HEAD" { Trust::AfterSweep } else { Trust::Now };
+                    self.origin.keep(it, trust);
                 } else if self.sending != Sending::Failed {
                     self.link = Link::Open(it); // the rest of the request may follow
                     return;

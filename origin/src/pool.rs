@@ -45,6 +45,17 @@ pub struct Origin {
 struct Unused {
     connection: Connection,
     since: u64,
+    trust: Trust,
+}
+
+/// How soon an unused connection may be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trust {
+    /// At once.
+    Now,
+    /// Once a sweep has found it quiet. So it is after a response to HEAD: there are origins that send the
+    /// body all the same, a moment later, and it would be read as the response to whatever is sent next.
+    AfterSweep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,11 +149,18 @@ impl Origin {
     /// The last used of the unused connections that is still good.
     fn reuse(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
-        while let Some(unused) = idle.pop_back() {
-            if unused.connection.look() == Idle::Quiet {
+        let sweep = self.sweep.get();
+        let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
+        while let Some(at) = idle.iter().rposition(may_be_used) {
+            if let Some(unused) = idle.remove(at).filter(|it| it.connection.look() == Idle::Quiet) {
                 self.counters.origin_reuses.add(1);
                 return Some(unused.connection);
             }
+        }
+        // Those that may not be used yet make room for the one that will be opened.
+        let in_use = self.limits.connections.max(1).saturating_sub(self.places.available_permits());
+        if in_use + idle.len() > self.limits.connections.max(1) {
+            idle.pop_front();
         }
         None
     }
@@ -174,7 +192,7 @@ impl Origin {
     }
 
     /// Takes a connection back whose exchange ended well.
-    pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection) {
+    pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection, trust: Trust) {
         if self.persistence() == Persistence::Close {
             return;
         }
@@ -183,7 +201,7 @@ impl Origin {
         if idle.len() >= self.limits.idle_connections {
             idle.pop_front();
         }
-        idle.push_back(Unused { connection, since: self.sweep.get() });
+        idle.push_back(Unused { connection, since: self.sweep.get(), trust });
         if self.sweeper.replace(Sweeper::Running) == Sweeper::Asleep {
             tokio::task::spawn_local(sweep(Rc::downgrade(self), self.sweep_period()));
         }

@@ -230,6 +230,24 @@ fn unused_connections_are_bounded() {
     });
 }
 
+/// After HEAD a connection rests until a sweep: it still counts among those that are open.
+#[test]
+fn a_resting_connection_makes_room_for_one_that_is_needed() {
+    let scripted = Scripted::tcp(|number, mut peer| {
+        while !peer.head().is_empty() {
+            peer.send("HTTP/1.1 204 No Content\r\n\r\n");
+        }
+        peer.report(format!("{number} closed"));
+    });
+    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    run(async {
+        assert_eq!("204 ", told(origin.send(request("HEAD", Framing::Empty)).await).await);
+        assert_eq!("204 ", fetch(&origin).await);
+        assert_eq!("0 closed", scripted.reported());
+        assert_eq!((1, 2), (origin.idle_connections(), counters.origin_connects.get()));
+    });
+}
+
 #[test]
 fn connections_that_would_not_be_kept_say_so() {
     let scripted = Scripted::tcp(|_, mut peer| {

@@ -168,6 +168,56 @@ fn bytes_that_come_while_a_connection_is_unused_poison_nothing() {
     });
 }
 
+/// An origin that sends a body to HEAD, but so late that the connection was seen to be quiet.
+#[test]
+fn a_late_body_to_head_poisons_nothing() {
+    let scripted = Scripted::tcp(|number, mut peer| {
+        let head = peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 42\r\n\r\n");
+        if number == 0 {
+            assert!(head.starts_with("HEAD "));
+            peer.wait();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil");
+            peer.rest();
+        } else {
+            peer.send("x".repeat(42));
+            peer.rest();
+        }
+    });
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        let request = scripted::request("HEAD", larder_wire::http1::Framing::Empty);
+        assert_eq!("200 ", told(origin.send(request).await).await);
+        assert_eq!(1, origin.idle_connections());
+        let next = origin.send(scripted::get()).await;
+        scripted.go();
+        assert_eq!(format!("200 {}", "x".repeat(42)), told(next).await);
+        assert_eq!(2, counters.origin_connects.get());
+    });
+}
+
+/// Head and body byte by byte: wherever the network cuts, the same is read.
+#[test]
+fn a_response_in_pieces_is_the_same_response() {
+    let whole = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                 3\r\nhel\r\n2\r\nlo\r\n0\r\nDigest: x\r\n\r\n";
+    for step in [1, 2, 3, 5, 50] {
+        let scripted = Scripted::tcp(move |_, mut peer| {
+            peer.head();
+            for piece in whole.as_bytes().chunks(step) {
+                peer.send(piece);
+                std::thread::yield_now();
+            }
+            peer.rest();
+        });
+        let (origin, _) = client(&scripted, limits());
+        run(async {
+            assert_eq!("103 200 hello", fetch(&origin).await);
+            assert_eq!(1, origin.idle_connections());
+        });
+    }
+}
+
 #[test]
 fn a_reset_is_no_end() {
     let scripted = Scripted::tcp(|_, mut peer| {
