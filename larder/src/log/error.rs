@@ -179,10 +179,7 @@ pub(super) fn manual(out: &mut String) {
         let _ = writeln!(out, "| `{}` | {meaning} |", level.name());
     }
     out.push_str(
-        "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter, `times` how often since the last \
-         line,\n`total` how often since the start.\n\n| limit | meaning |\n|---|---|\n",
+        "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter (`counters.md`), `times` how often \
+         since the last\nline, `total` how often since the start.\n",
     );
-    for row in Counters::TABLE.iter().filter(|it| it.unit == Unit::Limit) {
-        let _ = writeln!(out, "| `{}` | {} |", row.name, row.help);
-    }
 }

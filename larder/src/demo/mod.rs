@@ -1,0 +1,80 @@
+//! The demo: a small, deliberately slow site inside the same binary, and what to try with larder in front
+//! of it. It is an origin like any other: larder knows nothing about it.
+
+mod image;
+mod pages;
+mod server;
+mod shell;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
+
+/// How long the site takes for a page.
+pub const SLOWNESS: Duration = Duration::from_millis(300);
+
+/// Starts the site on a free port of 127.0.0.1, on a thread of its own that ends with the process.
+///
+/// # Errors
+/// There is no port, or no thread.
+pub fn start() -> io::Result<SocketAddr> {
+    start_with(SLOWNESS)
+}
+
+/// As [`start`], with a page time of one's own: zero for tests.
+///
+/// # Errors
+/// As [`start`].
+pub fn start_with(slowness: Duration) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(("127.0.0.1", 0))?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("demo-site".to_owned()).spawn(move || {
+        tokio::task::LocalSet::new().block_on(&runtime, server::serve(listener, slowness));
+    })?;
+    Ok(address)
+}
+
+/// What `larder demo` prints below the addresses; `larder` is larder's own, `http://HOST:PORT`, and `site`
+/// the slow site's.
+#[must_use]
+pub fn what_to_try(larder: &str, site: SocketAddr) -> String {
+    WHAT_TO_TRY.replace("LARDER", larder).replace("SITE", &format!("http://{site}"))
+}
+
+/// The text of [`what_to_try`], with `LARDER` and `SITE` in place of the addresses.
+pub const WHAT_TO_TRY: &str = r#"
+Open LARDER/ in a browser, and reload: the first time takes 300 ms, then none.
+Every page says at its foot when it was made, and how slowly. The site without larder: SITE/
+
+Try, in this order (-sD- prints the head; look at Cache-Status and Age):
+
+  curl -sD- -o /dev/null LARDER/recipes/1          larder; fwd=uri-miss; fwd-status=200; stored
+  curl -sD- -o /dev/null LARDER/recipes/1          larder; hit; ttl=…
+  curl -sD- -o /dev/null LARDER/photos/1.png       an image of 58 KB; the second time from the arena
+  curl -sD- -o /dev/null 'LARDER/search?q=pear'    every query is a page of its own
+  curl -sD- -o /dev/null LARDER/now                changes every 3 s: a hit, or stale while it is made anew
+  curl -sD- -o /dev/null LARDER/me -b session=Ada  private: never stored
+  curl -sD- -o /dev/null LARDER/basket             no-store: passed each time
+  curl -sD- -o /dev/null LARDER/hello -H 'Accept-Language: de'   Vary: one page for each language
+
+  A form that invalidates: the guest book is a hit until somebody writes in it.
+  curl -sD- -o /dev/null LARDER/guestbook
+  curl -sD- -o /dev/null LARDER/guestbook -d 'name=Ada&text=Hello'
+  curl -sD- -o /dev/null LARDER/guestbook          fwd=uri-miss again, with the new line in it
+
+  An origin that fails: the dish of the day is kept for 5 s, and served stale once the kitchen is shut.
+  curl -s -o /dev/null LARDER/special; curl -s -o /dev/null LARDER/kitchen -d 'is=shut'
+  sleep 6; curl -sD- -o /dev/null LARDER/special   still 200, from the store: ttl below zero
+  curl -s -o /dev/null LARDER/kitchen -d 'is=open'
+
+  Many at once: one request reaches the site.
+  for i in 1 2 3 4 5 6 7 8; do curl -sD- -o /dev/null LARDER/recipes/77 | grep -i cache-status & done; wait
+
+  Why?  larder explain LARDER/recipes/1
+        larder explain LARDER/me -H 'Cookie: session=Ada'
+"#;
