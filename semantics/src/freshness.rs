@@ -87,6 +87,22 @@ impl LifetimeSource {
         }
     }
 
+    /// The header field, directive or configuration key that it is read from, as evidence.
+    #[must_use]
+    pub fn evidence(self) -> &'static str {
+        match self {
+            LifetimeSource::Override => "cache.override_ttl",
+            LifetimeSource::Targeted => "targeted max-age",
+            LifetimeSource::SMaxAge => "s-maxage",
+            LifetimeSource::MaxAge => "max-age",
+            LifetimeSource::Expires => "Expires - Date",
+            LifetimeSource::StatusDefault => "cache.status_ttl",
+            LifetimeSource::RouteDefault => "cache.default_ttl",
+            LifetimeSource::Heuristic => "heuristic from Last-Modified",
+            LifetimeSource::None => "no lifetime",
+        }
+    }
+
     /// One sentence for people.
     #[must_use]
     pub fn sentence(self) -> &'static str {

@@ -312,7 +312,7 @@ fn holds(meta: &Meta, request: &RequestFacts<'_>) -> bool {
 }
 
 fn arithmetic(meta: &Meta, age: u32, freshness: Freshness) -> String {
-    let (seconds, source) = (meta.lifetime.seconds, meta.lifetime.source.name());
+    let (seconds, source) = (meta.lifetime.seconds, meta.lifetime.source.evidence());
     let verdict = match freshness {
         Freshness::Fresh { remaining } => format!("fresh for {remaining} s"),
         Freshness::Stale { staleness } => format!("stale for {staleness} s"),

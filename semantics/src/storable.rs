@@ -5,7 +5,7 @@ use crate::field::{Field, all, first, lines};
 use crate::freshness::{AgeInputs, Expires, LifetimeInputs, LifetimeSource, is_heuristic_status};
 use crate::partial::Part;
 use crate::policy::Policy;
-use crate::request::{RequestFacts, Uri};
+use crate::request::{ORDINARY_HEAD, RequestFacts, Uri};
 use crate::stored::{always_validated, etag, vary};
 use crate::trace::{Outcome, Trace};
 use larder_stdx::clock::WallTime;
@@ -24,13 +24,15 @@ pub enum Storable {
 pub enum Refusal {
     /// The route does not use the cache.
     Disabled,
-    /// The request method is not understood as cacheable (RFC 9111 §3).
+    /// The request method is not understood as cacheable (RFC 9111 §3): neither GET, nor a POST whose answer
+    /// has explicit freshness and its own target as `Content-Location` (RFC 9110 §9.3.3).
     Method,
     /// The GET or HEAD had a body, whose meaning a key cannot hold.
     RequestBody,
     /// The request said `no-store` (RFC 9111 §5.2.1.5).
     RequestNoStore,
-    /// The status is not final, or not understood while `must-understand` asks for it.
+    /// The status is not final, answers this one request's form, or is not understood while
+    /// `must-understand` asks for it.
     Status,
     /// The response said `no-store` (RFC 9111 §5.2.2.5).
     NoStore,
@@ -44,11 +46,11 @@ pub enum Refusal {
     VaryStar,
     /// No explicit lifetime, and the status has no heuristic one (RFC 9111 §3, last list).
     NoLifetime,
-    /// Stale on arrival and without a validator: it could never be used.
+    /// Stale on arrival, without a validator and without leave to be served stale: it could never be used.
     Useless,
     /// Too large for the largest object size.
     TooLarge,
-    /// A 206 that cannot be kept: no single valid `Content-Range`, or no strong validator.
+    /// A 206 that cannot be kept: no single valid `Content-Range`, or not asked for.
     Partial,
 }
 
@@ -236,7 +238,7 @@ fn status_allows(
     rule(trace, "RFC 9111 §3", Refusal::Status, refused, || match kind {
         StatusKind::Never => format!("status {status} is not final, or is about this one request"),
         StatusKind::Error if request.provoking => {
-            format!("status {status} answers a request head of unusual size (config: none)")
+            format!("status {status} answers a request head of more than {ORDINARY_HEAD} bytes")
         }
         _ => format!("status {status}"),
     })

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::testing::{NOW, at, head};
+use proptest::prelude::*;
 
 /// `request` answered with `status | response`: the sentences of the smallest change.
 #[track_caller]
@@ -147,4 +148,34 @@ fn what_would_make_a_stored_response_answer() {
         "Let the origin answer with Cache-Control: max-age=60.",
     );
     reuse("ETag: \"a\"", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// For any bytes: nothing panics, and what is proposed holds when it is applied.
+    #[test]
+    fn a_proposal_holds(control: Vec<u8>, cookie: bool, pragma in "no-(cache|store)", status in 200u16..600) {
+        let request = [Field { name: "Cache-Control", value: pragma.as_bytes() }];
+        let response = [
+            Field { name: "Cache-Control", value: &control },
+            Field { name: if cookie { "Set-Cookie" } else { "Age" }, value: &control },
+        ];
+        let policy = Policy::default();
+        let exchange = Exchange {
+            method: "GET",
+            request: &request,
+            uri: None,
+            status,
+            response: &response,
+            policy: &policy,
+            request_time: NOW,
+            response_time: NOW,
+        };
+        if let Some(changes) = smallest(&exchange) {
+            let changed = changes.iter().fold(Trial::of(&exchange), |trial, it| trial.with(it));
+            prop_assert!(changed.stores_a_hit(&exchange), "{changes:?}");
+            prop_assert!((1..=2).contains(&changes.len()));
+        }
+    }
 }

@@ -225,6 +225,12 @@ fn each_rule_is_told_with_its_arithmetic() {
     assert_eq!(vec!["enabled", "method", "no-cache", "request-no-cache", "fresh"], names);
     assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
     assert_eq!(Outcome::Decided, told.0.last().unwrap().outcome);
+    let route = Policy { default_ttl: Some(9), ..Policy::default() };
+    let meta = stored("200", &route);
+    let mut told = Record::default();
+    let _ = decide(Ok(&meta), &facts, &route, at(12), &mut told);
+    let told = told.0.iter().find(|it| it.name == "fresh").unwrap();
+    assert_eq!("cache.default_ttl=9 - age 12 = stale for 3 s", told.evidence);
 }
 
 fn seconds() -> impl Strategy<Value = u32> {
