@@ -1,5 +1,6 @@
 //! One connection to an origin: its socket, its read buffer, its alarms. What the bytes mean is not here.
 
+use crate::deadline::Alarm;
 use crate::dial::Stream;
 use bytes::BytesMut;
 use socket2::SockRef;
@@ -9,9 +10,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
-use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Room for the first read of a response.
 const SMALL_READ: usize = 16 * 1024;
@@ -150,37 +149,4 @@ impl Spares {
             spares.push(buffer);
         }
     }
-}
-
-/// An alarm that is set anew for every wait and almost never rings. It stays registered with the runtime's timer at
-/// some earlier time, and is moved only when that comes or is too late: most waits touch no timer at all.
-#[derive(Default)]
-pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
-
-impl Alarm {
-    /// Ready once `deadline` has passed; else the task is woken then, or earlier.
-    pub(crate) fn poll(&mut self, deadline: Instant, cx: &mut Context<'_>) -> Poll<()> {
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
-        if sleep.deadline() > deadline {
-            sleep.as_mut().reset(deadline);
-        }
-        loop {
-            ready!(sleep.as_mut().poll(cx));
-            if sleep.deadline() >= deadline || Instant::now() >= deadline {
-                return Poll::Ready(());
-            }
-            sleep.as_mut().reset(deadline);
-        }
-    }
-
-    /// Whether the time it is registered for has passed, which may be earlier than what was last asked for.
-    pub(crate) fn has_rung(&self) -> bool {
-        self.0.as_ref().is_some_and(|it| it.is_elapsed())
-    }
-}
-
-/// `now + duration`, or thirty years from now where that cannot be counted.
-pub(crate) fn after(now: Instant, duration: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-    now + duration.min(FAR)
 }

@@ -11,7 +11,8 @@
 //! awaited side by side.
 
 use crate::body::{AtClose, Body, Taken};
-use crate::connection::{Connection, History, after};
+use crate::connection::{Connection, History};
+use crate::deadline::{Deadlines, after};
 use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
@@ -26,7 +27,6 @@ use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
@@ -196,8 +196,8 @@ struct State {
     writers: usize,
     /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
     awaits_continue: bool,
-    /// Whoever waits for a head without a deadline, until the request is whole.
-    head_waker: Option<Waker>,
+    /// Whoever reads while the request is not whole: how writing goes on changes what there is to wait for.
+    reader: Option<Waker>,
 }
 
 impl State {
@@ -222,7 +222,7 @@ impl State {
             repeats: 0,
             writers: 0,
             awaits_continue: request.expects_continue(),
-            head_waker: None,
+            reader: None,
             request,
         }
     }
@@ -246,10 +246,21 @@ impl State {
             // Counted where it happened.
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Busy => {}
         }
-        self.reading = Reading::Failed(error.clone());
-        self.unsent.clear();
-        self.close();
+        self.give_up(error.clone());
         error
+    }
+
+    /// Closes the connection. A response that is whole stays so; any other has failed with `error`.
+    fn give_up(&mut self, error: OriginError) {
+        if !matches!(self.reading, Reading::Done) {
+            self.reading = Reading::Failed(error);
+        }
+        if self.sending != Sending::Done || !self.unsent.is_empty() {
+            self.sending = Sending::Failed;
+            self.unsent.clear();
+        }
+        self.close();
+        self.wake_reader();
     }
 
     fn close(&mut self) {
@@ -279,7 +290,7 @@ impl State {
                 Ok(connection) => {
                     self.link = Link::Open(connection);
                     self.send_head(cx);
-                    self.wake_head();
+                    self.wake_reader();
                 }
                 Err(error) => return Poll::Ready(Err(self.fail(error))),
             }
@@ -408,9 +419,7 @@ impl State {
     /// The caller's body is not as long as announced: the origin sees a request that is cut short. Not the
     /// origin's fault, so nothing is counted against it.
     fn abandon(&mut self) -> OriginError {
-        self.unsent.clear();
-        self.reading = Reading::Failed(OriginError::Disconnected);
-        self.close();
+        self.give_up(OriginError::Disconnected);
         OriginError::Disconnected
     }
 
@@ -418,8 +427,11 @@ impl State {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
         loop {
             ready!(self.poll_open(cx))?;
+            if self.sending == Sending::Failed {
+                return Poll::Ready(Err(self.failure())); // what is unsent was given up
+            }
             if self.unsent.is_empty() {
-                self.wake_head();
+                self.wake_reader();
                 self.settle();
                 return Poll::Ready(Ok(()));
             }
@@ -429,7 +441,7 @@ impl State {
                 Err(OriginError::Disconnected) => {
                     self.unsent.clear();
                     self.sending = Sending::Failed;
-                    self.wake_head();
+                    self.wake_reader();
                     self.settle();
                     return Poll::Ready(Err(self.failure()));
                 }
@@ -463,8 +475,8 @@ impl State {
         }
     }
 
-    fn wake_head(&mut self) {
-        if let Some(waker) = self.head_waker.take() {
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
             waker.wake();
         }
     }
@@ -588,8 +600,9 @@ impl State {
     /// Reads once into the buffer, or rings one of the alarms.
     fn poll_fill(&mut self, expects: u64, cx: &mut Context<'_>) -> Poll<Result<Filled, OriginError>> {
         let limits = self.limits();
+        let is_sent = self.is_sent();
         let silence = match self.reading {
-            Reading::Head if self.is_sent() || self.awaits_continue => Some(limits.first_byte),
+            Reading::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
             Reading::Head => None,
             _ => Some(limits.between_bytes),
         };
@@ -614,7 +627,9 @@ impl State {
             Poll::Pending => {
                 if silence.is_none() {
                     self.deadlines.read = None;
-                    self.head_waker = Some(cx.waker().clone());
+                }
+                if !is_sent {
+                    self.reader = Some(cx.waker().clone());
                 }
                 let Some(deadline) = self.deadlines.read(silence, &limits) else {
                     return Poll::Pending;
@@ -623,49 +638,5 @@ impl State {
                 Poll::Ready(Err(OriginError::Timeout))
             }
         }
-    }
-}
-
-/// When what is waited for must have come. Set by the first wait that has to wait: an exchange that never waits
-/// never reads the clock.
-#[derive(Debug, Default)]
-struct Deadlines {
-    read: Option<Instant>,
-    write: Option<Instant>,
-    total: Option<Instant>,
-}
-
-impl Deadlines {
-    fn read(&mut self, silence: Option<Duration>, limits: &Limits) -> Option<Instant> {
-        earlier(&mut self.read, silence, &mut self.total, limits)
-    }
-
-    fn write(&mut self, limits: &Limits) -> Option<Instant> {
-        earlier(&mut self.write, Some(limits.between_bytes), &mut self.total, limits)
-    }
-
-    /// Whether `Limits::total` has passed.
-    fn is_over(&self) -> bool {
-        self.total.is_some_and(|it| it <= Instant::now())
-    }
-}
-
-/// The earlier of one phase's deadline and that of the whole exchange, which are set if they are not yet.
-fn earlier(
-    phase: &mut Option<Instant>,
-    limit: Option<Duration>,
-    total: &mut Option<Instant>,
-    limits: &Limits,
-) -> Option<Instant> {
-    let limit = limit.filter(|_| phase.is_none());
-    let whole = Some(limits.total).filter(|it| !it.is_zero() && total.is_none());
-    if limit.is_some() || whole.is_some() {
-        let now = Instant::now();
-        *phase = limit.map(|it| after(now, it)).or(*phase);
-        *total = whole.map(|it| after(now, it)).or(*total);
-    }
-    match (*phase, *total) {
-        (Some(phase), Some(total)) => Some(phase.min(total)),
-        (phase, total) => phase.or(total),
     }
 }

@@ -6,6 +6,7 @@
 mod address;
 mod body;
 mod connection;
+mod deadline;
 mod dial;
 mod error;
 mod exchange;

@@ -1,6 +1,7 @@
 //! The connections of one worker to one origin: how many there may be, which are unused, who waits for one.
 
-use crate::connection::{Connection, Idle, Spares, after};
+use crate::connection::{Connection, Idle, Spares};
+use crate::deadline::after;
 use crate::dial::Dialer;
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};

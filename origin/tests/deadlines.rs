@@ -143,6 +143,52 @@ fn an_origin_that_takes_no_body_is_cut() {
     });
 }
 
+/// Whoever reads is told that writing failed, side by side in one task.
+#[test]
+fn a_reader_learns_that_the_writer_gave_up() {
+    for answer in ["", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"] {
+        let scripted = Scripted::tcp(move |_, mut peer| {
+            peer.head();
+            peer.send(answer);
+            peer.wait();
+        });
+        let short = Limits { between_bytes: SHORT, first_byte: SHORT, ..limits() };
+        let (origin, counters) = client(&scripted, short);
+        run(async {
+            let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
+            let read = async {
+                exchange.head().await?;
+                exchange.next().await?;
+                exchange.next().await
+            };
+            let (read, written) = tokio::join!(read, exchange.write(Bytes::from(vec![b'x'; 64 << 20])));
+            assert_eq!((OriginError::Timeout, Err(OriginError::Timeout)), (read.unwrap_err(), written));
+            assert_eq!(1, counters.origin_timeouts.get());
+            scripted.go();
+        });
+    }
+}
+
+/// A response that is whole stays so, whatever becomes of the rest of the request.
+#[test]
+fn a_whole_response_outlives_the_failure_of_its_request() {
+    let scripted = Scripted::tcp(move |_, mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        peer.wait();
+    });
+    let (origin, _) = client(&scripted, Limits { between_bytes: SHORT, ..limits() });
+    run(async {
+        let exchange = origin.send(request("POST", Framing::Length(64 << 20))).await.unwrap();
+        assert_eq!(200, exchange.head().await.unwrap().status);
+        assert_eq!(b"ok", &*exchange.next().await.unwrap().unwrap());
+        let written = exchange.write(Bytes::from(vec![b'x'; 64 << 20])).await;
+        assert_eq!(Err(OriginError::Timeout), written);
+        assert_eq!(Ok(None), exchange.next().await);
+        scripted.go();
+    });
+}
+
 /// The wait for the head begins with the end of the request, even if it was begun before.
 #[test]
 fn the_first_byte_is_awaited_from_the_end_of_the_request() {
