@@ -121,7 +121,7 @@ counters! {
     origin_bytes_sent: Bytes, "Bytes written to origins, heads included.";
     origin_bytes_received: Bytes, "Bytes read from origins, heads included.";
     origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
-    origin_busy: Limit, "Requests refused because `limits.origin_connections` was reached.";
+    origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";
     files_busy: Limit, "Requests for static files refused (503) because too many waited for the disk already.";

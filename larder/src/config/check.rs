@@ -11,7 +11,9 @@ use super::{
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy};
+use larder_stdx::size::ByteSize;
 use larder_store::ram;
+use larder_transport::listener::Listen;
 use larder_transport::worker;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -49,6 +51,16 @@ impl Check {
         let listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::listen(it)).collect();
         if listen.is_empty() && !self.is_wrong("listen") {
             self.problem(self.source("listen"), "listen", "an empty list; name at least one address");
+        }
+        let fixed = |it: &Listen| !matches!(it, Listen::Tcp(address) if address.port() == 0);
+        if let Some(twice) =
+            (1..listen.len()).find(|it| fixed(&listen[*it]) && listen[..*it].contains(&listen[*it]))
+        {
+            let text = match &listen[twice] {
+                Listen::Tcp(address) => format!("{address} is named twice"),
+                Listen::Unix(path) => format!("{} is named twice", path.display()),
+            };
+            self.problem(self.source("listen"), "listen", &text);
         }
         if self.values.count("site") == 0 && self.is_sound() {
             let text = "there is no site; begin one with [[site]] and give it hosts and a [[site.route]]";
@@ -204,6 +216,7 @@ impl Check {
             _ => Methods::Any,
         };
         let cache = self.policy(at);
+        self.warn_max_object(at, &cache);
         Some(Route {
             path: PathPattern::of(&self.text(&at.key("path"))),
             methods,
@@ -264,6 +277,7 @@ impl Check {
                 "follow" => Symlinks::Follow,
                 _ => Symlinks::Beneath,
             },
+            cache_control: given("cache_control"),
             precompressed: self.flag(&key("precompressed")),
             cache_for: self.time(&key("cache_for")),
             small_file: self.number(&key("small_file")),
@@ -329,6 +343,20 @@ impl Check {
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
             key: self.recipe(at),
+        }
+    }
+
+    /// Warns of a limit that promises more than the tier holds; the default promises nothing.
+    fn warn_max_object(&mut self, at: &RoutePath, cache: &Policy) {
+        let source = self.source(&self.cache_key(at, "max_object"));
+        let budget = self.number("cache.ram.size");
+        if source != Source::Default
+            && cache.max_object > budget
+            && !self.warnings.iter().any(|it| it.source == source)
+        {
+            let (body, ram) = (ByteSize(cache.max_object), ByteSize(budget));
+            let text = format!("a body of {body} can never be kept: cache.ram.size is {ram}");
+            self.warnings.push(Problem { source, key: "cache.max_object".to_owned(), text });
         }
     }
 

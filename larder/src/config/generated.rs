@@ -56,7 +56,7 @@ fn heading(section: &str) -> String {
 }
 
 /// A default as it would stand in a file.
-fn literal(kind: Kind, text: &str) -> String {
+pub fn literal(kind: Kind, text: &str) -> String {
     match kind {
         Kind::Bool | Kind::Integer { .. } | Kind::StatusTtls { .. } => text.to_owned(),
         Kind::List(_) => {

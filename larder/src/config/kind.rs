@@ -81,6 +81,8 @@ pub enum Form {
     Method,
     /// The name of a header field.
     FieldName,
+    /// The value of a header field.
+    FieldValue,
     /// The name of a cookie.
     CookieName,
     /// The name of a cookie, or its beginning and `*`.
@@ -231,6 +233,9 @@ impl Form {
             Form::Path | Form::LogTarget => !text.is_empty() && !text.contains('\0'),
             Form::FileName => !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']),
             Form::Method | Form::FieldName | Form::CookieName => is_token(text),
+            Form::FieldValue => {
+                !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
+            }
             Form::CookieGlob => is_token(text.strip_suffix('*').unwrap_or(text)),
             Form::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
@@ -255,6 +260,7 @@ impl Form {
             Form::FileName => "the name of a file, without \"/\"",
             Form::Method => "a method such as \"GET\"",
             Form::FieldName => "the name of a header field",
+            Form::FieldValue => "the value of a header field, in ASCII",
             Form::CookieName => "the name of a cookie",
             Form::CookieGlob => "the name of a cookie, or its beginning and \"*\"",
             Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",

@@ -24,6 +24,7 @@ use larder_store::ram;
 use larder_transport::listener::Listen;
 use larder_transport::worker;
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -217,6 +218,8 @@ pub struct Files {
     pub symlinks: Symlinks,
     /// Precompressed siblings are used.
     pub precompressed: bool,
+    /// `Cache-Control` of every file; `None` sends none.
+    pub cache_control: Option<String>,
     /// How long an open file is used before the file system is asked again.
     pub cache_for: Duration,
     /// Files up to this many bytes are kept in RAM whole.
@@ -270,8 +273,8 @@ impl Config {
     /// Everything that is wrong with it.
     pub fn load(path: &Path, flags: &[Setting]) -> Result<Config, Rejected> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            let text = format!("cannot be read: {}", plain(&error));
+        let text = read_file(path).map_err(|why| {
+            let text = format!("cannot be read: {why}");
             let source = Source::Flag(file.as_str().into());
             Rejected(vec![Problem { source, key: String::new(), text }])
         })?;
@@ -308,6 +311,15 @@ impl Config {
         }
         check::check(values, Path::new("."), Source::Default)
     }
+}
+
+/// Reads a file that is no larger than a configuration may be.
+fn read_file(path: &Path) -> Result<String, String> {
+    const LARGEST: u64 = 4 << 20;
+    let mut text = String::new();
+    let file = std::fs::File::open(path).map_err(|it| plain(&it))?;
+    let bytes = file.take(LARGEST + 1).read_to_string(&mut text).map_err(|it| plain(&it))?;
+    if bytes as u64 > LARGEST { Err("it is larger than 4MiB".to_owned()) } else { Ok(text) }
 }
 
 /// An error of the operating system without its number.

@@ -256,6 +256,8 @@ pub const TABLE: &[Key] = &[
         "Symbolic links: refused, followed where they stay beneath the root, or followed anywhere.", r#""never""#),
     once("site[].route[].files.precompressed", Kind::Bool, Some("true"),
         "Serve `FILE.br`, `FILE.zst` or `FILE.gz` in place of `FILE` to clients that accept it.", "false"),
+    once("site[].route[].files.cache_control", Kind::One(Form::FieldValue), None,
+        "`Cache-Control` sent with every file; without it, none.", r#""max-age=3600""#),
     once("site[].route[].files.cache_for", time(0, HOUR), Some("1s"),
         "For how long an open file is used before the file system is asked again: a change is seen within this time.", r#""10s""#),
     once("site[].route[].files.small_file", size(0, 16 * MIB), Some("16KiB"),

@@ -216,3 +216,96 @@ fn array_spelling_is_the_same() {
     assert_eq!(1, config.sites[0].routes.len());
     assert_eq!("t.toml:1", config.sites[0].routes[0].source.to_string());
 }
+
+/// A key with its value where it would stand, in a file that is sound otherwise.
+fn file_with(path: &str, value: &str) -> String {
+    let origin =
+        if path.contains(".files.") { "files = { root = \"public\" }" } else { "proxy = { to = \":1\" }" };
+    let mut site = "[[site]]\nhosts = \"a\"\n[[site.route]]\n".to_owned();
+    match path.strip_prefix("site[].route[].") {
+        Some("files.root" | "proxy.to") => {
+            site.push_str(&format!("{} = {value}\n", &path["site[].route[].".len()..]))
+        }
+        Some(rest) => {
+            site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))
+        }
+        None if path == "site[].hosts" => {
+            site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
+        }
+        None => site = format!("{path} = {value}\n{site}{origin}\n"),
+    }
+    site
+}
+
+#[test]
+fn every_example_and_every_default_is_accepted() {
+    let base = tempfile::tempdir().unwrap();
+    std::fs::create_dir(base.path().join("public")).unwrap();
+    for key in table::TABLE {
+        let default = key.default.map(|it| generated::literal(key.kind, it));
+        let in_route = format!("{}{}", table::ROUTE_CACHE, key.path.strip_prefix("cache.").unwrap_or(""));
+        let paths = [key.path, &in_route];
+        let places = if key.scope == table::Scope::EveryRoute { &paths[..] } else { &paths[..1] };
+        for (value, path) in [Some(key.example.to_owned()), default]
+            .iter()
+            .flatten()
+            .flat_map(|it| places.iter().map(move |place| (it, *place)))
+        {
+            let text = file_with(path, value);
+            let read = Config::from_text(&text, "t.toml", base.path(), &[]);
+            assert!(read.is_ok(), "{text}{}", read.unwrap_err());
+        }
+    }
+}
+
+#[test]
+fn counters_name_keys_that_exist() {
+    for row in larder_counters::Counters::TABLE {
+        for name in row.help.split('`').skip(1).step_by(2).filter(|it| it.contains('.')) {
+            let known = table::patterns().any(|it| read::dotted(&it).ends_with(name));
+            assert!(known, "{}: there is no key {name}", row.name);
+        }
+    }
+}
+
+#[test]
+fn odd_values_are_warned_of() {
+    let text = format!("cache.max_object = \"2GiB\"\n{SITE}");
+    assert_eq!(
+        "t.toml:1: cache.max_object: a body of 2GiB can never be kept: cache.ram.size is 256MiB",
+        read(&text).unwrap().warnings[0].to_string()
+    );
+    refuse("listen = [\":80\", \"127.0.0.1:80\"]", "t.toml:1: listen: 127.0.0.1:80 is named twice");
+    assert!(read(&format!("listen = [\":0\", \":0\"]\n{SITE}")).is_ok(), "two free ports are two ports");
+}
+
+proptest::proptest! {
+    /// Whatever a file says, reading it ends in a configuration or in problems, each with a line of the file.
+    #[test]
+    fn no_text_is_a_panic(
+        lines in proptest::collection::vec(
+            proptest::sample::select(vec![
+                "[[site]]", "[site]", "[[site.route]]", "[[route]]", "[cache]", "[cache.ram]", "[cache.key]", "hosts = []",
+                "hosts = [\"*\", 1]", "path = \"/*\"", "path = 3", "proxy = {}", "proxy.to = [\"a:1\", \"b:1\"]",
+                "files = { root = 1 }", "proxy = [1]", "site = 3", "site = [{}]", "site = [1]", "size = \"1TiB\"",
+                "size = {}", "status_ttl = { 404 = 1 }", "keep = \"a\"", "drop = \"b\"", "listen = []", "x = \"\u{e9}\"", "= ",
+                "limits.head_size = 1e3", "workers = -1", "[cache.disk]", "cache.fleet.servers = []",
+            ]),
+            0..12,
+        ),
+    ) {
+        let text = lines.join("\n");
+        if let Err(rejected) = read(&text) {
+            proptest::prop_assert!(!rejected.0.is_empty());
+            for problem in &rejected.0 {
+                let Source::Line { line, .. } = &problem.source else { panic!("{problem}") };
+                proptest::prop_assert!(*line as usize <= text.lines().count().max(1), "{}", problem);
+            }
+        }
+    }
+
+    #[test]
+    fn no_bytes_are_a_panic(text in "\\PC*") {
+        let _ = read(&text);
+    }
+}
