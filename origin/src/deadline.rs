@@ -7,6 +7,12 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+/// The runtime's clock, by which its timers ring: `stdx::clock` is as coarse as its ticks, and a deadline that
+/// is compared with a timer must come from the same clock. Read only by a wait that has to wait.
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
 /// When what is waited for must have come. Set by the first wait that has to wait: an exchange that never waits
 /// never reads the clock.
 #[derive(Debug, Default)]
@@ -29,7 +35,7 @@ impl Deadlines {
 
     /// Whether `Limits::total` has passed.
     pub(crate) fn is_over(&self) -> bool {
-        self.total.is_some_and(|it| it <= Instant::now())
+        self.total.is_some_and(|it| it <= now())
     }
 }
 
@@ -43,7 +49,7 @@ fn earlier(
     let limit = limit.filter(|_| phase.is_none());
     let whole = Some(limits.total).filter(|it| !it.is_zero() && total.is_none());
     if limit.is_some() || whole.is_some() {
-        let now = Instant::now();
+        let now = now();
         *phase = limit.map(|it| after(now, it)).or(*phase);
         *total = whole.map(|it| after(now, it)).or(*total);
     }
@@ -67,7 +73,7 @@ impl Alarm {
         }
         loop {
             ready!(sleep.as_mut().poll(cx));
-            if sleep.deadline() >= deadline || Instant::now() >= deadline {
+            if sleep.deadline() >= deadline || now() >= deadline {
                 return Poll::Ready(());
             }
             sleep.as_mut().reset(deadline);

@@ -1,5 +1,6 @@
 //! From an address to an open stream: the resolver's answers, kept a while, tried in turn.
 
+use crate::deadline::now;
 use crate::{Address, OriginError};
 use std::cell::RefCell;
 use std::io;
@@ -63,7 +64,7 @@ impl Dialer {
         let mut last = OriginError::ConnectTimeout;
         for (tried, address) in addresses.iter().enumerate() {
             // An address that swallows packets must leave time for those after it.
-            let left = deadline.saturating_duration_since(Instant::now());
+            let left = deadline.saturating_duration_since(now());
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
             match timeout(share, connect(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
@@ -94,20 +95,20 @@ impl Dialer {
                 return Err(OriginError::Connect(format!("the name {host} cannot be resolved: {why}")));
             }
         };
-        let until = Instant::now() + KEPT;
+        let until = now() + KEPT;
         *self.answer.borrow_mut() = Some(Answer { addresses: addresses.clone(), until });
         Ok(addresses)
     }
 
     fn known(&self) -> Option<Rc<[SocketAddr]>> {
         let answer = self.answer.borrow();
-        answer.as_ref().filter(|it| it.until > Instant::now()).map(|it| it.addresses.clone())
+        answer.as_ref().filter(|it| it.until > now()).map(|it| it.addresses.clone())
     }
 
     /// None of the addresses answered: ask again next time.
     fn distrust(&self) {
         if let Some(answer) = &mut *self.answer.borrow_mut() {
-            answer.until = Instant::now();
+            answer.until = now();
         }
     }
 }

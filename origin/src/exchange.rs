@@ -12,7 +12,7 @@
 
 use crate::body::{AtClose, Body, Taken};
 use crate::connection::{Connection, History};
-use crate::deadline::{Deadlines, after};
+use crate::deadline::{Deadlines, after, now};
 use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
@@ -27,7 +27,6 @@ use std::mem;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use tokio::time::Instant;
 
 /// Largest head that is written in the room that an origin's exchanges share; larger ones give theirs back.
 const SCRATCH: usize = 64 * 1024;
@@ -321,7 +320,7 @@ impl State {
         // The old connection is closed first, so that there is one connection for the place we have.
         self.link = Link::Closed;
         self.link = Link::Opening(Box::pin(async move {
-            let deadline = after(Instant::now(), origin.limits.connect);
+            let deadline = after(now(), origin.limits.connect);
             origin.open(deadline).await
         }));
     }

@@ -1,7 +1,7 @@
 //! The connections of one worker to one origin: how many there may be, which are unused, who waits for one.
 
 use crate::connection::{Connection, Idle, Spares};
-use crate::deadline::after;
+use crate::deadline::{after, now};
 use crate::dial::Dialer;
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
@@ -117,7 +117,7 @@ impl Origin {
     }
 
     fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
-        let at = deadline.get().unwrap_or_else(|| after(Instant::now(), self.limits.connect));
+        let at = deadline.get().unwrap_or_else(|| after(now(), self.limits.connect));
         deadline.set(Some(at));
         at
     }

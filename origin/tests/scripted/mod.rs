@@ -205,7 +205,7 @@ pub async fn body(exchange: &Exchange) -> (String, Result<(), OriginError>) {
             Err(error) => break Err(error),
         }
     };
-    (String::from_utf8(text).unwrap(), end)
+    (String::from_utf8_lossy(&text).into_owned(), end)
 }
 
 /// Sends a GET and reads all of its answer: `200 body`, or the error.
