@@ -1,10 +1,36 @@
 //! A fetch in flight that others may follow: one writer, many readers on any worker, the body shared while it
-//! arrives. A fill belongs to no client: whoever began it may go away.
+//! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `flights`.
+//!
+//! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
+//! a window: the writer waits for the slowest reader. Every state change happens under the fill's lock and is
+//! followed by a ring of the bell that the other side listens to *before* it looks, so that none is missed.
 
-use crate::ram::{KeyHash, Store};
+use crate::flights::{Flight, FlightId, Joined};
+use crate::ledger::on_heap;
+use crate::ram::{KeyHash, NotStored, Store, Stored};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use tokio::sync::Notify;
+
+/// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader.
+pub const WINDOW: u64 = 256 * 1024;
+
+/// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
+/// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
+const COPY_BELOW: usize = 4096;
+
+/// Copied slices are joined up to this size, so that a body that drips in does not become a million pieces.
+const JOIN_TO: usize = 16 * 1024;
+
+/// What a chunk costs beside its bytes: its place in the queue, and the count of its buffer.
+const CHUNK_COST: u64 = 96;
+
+/// What a fill costs beside its key and chunks: itself, its map entry, its readers' positions.
+const FILL_COST: u64 = 1024;
 
 /// What a fill says once its origin's head is there.
 #[derive(Clone)]
@@ -56,73 +82,372 @@ pub enum Begin {
 
 /// One fetch in flight.
 pub struct Fill {
-    _todo: (),
+    pub(crate) id: FlightId,
+    pub(crate) key: Box<[u8]>,
+    store: Arc<Store>,
+    state: Mutex<State>,
+    /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
+    detached: AtomicBool,
+    /// Rung for readers: a head, bytes or the end came.
+    arrived: Notify,
+    /// Rung for the writer: a reader went on or away.
+    drained: Notify,
+}
+
+struct State {
+    head: Option<FillHead>,
+    keeping: Keeping,
+    chunks: VecDeque<Chunk>,
+    /// Bytes pushed so far.
+    length: u64,
+    end: Option<FillEnd>,
+    /// Who may read the body: how many stand at which offset.
+    positions: BTreeMap<u64, usize>,
+    readers: usize,
+    /// The one that began it still reads.
+    leader: bool,
+    /// What the ledger has for the chunks.
+    charged: u64,
+}
+
+/// How much of the body is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeping {
+    /// All, from the first byte: readers may join.
+    Whole,
+    /// What the slowest reader lacks.
+    Window,
+}
+
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+    copied: bool,
+}
+
+impl Chunk {
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
 }
 
 impl Store {
-    /// Joins the fetch in flight for `hash` (which covers key and variant), or begins one.
-    pub fn begin(&self, hash: KeyHash, key: &[u8]) -> Begin {
-        let _ = (hash, key);
-        todo!()
+    /// Joins the fetch in flight for `flight` (the hash of key and variant), or begins one. `primary` is the hash of
+    /// `key`, by which [`Store::remove`] finds it.
+    pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
+        let id = FlightId { primary, flight: Flight::Shared(flight) };
+        match self.flights.join_or(id, key, |fill| fill.state.lock().join(), || Fill::new(self, id, key)) {
+            Joined::There(fill) => Begin::Follow(FillReader { fill, at: 0, place: Place::Follower }),
+            Joined::New(fill) => {
+                let (writer, reader) = Fill::ends(fill);
+                Begin::Lead(writer, reader)
+            }
+            Joined::Refused => {
+                self.counters.fills_full.add_shared(1);
+                Begin::Full
+            }
+        }
     }
 
-    /// A fill that nobody can join: for fetches that go alone.
-    pub fn begin_alone(&self, hash: KeyHash, key: &[u8]) -> (FillWriter, FillReader) {
-        let _ = (hash, key);
-        todo!()
+    /// A fill that nobody can join: for fetches that go alone. Begin it before asking the origin: a removal of `key`
+    /// reaches it from here on.
+    pub fn begin_alone(&self, primary: KeyHash, key: &[u8]) -> (FillWriter, FillReader) {
+        Fill::ends(self.flights.add_alone(primary, |id| Fill::new(self, id, key)))
+    }
+}
+
+impl Fill {
+    fn new(store: &Store, id: FlightId, key: &[u8]) -> Arc<Fill> {
+        let store = store.me.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
+        store.ledger.charge(FILL_COST + on_heap(key.len()));
+        let state = State {
+            head: None,
+            keeping: Keeping::Whole,
+            chunks: VecDeque::new(),
+            length: 0,
+            end: None,
+            positions: BTreeMap::from([(0, 1)]),
+            readers: 1,
+            leader: true,
+            charged: 0,
+        };
+        Arc::new(Fill {
+            id,
+            key: key.into(),
+            store,
+            state: Mutex::new(state),
+            detached: AtomicBool::new(false),
+            arrived: Notify::new(),
+            drained: Notify::new(),
+        })
+    }
+
+    fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
+        let reader = FillReader { fill: fill.clone(), at: 0, place: Place::Leader };
+        (FillWriter { fill, finished: false }, reader)
+    }
+
+    pub(crate) fn detach(&self) {
+        self.detached.store(true, Relaxed);
+    }
+
+    /// Changes the state and rings `bell`. The ledger has `ahead` for the change already; what the state then holds
+    /// less than that goes out of the ledger.
+    fn change<T>(&self, ahead: u64, bell: &Notify, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.state.lock();
+        let before = state.charged + ahead;
+        let result = change(&mut state);
+        let freed = before - state.charged;
+        drop(state);
+        self.store.ledger.release(freed);
+        bell.notify_waiters();
+        result
+    }
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        let charged = self.state.get_mut().charged;
+        self.store.ledger.release(charged + FILL_COST + on_heap(self.key.len()));
+    }
+}
+
+impl State {
+    fn join(&mut self) {
+        debug_assert_eq!(Keeping::Whole, self.keeping, "it left the flights before it stopped being kept");
+        self.readers += 1;
+        *self.positions.entry(0).or_default() += 1;
+    }
+
+    fn is_private(&self) -> bool {
+        matches!(self.head, Some(FillHead::Private(_)))
+    }
+
+    /// Takes in bytes whose cost is in the ledger already, as one chunk's.
+    fn add(&mut self, bytes: Bytes) {
+        let copied = bytes.len() < COPY_BELOW;
+        let bytes = if copied { Bytes::copy_from_slice(&bytes) } else { bytes };
+        self.charged += bytes.len() as u64 + CHUNK_COST;
+        let start = self.length;
+        self.length += bytes.len() as u64;
+        self.chunks.push_back(Chunk { start, bytes, copied });
+        while self.join_last() {}
+    }
+
+    /// Joins the last two chunks where both are copies and the last is not much the smaller: each byte is copied a
+    /// logarithmic number of times.
+    fn join_last(&mut self) -> bool {
+        let Some(before) = self.chunks.len().checked_sub(2) else { return false };
+        let (a, b) = (&self.chunks[before], &self.chunks[before + 1]);
+        let (small, large) = (b.bytes.len(), a.bytes.len());
+        if !(a.copied && b.copied) || small < large / 2 || small + large > JOIN_TO {
+            return false;
+        }
+        let bytes = Bytes::from([&a.bytes[..], &b.bytes[..]].concat());
+        let start = a.start;
+        self.chunks.truncate(before);
+        self.chunks.push_back(Chunk { start, bytes, copied: true });
+        self.charged -= CHUNK_COST;
+        true
+    }
+
+    /// Lets go of the chunks that everybody has read, where nobody can come who has not.
+    fn let_go(&mut self) {
+        if self.keeping == Keeping::Whole && self.end.is_none() {
+            return;
+        }
+        let slowest = self.positions.keys().next().copied().unwrap_or(u64::MAX);
+        while self.chunks.front().is_some_and(|it| it.end() <= slowest) {
+            let gone = self.chunks.pop_front().map_or(0, |it| it.bytes.len() as u64);
+            self.charged -= gone + CHUNK_COST;
+        }
+    }
+
+    /// Bytes that somebody has yet to read, in whole chunks.
+    fn held(&self) -> u64 {
+        self.chunks.front().map_or(0, |it| self.length - it.start)
+    }
+
+    fn stand(&mut self, at: u64) {
+        self.readers += 1;
+        *self.positions.entry(at).or_default() += 1;
+    }
+
+    fn step_off(&mut self, at: u64) {
+        self.readers -= 1;
+        if let Some(here) = self.positions.get_mut(&at) {
+            *here -= 1;
+            if *here == 0 {
+                self.positions.remove(&at);
+            }
+        }
+    }
+
+    fn read(&self, at: u64) -> Option<Bytes> {
+        let after = self.chunks.partition_point(|it| it.start <= at);
+        let chunk = self.chunks.get(after.checked_sub(1)?)?;
+        let from = usize::try_from(at - chunk.start).ok()?;
+        (from < chunk.bytes.len()).then(|| chunk.bytes.slice(from..))
     }
 }
 
 /// The writing end. Dropping it before [`FillWriter::finish`] fails the fill.
 pub struct FillWriter {
-    _todo: (),
+    fill: Arc<Fill>,
+    finished: bool,
 }
 
 impl FillWriter {
     /// Publishes the head. With `keep`, the whole body is kept for storing and late readers; without, only a
-    /// window of it, and nobody may join any more.
+    /// window of it, and nobody may join any more. What is not shared is never kept.
     pub fn head(&mut self, head: FillHead, keep: bool) {
-        let _ = (head, keep);
-        todo!()
+        let keeps = keep && matches!(head, FillHead::Shared(_));
+        if !keeps {
+            self.fill.store.flights.leave(&self.fill);
+        }
+        self.fill.change(0, &self.fill.arrived, |state| {
+            debug_assert!(state.head.is_none() && state.length == 0, "a fill has one head, before its body");
+            if !keeps {
+                state.keeping = Keeping::Window;
+            }
+            if matches!(head, FillHead::Private(_)) {
+                // The body is for the leader only; nobody else counts, or is waited for.
+                state.readers = usize::from(state.leader);
+                state.positions = (0..state.readers).map(|_| (0, 1)).collect();
+            }
+            state.head = Some(head);
+        });
     }
 
     /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader. A kept fill that
-    /// outgrows `max_object` or the budget stops being kept and goes on as a window.
+    /// outgrows `max_object` or the budget, or whose key was removed, stops being kept and goes on as a window.
+    ///
+    /// Slices below 4 KiB are copied, so that they do not keep a large buffer; pass larger ones as they were read.
+    /// If this future is dropped, the bytes were not added.
     ///
     /// # Errors
     /// Nobody reads and nothing is kept: stop fetching.
     pub async fn push(&mut self, bytes: Bytes, max_object: u64) -> Result<(), Abandoned> {
-        let _ = (bytes, max_object);
-        todo!()
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let cost = bytes.len() as u64 + CHUNK_COST;
+        if !self.keeps(bytes.len() as u64, cost, max_object) {
+            self.room().await?;
+            self.fill.store.ledger.charge(cost);
+            self.fill.store.trim();
+        }
+        self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes));
+        Ok(())
+    }
+
+    /// Whether `more` bytes can be kept too; enters `cost` in the ledger then. Else nothing is kept any more.
+    fn keeps(&self, more: u64, cost: u64, max_object: u64) -> bool {
+        let fill = &*self.fill;
+        let (keeping, length) = {
+            let state = fill.state.lock();
+            (state.keeping, state.length + more)
+        };
+        if keeping == Keeping::Window {
+            return false;
+        }
+        let counters = &fill.store.counters;
+        if fill.detached.load(Relaxed) {
+            // What was removed need not be held, only passed on.
+        } else if length > max_object {
+            counters.cache_object_too_large.add_shared(1);
+        } else if length <= fill.store.ledger.most_for_one() && fill.store.reserve(cost).is_ok() {
+            return true;
+        } else {
+            counters.cache_over_budget.add_shared(1);
+        }
+        // First nobody may join any more, then the beginning may go.
+        fill.store.flights.leave(&self.fill);
+        fill.change(0, &fill.arrived, |state| {
+            state.keeping = Keeping::Window;
+            state.let_go();
+        });
+        false
+    }
+
+    /// Waits until the window has room.
+    async fn room(&self) -> Result<(), Abandoned> {
+        loop {
+            let drained = self.fill.drained.notified();
+            {
+                let state = self.fill.state.lock();
+                match (state.readers, state.held()) {
+                    (0, _) => return Err(Abandoned),
+                    (_, held) if held < WINDOW => return Ok(()),
+                    _ => {}
+                }
+            }
+            drained.await;
+        }
     }
 
     /// Whether the body is still kept whole, and nothing removed the key meanwhile: it may be stored.
     #[must_use]
     pub fn may_store(&self) -> bool {
-        todo!()
+        let state = self.fill.state.lock();
+        let shared = matches!(state.head, Some(FillHead::Shared(_)));
+        shared && state.keeping == Keeping::Whole && !self.fill.detached.load(Relaxed)
+    }
+
+    /// Stores what this fill brought under its key, as [`Store::insert`]; unless the key was removed since it began,
+    /// even if only while this runs.
+    ///
+    /// # Errors
+    /// It was removed, or no room could be made.
+    pub fn insert(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
+        let Fill { id, key, store, .. } = &*self.fill;
+        store.insert_unless(id.primary, key, stored, max_variants, || !self.may_store())
     }
 
     /// The kept body so far.
     #[must_use]
     pub fn chunks(&self) -> Vec<Bytes> {
-        todo!()
+        self.fill.state.lock().chunks.iter().map(|it| it.bytes.clone()).collect()
     }
 
     /// Readers now.
     #[must_use]
     pub fn readers(&self) -> usize {
-        todo!()
+        self.fill.state.lock().readers
     }
 
-    /// Waits until nobody reads any more.
+    /// Waits until nobody reads any more. After that nobody can join either.
     pub async fn deserted(&self) {
-        todo!()
+        loop {
+            let drained = self.fill.drained.notified();
+            if self.fill.store.flights.leave_if(&self.fill, || self.readers() == 0) {
+                return;
+            }
+            drained.await;
+        }
     }
 
     /// Ends the fill. Call after the response is in the store, so that no request falls between.
-    pub fn finish(self, end: FillEnd) {
-        let _ = end;
-        todo!()
+    pub fn finish(mut self, end: FillEnd) {
+        self.end(end);
+    }
+
+    fn end(&mut self, end: FillEnd) {
+        self.finished = true;
+        self.fill.store.flights.leave(&self.fill);
+        self.fill.change(0, &self.fill.arrived, |state| {
+            state.head.get_or_insert(FillHead::Failed(502));
+            state.end = Some(end);
+            state.let_go();
+        });
+    }
+}
+
+impl Drop for FillWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.end(FillEnd::Failed);
+        }
     }
 }
 
@@ -132,20 +457,82 @@ pub struct Abandoned;
 
 /// One reader. Dropping it leaves.
 pub struct FillReader {
-    _todo: (),
+    fill: Arc<Fill>,
+    at: u64,
+    place: Place,
+}
+
+/// Who a reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// The one that began the fill.
+    Leader,
+    /// One that joined.
+    Follower,
 }
 
 impl FillReader {
-    /// Waits for the head.
-    pub async fn head(&mut self) -> FillHead {
-        todo!()
+    /// Whether this reader came with the writer: then a private head is for it.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.place == Place::Leader
     }
 
-    /// The next bytes, from the beginning; `Err` at the end, with how it ended.
+    /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
+    pub async fn head(&mut self) -> FillHead {
+        loop {
+            let arrived = self.fill.arrived.notified();
+            if let Some(head) = self.fill.state.lock().head.clone() {
+                return head;
+            }
+            arrived.await;
+        }
+    }
+
+    /// The next bytes, from the beginning; `Err` at the end, with how it ended. Nothing is lost if this future is
+    /// dropped. A follower of a private response has no body to read.
     ///
     /// # Errors
     /// The end of the body.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        todo!()
+        let Self { fill, at, place } = self;
+        loop {
+            let arrived = fill.arrived.notified();
+            let next = fill.change(0, &fill.drained, |state| {
+                if state.is_private() && *place == Place::Follower {
+                    return Some(Err(FillEnd::Failed));
+                }
+                let Some(bytes) = state.read(*at) else {
+                    return state.end.clone().map(Err);
+                };
+                state.step_off(*at);
+                *at += bytes.len() as u64;
+                state.stand(*at);
+                state.let_go();
+                Some(Ok(bytes))
+            });
+            match next {
+                Some(next) => return next,
+                None => arrived.await,
+            }
+        }
     }
 }
+
+impl Drop for FillReader {
+    fn drop(&mut self) {
+        self.fill.change(0, &self.fill.drained, |state| {
+            if self.place == Place::Leader {
+                state.leader = false;
+            } else if state.is_private() {
+                return; // It does not count any more.
+            }
+            state.step_off(self.at);
+            state.let_go();
+        });
+    }
+}
+
+#[cfg(test)]
+#[path = "fill/tests.rs"]
+mod tests;

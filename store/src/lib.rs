@@ -1,8 +1,15 @@
 //! What is kept, and what is on its way in: the RAM tier, its arena, and the fills in flight.
 //! Whether something may be kept or used is decided in `semantics`; nothing here knows HTTP.
 
+mod arena;
 pub mod fill;
+mod flights;
+mod ledger;
 pub mod ram;
+pub mod s3fifo;
+#[cfg(test)]
+mod sample;
+mod shelf;
 
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
 pub use ram::{Body, Settings, Shelf, Store, Stored};

@@ -1,11 +1,37 @@
-//! The RAM tier: shelves under a 128-bit hash, variants on a shelf, S3-FIFO over all, a budget in bytes.
+//! The RAM tier: shelves under a 128-bit hash, S3-FIFO over all, a budget in bytes. What a shelf is, is in
+//! `shelf`; who goes first, in `s3fifo`; fetches in flight, in `fill`.
+//!
+//! Two kinds of lock. Each shard of the index has a shared one: a hit takes it for reading, clones one `Arc`, and
+//! is done. Everything that changes the store holds the *books* first and a shard's write lock within, so that
+//! index, policy and detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
+use crate::arena::Arena;
+use crate::flights::Flights;
+use crate::ledger::Ledger;
+use crate::s3fifo::{Handle, MOST_USES, S3Fifo};
+use crate::shelf::Bounds;
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::field::{Field, FieldList};
-use larder_semantics::stored::Meta;
-use larder_transport::body::{FileSlice, Piece};
-use std::sync::Arc;
+use parking_lot::{Mutex, RwLock};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use xxhash_rust::xxh3::xxh3_128_with_secret;
+
+pub use crate::shelf::{Body, Shelf, Stored};
+
+/// Shards of the index: a power of two.
+const SHARDS: usize = 64;
+
+/// What one shelf costs in the index and the policy: a slot at a half-full table's worst, a node, a ghost.
+const SLOT_COST: u64 = 288;
+
+/// What one remembered hit-for-miss costs.
+const MISS_COST: u64 = 96;
+
+/// Shelves that are evicted under one hold of the books.
+const BATCH: usize = 32;
 
 /// Size and shape of the RAM tier.
 #[derive(Clone, Copy, Debug)]
@@ -19,78 +45,13 @@ pub struct Settings {
 }
 
 /// The hash of a key. Seeded at random for each process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub u128);
 
-/// A stored body.
-#[derive(Clone)]
-pub enum Body {
-    /// Up to the heap line.
-    Heap(Bytes),
-    /// In the arena; the slice keeps its extent.
-    Arena(FileSlice),
-}
-
-impl Body {
-    /// Bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            Body::Heap(bytes) => bytes.len() as u64,
-            Body::Arena(slice) => slice.length,
-        }
-    }
-
-    /// Whether it is empty.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The body as a piece to send.
-    #[must_use]
-    pub fn piece(&self) -> Piece {
-        match self {
-            Body::Heap(bytes) => Piece::Bytes(bytes.clone()),
-            Body::Arena(slice) => Piece::File(slice.clone()),
-        }
-    }
-}
-
-/// One stored response. Immutable: freshening makes another one that shares the body.
-pub struct Stored {
-    /// What decisions need.
-    pub meta: Meta,
-    /// The status line and every stored field in HTTP/1.1 wire form, without the empty line: a hit appends
-    /// `Age` and what else is its own.
-    pub head: Box<[u8]>,
-    /// The stored fields.
-    pub fields: FieldList,
-    /// The trailer section, if there was one.
-    pub trailers: Option<FieldList>,
-    /// The body, whole or the part that `meta.partial` names.
-    pub body: Body,
-    /// The variant key (`semantics::vary::write_key`); empty without `Vary`.
-    pub variant: Box<[u8]>,
-}
-
-/// Everything stored under one key. A snapshot: changes make another shelf.
-pub struct Shelf {
-    /// The full key, compared on every lookup.
-    pub key: Box<[u8]>,
-    /// The names of the newest response's `Vary`.
-    pub vary: Vec<Box<str>>,
-    /// Newest first.
-    pub variants: Vec<Arc<Stored>>,
-}
-
-impl Shelf {
-    /// The variant that a request selects (RFC 9111 §4.1): the newest whose own `Vary` matches. Allocates
-    /// nothing when no stored response varies; `scratch` is reused.
-    #[must_use]
-    pub fn select(&self, request: &[Field<'_>], scratch: &mut Vec<u8>) -> Option<&Arc<Stored>> {
-        let _ = (request, scratch);
-        todo!()
+impl KeyHash {
+    /// Its place among `of`, a power of two: by bits that a table within the place does not use.
+    pub(crate) fn place(self, of: usize) -> usize {
+        (self.0 >> 64) as usize & (of - 1)
     }
 }
 
@@ -104,9 +65,60 @@ pub enum Lookup {
     Nothing,
 }
 
+/// The budget has no room and nothing that could be evicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverBudget;
+
+/// Why [`crate::FillWriter::insert`] did not store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotStored {
+    /// The key was removed after this fill began, or the body is no longer kept whole.
+    Removed,
+    /// No room could be made.
+    OverBudget,
+}
+
+impl From<OverBudget> for NotStored {
+    fn from(_: OverBudget) -> Self {
+        NotStored::OverBudget
+    }
+}
+
 /// The store of this process: shared by all workers.
 pub struct Store {
-    _todo: (),
+    shards: Box<[RwLock<Shard>]>,
+    secret: Box<[u8; 192]>,
+    heap_line: usize,
+    books: Mutex<S3Fifo<u128, BuildHasherDefault<AsIs>>>,
+    arena: Arc<Arena>,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) flights: Flights,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) me: Weak<Store>,
+}
+
+#[derive(Default)]
+struct Shard {
+    slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
+    misses: Misses,
+}
+
+struct Slot {
+    shelf: Arc<Shelf>,
+    handle: Handle,
+    /// What the ledger has for it, beside its extents.
+    charged: u64,
+    uses: AtomicU8,
+}
+
+impl Slot {
+    fn note_use(&self) {
+        // Two workers may count one use together: it is a hint, and hot shelves are not written at all.
+        let uses = self.uses.load(Relaxed);
+        if uses < MOST_USES {
+            self.uses.store(uses + 1, Relaxed);
+        }
+    }
 }
 
 impl Store {
@@ -115,36 +127,73 @@ impl Store {
     /// # Errors
     /// The kernel gives no memfd.
     pub fn new(settings: Settings, counters: Arc<Counters>) -> std::io::Result<Arc<Store>> {
-        let _ = (settings, counters);
-        todo!()
+        let mut secret = Box::new([0; 192]);
+        // 256 bytes and less come whole (getrandom(2)).
+        rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
+        let ledger = Arc::new(Ledger::new(settings.budget));
+        let arena = Arena::new(settings.budget, ledger.clone())?;
+        let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / SHARDS;
+        let shard = |_| {
+            let misses = Misses { most: most.clamp(16, 1024), ..Misses::default() };
+            RwLock::new(Shard { misses, ..Shard::default() })
+        };
+        Ok(Arc::new_cyclic(|me| Store {
+            shards: (0..SHARDS).map(shard).collect(),
+            secret,
+            heap_line: settings.heap_line,
+            books: Mutex::new(S3Fifo::new(settings.budget)),
+            arena,
+            ledger,
+            flights: Flights::new(settings.fills),
+            counters,
+            me: me.clone(),
+        }))
     }
 
     /// The hash of a key.
     #[must_use]
     pub fn hash(&self, key: &[u8]) -> KeyHash {
-        let _ = key;
-        todo!()
+        KeyHash(xxh3_128_with_secret(key, &self.secret[..]))
     }
 
     /// Looks a key up, under a shared lock, and notes the use for S3-FIFO. `now` is monotonic milliseconds,
     /// for the memory of hit-for-miss.
     #[must_use]
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
-        let _ = (hash, key, now);
-        todo!()
+        let shard = self.shard(hash).read();
+        match shard.slots.get(&hash.0) {
+            Some(slot) if *slot.shelf.key == *key => {
+                slot.note_use();
+                Lookup::Shelf(slot.shelf.clone())
+            }
+            // Without the key a miss is remembered of its hash only: two keys of one hash would go alone, no more.
+            _ if shard.misses.knows(hash, now) => Lookup::HitForMiss,
+            _ => Lookup::Nothing,
+        }
     }
 
-    /// Makes a body out of chunks, on the heap or in the arena.
+    /// Makes a body out of chunks, on the heap or in the arena. Evicts as needed.
     ///
     /// # Errors
-    /// No room could be made.
+    /// No room could be made, or the body alone exceeds a quarter of the budget.
     pub fn make_body(&self, chunks: &[Bytes]) -> Result<Body, OverBudget> {
-        let _ = chunks;
-        todo!()
+        let length: u64 = chunks.iter().map(|it| it.len() as u64).sum();
+        if length <= self.heap_line as u64 {
+            // Always copied: a chunk may be a small part of a large buffer.
+            return Ok(Body::Heap(Bytes::from(chunks.concat())));
+        }
+        let cost = self.arena.cost(length);
+        if cost > self.ledger.most_for_one() {
+            return Err(OverBudget);
+        }
+        self.reserve(cost)?;
+        self.arena.write(chunks, length).map(Body::Arena).map_err(|_| OverBudget)
     }
 
     /// Puts a response on its shelf, in place of the variant with the same variant key. Evicts as needed;
-    /// the oldest variant goes where there are more than `max_variants`.
+    /// one variant goes where there are more than `max_variants`: the oldest that was not asked for lately.
+    ///
+    /// For what a fill brought use [`crate::FillWriter::insert`], which minds removals meanwhile.
     ///
     /// # Errors
     /// No room could be made.
@@ -155,36 +204,237 @@ impl Store {
         stored: Arc<Stored>,
         max_variants: usize,
     ) -> Result<(), OverBudget> {
-        let _ = (hash, key, stored, max_variants);
-        todo!()
+        self.insert_unless(hash, key, stored, max_variants, || false).map_err(|_| OverBudget)
+    }
+
+    /// [`Store::insert`], unless `too_late` says so while nothing can be removed.
+    pub(crate) fn insert_unless(
+        &self,
+        hash: KeyHash,
+        key: &[u8],
+        stored: Arc<Stored>,
+        max_variants: usize,
+        too_late: impl FnOnce() -> bool,
+    ) -> Result<(), NotStored> {
+        let cost = stored.heap_cost() + SLOT_COST;
+        if cost + stored.body.len() > self.ledger.most_for_one() {
+            return Err(NotStored::OverBudget);
+        }
+        self.reserve(cost).map_err(|_| NotStored::OverBudget)?;
+        let mut books = self.books.lock();
+        self.ledger.release(cost);
+        if too_late() {
+            return Err(NotStored::Removed);
+        }
+        let (shelf, dropped) = {
+            let shard = self.shard(hash).read();
+            let old = shard.slots.get(&hash.0).map(|it| &*it.shelf).filter(|it| *it.key == *key);
+            Shelf::with(old, key, stored, None, self.bounds(max_variants))
+        };
+        let old = self.put(&mut books, hash, shelf);
+        drop(books);
+        self.counters.cache_variants_full.add_shared(dropped as u64);
+        drop(old);
+        self.trim();
+        Ok(())
     }
 
     /// Replaces `old` by `new` if `old` is still there (freshening); says whether it was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &Arc<Stored>, new: Arc<Stored>) -> bool {
-        let _ = (hash, key, old, new);
-        todo!()
+        let mut books = self.books.lock();
+        let shelf = {
+            let shard = self.shard(hash).read();
+            let shelf = shard.slots.get(&hash.0).map(|it| &*it.shelf).filter(|it| *it.key == *key);
+            let Some(shelf) = shelf.filter(|it| it.variants.iter().any(|it| Arc::ptr_eq(it, old))) else {
+                return false;
+            };
+            Shelf::with(Some(shelf), key, new, Some(old), self.bounds(usize::MAX)).0
+        };
+        let gone = self.put(&mut books, hash, shelf);
+        drop(books);
+        drop(gone);
+        self.trim();
+        true
     }
 
     /// Removes everything under a key and detaches its fills in flight: what was requested before is not
-    /// stored after. Says whether anything was stored.
+    /// stored after, and nobody who comes after reads along. Says whether anything was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
-        let _ = (hash, key);
-        todo!()
+        let mut books = self.books.lock();
+        let gone = {
+            let mut shard = self.shard(hash).write();
+            if shard.misses.forget(hash) {
+                self.ledger.release(MISS_COST);
+            }
+            let found = shard.slots.get(&hash.0).is_some_and(|it| *it.shelf.key == *key);
+            found.then(|| shard.slots.remove(&hash.0)).flatten()
+        };
+        if let Some(slot) = &gone {
+            books.remove(slot.handle);
+            self.ledger.release(slot.charged);
+        }
+        self.flights.detach(hash, key);
+        drop(books);
+        gone.is_some()
     }
 
-    /// Remembers until `until` (monotonic milliseconds) that answers under this key are not shared.
+    /// Remembers until `until` (monotonic milliseconds) that answers under this key are not shared. Bounded: the
+    /// memory that is longest there is forgotten first.
     pub fn remember_miss(&self, hash: KeyHash, key: &[u8], until: u64) {
-        let _ = (hash, key, until);
-        todo!()
+        let _ = key;
+        match self.shard(hash).write().misses.remember(hash, until) {
+            Remembered::OneMore => self.ledger.charge(MISS_COST),
+            Remembered::InPlace => {}
+        }
     }
 
     /// Bytes in use: kept and in flight.
     #[must_use]
     pub fn used(&self) -> u64 {
-        todo!()
+        self.ledger.used()
+    }
+
+    fn bounds(&self, variants: usize) -> Bounds {
+        Bounds { variants, bytes: self.ledger.most_for_one() }
+    }
+
+    fn shard(&self, hash: KeyHash) -> &RwLock<Shard> {
+        &self.shards[hash.place(SHARDS)]
+    }
+
+    /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
+    fn put(&self, books: &mut Books, hash: KeyHash, shelf: Shelf) -> Option<Arc<Shelf>> {
+        let charged = shelf.heap_cost() + SLOT_COST;
+        let size = charged + shelf.arena_bytes();
+        let shelf = Arc::new(shelf);
+        self.ledger.charge(charged);
+        let mut shard = self.shard(hash).write();
+        if shard.misses.forget(hash) {
+            self.ledger.release(MISS_COST);
+        }
+        if let Some(slot) = shard.slots.get_mut(&hash.0) {
+            books.resize(slot.handle, size);
+            self.ledger.release(slot.charged);
+            slot.charged = charged;
+            return Some(std::mem::replace(&mut slot.shelf, shelf));
+        }
+        let handle = books.insert(hash.0, size);
+        shard.slots.insert(hash.0, Slot { shelf, handle, charged, uses: AtomicU8::new(0) });
+        None
+    }
+
+    /// Enters `bytes` in the ledger and evicts until they are within the budget.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<(), OverBudget> {
+        self.ledger.charge(bytes);
+        if self.trim() {
+            return Ok(());
+        }
+        self.ledger.release(bytes);
+        Err(OverBudget)
+    }
+
+    /// Evicts until the budget holds, a few at a time, so that no other worker waits long; says whether it does.
+    pub(crate) fn trim(&self) -> bool {
+        loop {
+            let excess = self.ledger.excess();
+            if excess == 0 {
+                return true;
+            }
+            let gone = self.evict(excess);
+            if gone.is_empty() {
+                return self.ledger.excess() == 0;
+            }
+            let responses: usize = gone.iter().map(|it| it.variants.len()).sum();
+            self.counters.cache_evictions.add_shared(responses as u64);
+            // Extents that are being sent stay in the ledger until that is over; the loop then takes more.
+        }
+    }
+
+    /// Takes out up to [`BATCH`] shelves, or as many as hold `excess` bytes.
+    fn evict(&self, excess: u64) -> Vec<Arc<Shelf>> {
+        let mut books = self.books.lock();
+        let (mut gone, mut freed) = (Vec::new(), 0);
+        while freed < excess && gone.len() < BATCH {
+            let evicted = books.evict(|id, count| {
+                let shard = self.shard(KeyHash(id)).read();
+                let Some(slot) = shard.slots.get(&id) else { return 0 };
+                let uses = slot.uses.load(Relaxed);
+                slot.uses.store(count.apply(uses), Relaxed);
+                uses
+            });
+            let Some(id) = evicted else { break };
+            let Some(slot) = self.shard(KeyHash(id)).write().slots.remove(&id) else { continue };
+            self.ledger.release(slot.charged);
+            freed += slot.charged + slot.shelf.arena_bytes();
+            gone.push(slot.shelf);
+        }
+        gone
     }
 }
 
-/// The budget has no room and nothing that could be evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OverBudget;
+type Books = S3Fifo<u128, BuildHasherDefault<AsIs>>;
+
+/// Which keys' answers are known not to be shared, and until when.
+#[derive(Default)]
+struct Misses {
+    until: HashMap<u128, u64, BuildHasherDefault<AsIs>>,
+    order: VecDeque<u128>,
+    most: usize,
+}
+
+enum Remembered {
+    OneMore,
+    InPlace,
+}
+
+impl Misses {
+    fn knows(&self, hash: KeyHash, now: u64) -> bool {
+        !self.until.is_empty() && self.until.get(&hash.0).is_some_and(|it| now < *it)
+    }
+
+    fn remember(&mut self, hash: KeyHash, until: u64) -> Remembered {
+        if self.until.insert(hash.0, until).is_some() {
+            return Remembered::InPlace;
+        }
+        self.order.push_back(hash.0);
+        if self.until.len() <= self.most {
+            return Remembered::OneMore;
+        }
+        if let Some(oldest) = self.order.pop_front() {
+            self.until.remove(&oldest);
+        }
+        Remembered::InPlace
+    }
+
+    fn forget(&mut self, hash: KeyHash) -> bool {
+        if self.until.is_empty() || self.until.remove(&hash.0).is_none() {
+            return false;
+        }
+        self.order.retain(|it| *it != hash.0);
+        true
+    }
+}
+
+/// A hasher for what is a hash already.
+#[derive(Default)]
+pub(crate) struct AsIs(u64);
+
+impl Hasher for AsIs {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for it in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*it);
+        }
+    }
+
+    fn write_u128(&mut self, hash: u128) {
+        self.0 = hash as u64;
+    }
+}
+
+#[cfg(test)]
+#[path = "ram/tests.rs"]
+mod tests;

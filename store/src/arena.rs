@@ -1,0 +1,228 @@
+//! The arena: large bodies as page-aligned extents of one sealed memfd, sent by `sendfile`, freed by punching a
+//! hole. An extent is never overwritten in place: the kernel may still hold its pages for a peer that has not
+//! acknowledged them; after a hole, new pages come by themselves. What is kept is not decided here.
+//!
+//! Bytes are written with `pwrite`, not through a mapping: then they are pages of the file and of nobody's address
+//! space, and count once. Only [`FileOwner::mapped`] maps, and what is read through it is unmapped by the hole.
+
+use crate::ledger::Ledger;
+use bytes::Bytes;
+use larder_transport::body::{FileOwner, FileSlice};
+use parking_lot::Mutex;
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, OnceLock};
+
+/// What an extent costs beside its pages: itself, the slice's owner pointer, and the gap that it may leave
+/// between the free ranges.
+pub(crate) const EXTENT_COST: u64 = 256;
+
+/// Address space per byte of budget. It is sparse, so it costs nothing, and fragmentation cannot matter.
+const SPARSE: u64 = 16;
+
+/// Offsets stay well below what a file and an address space can hold.
+const MOST_SPACE: u64 = 1 << 45;
+
+/// The memfd and who has which part of it.
+pub(crate) struct Arena {
+    file: OwnedFd,
+    page: u64,
+    space: u64,
+    free: Mutex<FreeRanges>,
+    mapping: OnceLock<Option<Mapping>>,
+    ledger: Arc<Ledger>,
+}
+
+/// No pages: the space is used up, or the kernel has no memory.
+#[derive(Debug)]
+pub(crate) struct NoPages;
+
+impl Arena {
+    /// An empty arena for `budget` bytes; what it holds is entered in `ledger`.
+    pub fn new(budget: u64, ledger: Arc<Ledger>) -> io::Result<Arc<Self>> {
+        let page = rustix::param::page_size() as u64;
+        let space = budget.saturating_mul(SPARSE).clamp(page, MOST_SPACE).next_multiple_of(page);
+        let file = memfd_create("larder-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, space)?;
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let free = Mutex::new(FreeRanges::new(space));
+        Ok(Arc::new(Self { file, page, space, free, mapping: OnceLock::new(), ledger }))
+    }
+
+    /// What a body of `length` bytes costs here.
+    pub fn cost(&self, length: u64) -> u64 {
+        length.next_multiple_of(self.page) + EXTENT_COST
+    }
+
+    /// Writes a body of `length` bytes into an extent of its own. The caller has entered [`Arena::cost`] in the
+    /// ledger; from here on that belongs to the extent, which takes it out again when it goes, or at once on an error.
+    pub fn write(self: &Arc<Self>, chunks: &[Bytes], length: u64) -> Result<FileSlice, NoPages> {
+        let size = length.next_multiple_of(self.page);
+        let Some(offset) = self.free.lock().take(size) else {
+            self.ledger.release(self.cost(length));
+            return Err(NoPages);
+        };
+        let extent = Extent { arena: self.clone(), offset, size, length, cost: self.cost(length) };
+        let mut at = offset;
+        for chunk in chunks {
+            debug_assert!(at + chunk.len() as u64 <= offset + length);
+            self.write_all(chunk, at).map_err(|_| NoPages)?;
+            at += chunk.len() as u64;
+        }
+        Ok(FileSlice { owner: Arc::new(extent), offset, length })
+    }
+
+    fn write_all(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(&self.file, bytes, at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    at += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that the file takes now, by the kernel's count.
+    #[cfg(test)]
+    #[allow(dead_code)]
+    pub fn resident(&self) -> u64 {
+        u64::try_from(rustix::fs::fstat(&self.file).unwrap().st_blocks).unwrap() * 512
+    }
+}
+
+/// A part of the arena that belongs to one body.
+struct Extent {
+    arena: Arc<Arena>,
+    offset: u64,
+    size: u64,
+    length: u64,
+    cost: u64,
+}
+
+impl FileOwner for Extent {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.arena.file.as_fd()
+    }
+
+    fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]> {
+        let end = offset.checked_add(length)?;
+        if offset < self.offset || end > self.offset + self.length {
+            return None;
+        }
+        let arena = &*self.arena;
+        let mapping = arena.mapping.get_or_init(|| Mapping::new(&arena.file, arena.space)).as_ref()?;
+        let (from, length) = (usize::try_from(offset).ok()?, usize::try_from(length).ok()?);
+        // SAFETY: the range lies within this extent, hence within the mapping, which lives as long as the arena
+        // that this extent keeps. Its bytes were written before the extent was given to anybody and do not change
+        // while it lives: nothing writes to an extent a second time, the hole is punched when the last owner is gone,
+        // and the descriptor does not leave this process. The seals keep the file from shrinking below it.
+        Some(unsafe { std::slice::from_raw_parts(mapping.start.add(from), length) })
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        loop {
+            match fallocate(&self.arena.file, flags, self.offset, self.size) {
+                Ok(()) => break,
+                Err(Errno::INTR) => {}
+                // The pages are still there: the range is not given to anybody again, and stays counted.
+                Err(_) => return,
+            }
+        }
+        self.arena.free.lock().give(self.offset, self.size);
+        self.arena.ledger.release(self.cost);
+    }
+}
+
+/// The whole arena, mapped for reading. Address space only, until something is read through it.
+struct Mapping {
+    start: *const u8,
+    length: usize,
+}
+
+// SAFETY: a mapping is an address and a length; it is only read through, by any thread.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: &OwnedFd, space: u64) -> Option<Self> {
+        let length = usize::try_from(space).ok()?;
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe { mmap(std::ptr::null_mut(), length, ProtFlags::READ, flags, file, 0) }.ok()?;
+        Some(Self { start: start.cast_const().cast(), length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length; every borrow of it ended with the arena's last extent.
+        let _ = unsafe { munmap(self.start.cast_mut().cast(), self.length) };
+    }
+}
+
+/// Free ranges, best fit, joined with their neighbours.
+struct FreeRanges {
+    by_start: BTreeMap<u64, u64>,
+    by_size: BTreeSet<(u64, u64)>,
+}
+
+impl FreeRanges {
+    fn new(space: u64) -> Self {
+        let mut it = Self { by_start: BTreeMap::new(), by_size: BTreeSet::new() };
+        it.add(0, space);
+        it
+    }
+
+    fn add(&mut self, start: u64, size: u64) {
+        self.by_start.insert(start, size);
+        self.by_size.insert((size, start));
+    }
+
+    fn cut(&mut self, start: u64, size: u64) {
+        self.by_start.remove(&start);
+        self.by_size.remove(&(size, start));
+    }
+
+    fn take(&mut self, size: u64) -> Option<u64> {
+        let (found, start) = *self.by_size.range((size, 0)..).next()?;
+        self.cut(start, found);
+        if found > size {
+            self.add(start + size, found - size);
+        }
+        Some(start)
+    }
+
+    fn give(&mut self, mut start: u64, mut size: u64) {
+        if let Some((&before, &length)) = self.by_start.range(..start).next_back() {
+            debug_assert!(before + length <= start, "given back twice");
+            if before + length == start {
+                self.cut(before, length);
+                (start, size) = (before, size + length);
+            }
+        }
+        if let Some(&length) = self.by_start.get(&(start + size)) {
+            self.cut(start + size, length);
+            size += length;
+        }
+        self.add(start, size);
+    }
+}
+
+#[cfg(test)]
+#[path = "arena/tests.rs"]
+mod tests;

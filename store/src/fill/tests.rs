@@ -1,0 +1,369 @@
+//! The fill: sharing, keeping, windows, privacy, removal, and every interleaving of a writer with its readers.
+
+use super::*;
+use crate::ram::{Lookup, Settings};
+use crate::sample::{meta, plain, store, text};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::AtomicUsize;
+use std::task::{Context, Poll, Wake, Waker};
+
+const MOST: u64 = u64::MAX;
+
+fn shared() -> FillHead {
+    FillHead::Shared(Arc::new(head()))
+}
+
+fn head() -> SharedHead {
+    let fields = FieldList::new();
+    SharedHead {
+        status: 200,
+        fields,
+        length: None,
+        vary: Vec::new(),
+        variant: Box::default(),
+        meta: meta(&[]),
+    }
+}
+
+fn begin(store: &Store, key: &[u8]) -> Begin {
+    let hash = store.hash(key);
+    store.begin(hash, hash, key)
+}
+
+#[track_caller]
+fn lead(store: &Store, key: &[u8]) -> (FillWriter, FillReader) {
+    match begin(store, key) {
+        Begin::Lead(writer, reader) => (writer, reader),
+        _ => panic!("somebody leads already"),
+    }
+}
+
+#[track_caller]
+fn follow(store: &Store, key: &[u8]) -> FillReader {
+    match begin(store, key) {
+        Begin::Follow(reader) => reader,
+        _ => panic!("there is nothing to follow"),
+    }
+}
+
+/// What a future says at its first poll; `None` where it waits.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+#[track_caller]
+fn push(writer: &mut FillWriter, bytes: &[u8]) {
+    now(writer.push(Bytes::copy_from_slice(bytes), MOST)).expect("has room").unwrap();
+}
+
+/// All that a reader can have now, and how it ended if it did.
+fn drain(reader: &mut FillReader) -> (Vec<u8>, Option<FillEnd>) {
+    let mut all = Vec::new();
+    loop {
+        match now(reader.next()) {
+            None => return (all, None),
+            Some(Ok(bytes)) => all.extend_from_slice(&bytes),
+            Some(Err(end)) => return (all, Some(end)),
+        }
+    }
+}
+
+#[test]
+fn followers_read_while_it_arrives() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    let (mut writer, mut leader) = lead(&store, b"k");
+    let mut early = follow(&store, b"k");
+    assert!(leader.is_leader() && !early.is_leader());
+    assert!(now(early.head()).is_none());
+    writer.head(shared(), true);
+    assert!(matches!(now(early.head()), Some(FillHead::Shared(_))));
+    push(&mut writer, b"one ");
+    assert_eq!(b"one ".to_vec(), drain(&mut early).0);
+    push(&mut writer, b"two");
+    let mut late = follow(&store, b"k");
+    assert_eq!(3, writer.readers());
+    assert_eq!(b"one two".to_vec(), drain(&mut late).0);
+    assert!(writer.may_store());
+    assert_eq!(b"one two".to_vec(), writer.chunks().concat());
+    writer.finish(FillEnd::Complete(None));
+    assert!(matches!(drain(&mut early), (rest, Some(FillEnd::Complete(None))) if rest == b"two"));
+    assert!(matches!(drain(&mut leader), (all, Some(FillEnd::Complete(None))) if all == b"one two"));
+    drop((early, leader, late));
+    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+}
+
+#[test]
+fn a_dead_writer_is_seen() {
+    let store = store(8 << 20);
+    let (writer, mut reader) = lead(&store, b"k");
+    drop(writer);
+    assert!(matches!(now(reader.head()), Some(FillHead::Failed(502))));
+    assert!(matches!(drain(&mut reader).1, Some(FillEnd::Failed)));
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    push(&mut writer, b"half");
+    drop(writer);
+    assert!(matches!(drain(&mut reader), (half, Some(FillEnd::Failed)) if half == b"half"));
+    lead(&store, b"k");
+}
+
+#[test]
+fn a_private_body_is_for_its_leader() {
+    let store = store(8 << 20);
+    let (mut writer, mut leader) = lead(&store, b"k");
+    let mut follower = follow(&store, b"k");
+    writer.head(FillHead::Private(Arc::new(head())), true);
+    assert!(matches!(begin(&store, b"k"), Begin::Lead(..)), "nobody joins it");
+    assert!(matches!(now(follower.head()), Some(FillHead::Private(_))));
+    push(&mut writer, b"secret");
+    assert!(matches!(drain(&mut follower), (none, Some(FillEnd::Failed)) if none.is_empty()));
+    assert_eq!(1, writer.readers());
+    assert_eq!(b"secret".to_vec(), drain(&mut leader).0);
+    assert!(!writer.may_store());
+    drop(follower);
+    drop(leader);
+    assert_eq!(Some(Err(Abandoned)), now(writer.push(Bytes::from_static(b"more"), MOST)));
+}
+
+#[test]
+fn look_again_and_failed_end_the_company() {
+    for head in [FillHead::LookAgain, FillHead::Failed(504)] {
+        let store = store(8 << 20);
+        let (mut writer, _reader) = lead(&store, b"k");
+        let mut follower = follow(&store, b"k");
+        writer.head(head, false);
+        assert!(matches!(begin(&store, b"k"), Begin::Lead(..)));
+        assert!(matches!(now(follower.head()), Some(FillHead::LookAgain | FillHead::Failed(504))));
+    }
+}
+
+#[test]
+fn what_is_not_kept_waits_for_its_slowest_reader() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    let (mut writer, mut reader) = lead(&store, b"k");
+    let mut slow = follow(&store, b"k");
+    writer.head(shared(), false);
+    for _ in 0..WINDOW / 65536 {
+        push(&mut writer, &[7; 65536]);
+    }
+    assert_eq!(WINDOW as usize, drain(&mut reader).0.len());
+    assert_eq!(None, now(writer.push(Bytes::from(vec![7; 65536]), MOST)), "the slow one is a window behind");
+    now(slow.next()).unwrap().unwrap();
+    push(&mut writer, &[8; 65536]);
+    assert!(store.used() - empty < WINDOW + 65536);
+    assert_eq!(None, now(writer.push(Bytes::from(vec![7; 65536]), MOST)));
+    drop(slow);
+    push(&mut writer, &[9; 65536]);
+    assert_eq!(2 * 65536, drain(&mut reader).0.len());
+    drop(reader);
+    assert_eq!(Some(Err(Abandoned)), now(writer.push(Bytes::from_static(b"x"), MOST)));
+    drop(writer);
+    assert_eq!(empty, store.used());
+}
+
+#[test]
+fn what_outgrows_its_bound_goes_on_as_a_window() {
+    let store = store(8 << 20);
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    now(writer.push(Bytes::from(vec![1; 60_000]), 100_000)).unwrap().unwrap();
+    assert!(writer.may_store());
+    now(writer.push(Bytes::from(vec![1; 60_000]), 100_000)).unwrap().unwrap();
+    assert!(!writer.may_store());
+    assert!(matches!(begin(&store, b"k"), Begin::Lead(..)), "nobody joins any more");
+    assert_eq!(120_000, drain(&mut reader).0.len(), "but nothing is lost");
+    assert_eq!(1, store.counters.cache_object_too_large.get());
+    assert!(writer.chunks().is_empty(), "and nothing is held");
+}
+
+#[test]
+fn what_outgrows_the_budget_goes_on_as_a_window() {
+    let store = store(1 << 20);
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    let mut sent = 0;
+    for _ in 0..100 {
+        push(&mut writer, &[1; 30_000]);
+        sent += drain(&mut reader).0.len();
+        assert!(store.used() <= 1 << 20);
+    }
+    assert_eq!((3_000_000, false), (sent, writer.may_store()));
+    assert_eq!(1, store.counters.cache_over_budget.get());
+}
+
+#[test]
+fn kept_fills_evict_to_make_room_and_do_not_wait_for_readers() {
+    let store = store(1 << 20);
+    for n in 0..3_000u32 {
+        store.insert(store.hash(&n.to_ne_bytes()), &n.to_ne_bytes(), plain(text("x")), 1).unwrap();
+    }
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    for _ in 0..25 {
+        push(&mut writer, &[1; 10_000]);
+    }
+    assert!(writer.may_store() && store.used() <= 1 << 20);
+    assert_eq!(250_000, drain(&mut reader).0.len());
+}
+
+#[test]
+fn what_is_removed_meanwhile_is_not_stored() {
+    let store = store(8 << 20);
+    let hash = store.hash(b"k");
+    let (mut writer, mut reader) = lead(&store, b"k");
+    let (mut alone, _) = store.begin_alone(hash, b"k");
+    let (mut other, _others) = lead(&store, b"other");
+    let variant = store.begin(hash, store.hash(b"k+variant"), b"k");
+    let Begin::Lead(mut variant, _variants) = variant else { panic!("another flight") };
+    for writer in [&mut writer, &mut alone, &mut other, &mut variant] {
+        writer.head(shared(), true);
+    }
+    assert!(writer.may_store() && alone.may_store() && other.may_store() && variant.may_store());
+    store.remove(hash, b"k");
+    assert!(!writer.may_store() && !alone.may_store() && other.may_store() && !variant.may_store());
+    assert_eq!(Err(NotStored::Removed), writer.insert(plain(text("old")), 1));
+    assert!(matches!(store.lookup(hash, b"k", 0), Lookup::Nothing));
+    assert_eq!(Ok(()), other.insert(plain(text("new")), 1));
+    let (mut after, _afters) = lead(&store, b"k");
+    push(&mut writer, b"still read by those who asked before");
+    assert!(!drain(&mut reader).0.is_empty());
+    drop(writer);
+    after.head(shared(), true);
+    assert!(after.may_store());
+    assert_eq!(2, store.flights.len(), "the removed ones have left: `after` and `other` are there");
+}
+
+#[test]
+fn fills_are_bounded_and_counted() {
+    let settings = Settings { budget: 1 << 20, heap_line: 16384, fills: 2 };
+    let store = Store::new(settings, Arc::default()).unwrap();
+    let first = lead(&store, b"1");
+    let _second = lead(&store, b"2");
+    assert!(matches!(begin(&store, b"3"), Begin::Full));
+    follow(&store, b"2");
+    store.begin_alone(store.hash(b"3"), b"3");
+    assert_eq!(1, store.counters.fills_full.get());
+    drop(first);
+    lead(&store, b"3");
+}
+
+#[test]
+fn a_body_that_drips_is_a_few_chunks() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    let bytes: Vec<u8> = (0..50_000u32).map(|it| (it % 251) as u8).collect();
+    for it in &bytes[..30_000] {
+        push(&mut writer, &[*it]);
+    }
+    let first = drain(&mut reader).0;
+    for it in &bytes[30_000..] {
+        push(&mut writer, &[*it]);
+    }
+    assert_eq!(bytes, [first, drain(&mut reader).0].concat(), "also for one who stood within a joined chunk");
+    assert!(writer.chunks().len() < 20, "{}", writer.chunks().len());
+    assert!(store.used() - empty < 60_000);
+    assert_eq!(bytes, writer.chunks().concat());
+}
+
+#[test]
+fn who_is_deserted_is_joined_no_more() {
+    let store = store(8 << 20);
+    let (mut writer, reader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    assert_eq!(None, now(writer.deserted()));
+    drop(reader);
+    assert_eq!(Some(()), now(writer.deserted()));
+    assert!(matches!(begin(&store, b"k"), Begin::Lead(..)));
+}
+
+/// Counts its wake-ups.
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+struct Task {
+    future: Pin<Box<dyn Future<Output = usize>>>,
+    bell: Arc<Bell>,
+    heard: usize,
+    done: Option<usize>,
+}
+
+impl Task {
+    fn new(future: impl Future<Output = usize> + 'static) -> Self {
+        // Rung once: a new task is polled.
+        Self { future: Box::pin(future), bell: Arc::new(Bell(AtomicUsize::new(1))), heard: 0, done: None }
+    }
+
+    /// Polls if it was woken since the last poll, as a runtime does; says whether it was.
+    fn run(&mut self) -> bool {
+        let rung = self.bell.0.load(Relaxed);
+        if rung == self.heard || self.done.is_some() {
+            return false;
+        }
+        self.heard = rung;
+        let waker = Waker::from(self.bell.clone());
+        if let Poll::Ready(length) = self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            self.done = Some(length);
+        }
+        true
+    }
+}
+
+async fn read_all(mut reader: FillReader) -> usize {
+    reader.head().await;
+    let mut length = 0;
+    while let Ok(bytes) = reader.next().await {
+        length += bytes.len();
+    }
+    length
+}
+
+/// Every order in which a writer and two readers can take their turns, each polled only when woken: all arrive.
+#[test]
+fn no_wake_up_is_lost_in_any_order_of_turns() {
+    let chunk = Bytes::from(vec![5; 160 * 1024]); // Two fill the window.
+    let store = store(8 << 20);
+    for keep in [true, false] {
+        for schedule in 0..3u32.pow(9) {
+            let (mut writer, leader) = lead(&store, b"k");
+            let follower = follow(&store, b"k");
+            let bytes = chunk.clone();
+            let mut tasks = [
+                Task::new(async move {
+                    tokio::task::yield_now().await;
+                    writer.head(shared(), keep);
+                    for _ in 0..3 {
+                        tokio::task::yield_now().await;
+                        writer.push(bytes.clone(), MOST).await.unwrap();
+                    }
+                    tokio::task::yield_now().await;
+                    writer.finish(FillEnd::Complete(None));
+                    0
+                }),
+                Task::new(read_all(leader)),
+                Task::new(read_all(follower)),
+            ];
+            let mut turns = schedule;
+            for _ in 0..9 {
+                tasks[(turns % 3) as usize].run();
+                turns /= 3;
+            }
+            while tasks.iter_mut().any(Task::run) {}
+            let read = tasks.map(|it| it.done);
+            assert_eq!([Some(0), Some(3 * chunk.len()), Some(3 * chunk.len())], read, "{keep} {schedule}");
+        }
+    }
+}

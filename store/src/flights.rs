@@ -1,0 +1,138 @@
+//! Which fetches are in flight, so that a request can join one and a removal can reach all of its key. What a
+//! fetch carries is in `fill`.
+
+use crate::fill::Fill;
+use crate::ram::KeyHash;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// Stripes of the map: a power of two.
+const STRIPES: usize = 64;
+
+/// Names a fill: the hash of its primary key, then which of its fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct FlightId {
+    pub primary: KeyHash,
+    pub flight: Flight,
+}
+
+/// Which of a key's fetches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Flight {
+    /// The one for this variant, which others may join.
+    Shared(KeyHash),
+    /// One that nobody joins.
+    Alone(u64),
+}
+
+/// The fills in flight. A key's fills are neighbours in one stripe.
+pub(crate) struct Flights {
+    stripes: Box<[Mutex<BTreeMap<FlightId, Arc<Fill>>>]>,
+    shared: AtomicUsize,
+    most: usize,
+    serial: AtomicU64,
+}
+
+/// What [`Flights::join_or`] did.
+pub(crate) enum Joined {
+    /// This one was there, and `join` was called on it under the lock.
+    There(Arc<Fill>),
+    /// This one is there now.
+    New(Arc<Fill>),
+    /// Neither: too many, or another key has the same hash.
+    Refused,
+}
+
+impl Flights {
+    /// No flights, and at most `most` shared ones.
+    pub fn new(most: usize) -> Self {
+        Self {
+            stripes: (0..STRIPES).map(|_| Mutex::default()).collect(),
+            shared: AtomicUsize::new(0),
+            most,
+            serial: AtomicU64::new(0),
+        }
+    }
+
+    /// Calls `join` on the fill that is there, or puts the one there that `make` makes.
+    pub fn join_or(
+        &self,
+        id: FlightId,
+        key: &[u8],
+        join: impl FnOnce(&Fill),
+        make: impl FnOnce() -> Arc<Fill>,
+    ) -> Joined {
+        let mut stripe = self.stripe(id.primary).lock();
+        if let Some(fill) = stripe.get(&id) {
+            if *fill.key != *key {
+                return Joined::Refused;
+            }
+            join(fill);
+            return Joined::There(fill.clone());
+        }
+        let one_more = |it| (it < self.most).then_some(it + 1);
+        if self.shared.fetch_update(Relaxed, Relaxed, one_more).is_err() {
+            return Joined::Refused;
+        }
+        let fill = make();
+        stripe.insert(id, fill.clone());
+        Joined::New(fill)
+    }
+
+    /// Puts a fill there that nobody joins, under an id of its own.
+    pub fn add_alone(&self, primary: KeyHash, make: impl FnOnce(FlightId) -> Arc<Fill>) -> Arc<Fill> {
+        let id = FlightId { primary, flight: Flight::Alone(self.serial.fetch_add(1, Relaxed)) };
+        let fill = make(id);
+        self.stripe(primary).lock().insert(id, fill.clone());
+        fill
+    }
+
+    /// Nobody joins it any more. Harmless where it has left already.
+    pub fn leave(&self, fill: &Arc<Fill>) {
+        self.leave_if(fill, || true);
+    }
+
+    /// [`Flights::leave`] if `may` says so while nobody can join; says what it said.
+    pub fn leave_if(&self, fill: &Arc<Fill>, may: impl FnOnce() -> bool) -> bool {
+        let mut stripe = self.stripe(fill.id.primary).lock();
+        let may = may();
+        if may && stripe.get(&fill.id).is_some_and(|it| Arc::ptr_eq(it, fill)) {
+            stripe.remove(&fill.id);
+            self.count_down(fill.id);
+        }
+        may
+    }
+
+    /// Takes out every fill of a key and marks it: what it brings is not stored.
+    pub fn detach(&self, primary: KeyHash, key: &[u8]) {
+        let first = FlightId { primary, flight: Flight::Shared(KeyHash(0)) };
+        let last = FlightId { primary, flight: Flight::Alone(u64::MAX) };
+        let mut stripe = self.stripe(primary).lock();
+        let fills = stripe.range(first..=last).filter(|it| *it.1.key == *key);
+        let ids: Vec<FlightId> = fills.map(|it| *it.0).collect();
+        for id in ids {
+            if let Some(fill) = stripe.remove(&id) {
+                fill.detach();
+                self.count_down(id);
+            }
+        }
+    }
+
+    /// Fills in flight, shared or not.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.stripes.iter().map(|it| it.lock().len()).sum()
+    }
+
+    fn count_down(&self, id: FlightId) {
+        if matches!(id.flight, Flight::Shared(_)) {
+            self.shared.fetch_sub(1, Relaxed);
+        }
+    }
+
+    fn stripe(&self, primary: KeyHash) -> &Mutex<BTreeMap<FlightId, Arc<Fill>>> {
+        &self.stripes[primary.place(STRIPES)]
+    }
+}

@@ -1,0 +1,285 @@
+//! S3-FIFO by bytes: who goes when room is needed. Pure: no locks, no clock, no bytes of anybody; how often
+//! an object was used is asked of the caller, so that a hit never comes here. The trace simulator runs this too.
+//!
+//! ```text
+//! new ──> small (10 %) ──used twice──> main ──unused──> out
+//!            │                          ^ └─used: once round again
+//!            └──else──> out, remembered in ghost ──comes again──┘
+//! ```
+//!
+//! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction
+//! looks at no more than [`LOOKS`] objects, since under a lock a whole round over a hot cache takes too long.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, Hash};
+
+/// Objects that one eviction looks at before it takes one that was used.
+pub const LOOKS: usize = 1024;
+
+/// The use count at which counting stops. Uses are counted outside.
+pub const MOST_USES: u8 = 3;
+
+/// Uses after which an object moves from the small queue to the main one.
+const PROMOTE: u8 = 2;
+
+/// Remembered departures are at most as many as the objects that stay, but at least this many.
+const GHOSTS: usize = 1024;
+
+const NIL: u32 = u32::MAX;
+
+/// Names an object that is in a queue, from [`S3Fifo::insert`] until it is evicted or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle(u32);
+
+/// What happens to an object's use count as it is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Becomes zero.
+    Clear,
+    /// Falls by one, not below zero.
+    Lower,
+}
+
+impl Count {
+    /// The count after this.
+    #[must_use]
+    pub fn apply(self, uses: u8) -> u8 {
+        match self {
+            Count::Clear => 0,
+            Count::Lower => uses.saturating_sub(1),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queue {
+    Small,
+    Main,
+    Free,
+}
+
+struct Node<Id> {
+    id: Id,
+    size: u64,
+    newer: u32,
+    older: u32,
+    queue: Queue,
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    newest: u32,
+    oldest: u32,
+    bytes: u64,
+}
+
+impl List {
+    const EMPTY: List = List { newest: NIL, oldest: NIL, bytes: 0 };
+}
+
+/// The queues. `Id` is cheap to copy: a hash, not a key.
+pub struct S3Fifo<Id, S = RandomState> {
+    nodes: Vec<Node<Id>>,
+    free: u32,
+    live: usize,
+    small: List,
+    main: List,
+    ghosts: Ghosts<Id, S>,
+    small_target: u64,
+}
+
+impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
+    /// Empty queues for a cache of `capacity` bytes. They do not enforce it: call [`S3Fifo::evict`] when there is
+    /// too much.
+    #[must_use]
+    pub fn new(capacity: u64) -> Self {
+        let small_target = capacity / 10;
+        Self {
+            nodes: Vec::new(),
+            free: NIL,
+            live: 0,
+            small: List::EMPTY,
+            main: List::EMPTY,
+            ghosts: Ghosts::new(capacity - small_target),
+            small_target,
+        }
+    }
+
+    /// Takes in an object of `size` bytes that is in no queue; its use count starts at zero.
+    pub fn insert(&mut self, id: Id, size: u64) -> Handle {
+        let queue = if self.ghosts.take(&id) { Queue::Main } else { Queue::Small };
+        let node = Node { id, size, newer: NIL, older: NIL, queue: Queue::Free };
+        let at = if self.free == NIL {
+            self.nodes.push(node);
+            u32::try_from(self.nodes.len() - 1)
+                .expect("4 Gi objects would need 200 GiB for their nodes alone")
+        } else {
+            let at = self.free;
+            self.free = self.nodes[at as usize].older;
+            self.nodes[at as usize] = node;
+            at
+        };
+        self.live += 1;
+        self.link(at, queue);
+        Handle(at)
+    }
+
+    /// The object has another size now. It keeps its place.
+    pub fn resize(&mut self, handle: Handle, size: u64) {
+        let node = &mut self.nodes[handle.0 as usize];
+        let old = std::mem::replace(&mut node.size, size);
+        let list = match node.queue {
+            Queue::Small => &mut self.small,
+            Queue::Main => &mut self.main,
+            Queue::Free => return,
+        };
+        list.bytes = list.bytes - old + size;
+    }
+
+    /// Takes an object out without remembering it.
+    pub fn remove(&mut self, handle: Handle) {
+        self.unlink(handle.0);
+        self.release(handle.0);
+    }
+
+    /// Takes out the object that is worth least, and says which it was; `None` where there is none. `uses` applies
+    /// a [`Count`] to the object's use count and returns what it was before.
+    pub fn evict(&mut self, mut uses: impl FnMut(Id, Count) -> u8) -> Option<Id> {
+        for look in 0.. {
+            let from_small =
+                self.small.oldest != NIL && (self.small.bytes > self.small_target || self.main.oldest == NIL);
+            let at = if from_small { self.small.oldest } else { self.main.oldest };
+            if at == NIL {
+                return None;
+            }
+            let (id, size) = (self.nodes[at as usize].id, self.nodes[at as usize].size);
+            let used = match from_small {
+                true => uses(id, Count::Clear) >= PROMOTE,
+                false => uses(id, Count::Lower) > 0,
+            };
+            self.unlink(at);
+            if used && look < LOOKS {
+                self.link(at, Queue::Main);
+                continue;
+            }
+            self.release(at);
+            if from_small {
+                self.ghosts.add(id, size, self.live.max(GHOSTS));
+            }
+            return Some(id);
+        }
+        None
+    }
+
+    /// Objects in the queues.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether there is no object.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Bytes of all objects in the queues.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.small.bytes + self.main.bytes
+    }
+
+    fn list(&mut self, queue: Queue) -> &mut List {
+        if queue == Queue::Small { &mut self.small } else { &mut self.main }
+    }
+
+    fn link(&mut self, at: u32, queue: Queue) {
+        let newest = self.list(queue).newest;
+        let node = &mut self.nodes[at as usize];
+        debug_assert_eq!(Queue::Free, node.queue);
+        (node.queue, node.older, node.newer) = (queue, newest, NIL);
+        let size = node.size;
+        if newest != NIL {
+            self.nodes[newest as usize].newer = at;
+        }
+        let list = self.list(queue);
+        list.newest = at;
+        list.bytes += size;
+        if list.oldest == NIL {
+            list.oldest = at;
+        }
+    }
+
+    fn unlink(&mut self, at: u32) {
+        let node = &mut self.nodes[at as usize];
+        let (queue, newer, older, size) = (node.queue, node.newer, node.older, node.size);
+        assert_ne!(Queue::Free, queue, "a handle was used after its object had gone");
+        node.queue = Queue::Free;
+        if newer != NIL {
+            self.nodes[newer as usize].older = older;
+        }
+        if older != NIL {
+            self.nodes[older as usize].newer = newer;
+        }
+        let list = self.list(queue);
+        list.bytes -= size;
+        if list.newest == at {
+            list.newest = older;
+        }
+        if list.oldest == at {
+            list.oldest = newer;
+        }
+    }
+
+    fn release(&mut self, at: u32) {
+        self.nodes[at as usize].older = self.free;
+        self.free = at;
+        self.live -= 1;
+    }
+}
+
+/// Who left the small queue lately: names and sizes only.
+struct Ghosts<Id, S> {
+    known: HashMap<Id, Ghost, S>,
+    order: VecDeque<(Id, u32)>,
+    bytes: u64,
+    most_bytes: u64,
+    serial: u32,
+}
+
+struct Ghost {
+    serial: u32,
+    size: u64,
+}
+
+impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
+    fn new(most_bytes: u64) -> Self {
+        Self { known: HashMap::default(), order: VecDeque::new(), bytes: 0, most_bytes, serial: 0 }
+    }
+
+    fn add(&mut self, id: Id, size: u64, most: usize) {
+        self.take(&id);
+        self.serial = self.serial.wrapping_add(1);
+        self.known.insert(id, Ghost { serial: self.serial, size });
+        self.order.push_back((id, self.serial));
+        self.bytes += size;
+        while self.known.len() > most || self.bytes > self.most_bytes || self.order.len() > 2 * most {
+            let Some((id, serial)) = self.order.pop_front() else { break };
+            // A name that came back and left again stands further behind, under another serial.
+            if self.known.get(&id).is_some_and(|it| it.serial == serial) {
+                self.take(&id);
+            }
+        }
+    }
+
+    fn take(&mut self, id: &Id) -> bool {
+        let Some(ghost) = self.known.remove(id) else { return false };
+        self.bytes -= ghost.size;
+        true
+    }
+}
+
+#[cfg(test)]
+#[path = "s3fifo/tests.rs"]
+mod tests;

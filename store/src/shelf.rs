@@ -1,0 +1,195 @@
+//! Stored responses and the shelf they stand on: everything under one key, its variants newest first. A shelf
+//! is a snapshot: a change makes another one. Where shelves are and who goes is in `ram`.
+
+use crate::ledger::on_heap;
+use bytes::Bytes;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::stored::Meta;
+use larder_semantics::vary;
+use larder_transport::body::{FileSlice, Piece};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A stored body.
+#[derive(Clone)]
+pub enum Body {
+    /// Up to the heap line.
+    Heap(Bytes),
+    /// In the arena; the slice keeps its extent.
+    Arena(FileSlice),
+}
+
+impl Body {
+    /// Bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        match self {
+            Body::Heap(bytes) => bytes.len() as u64,
+            Body::Arena(slice) => slice.length,
+        }
+    }
+
+    /// Whether it is empty.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The body as a piece to send.
+    #[must_use]
+    pub fn piece(&self) -> Piece {
+        match self {
+            Body::Heap(bytes) => Piece::Bytes(bytes.clone()),
+            Body::Arena(slice) => Piece::File(slice.clone()),
+        }
+    }
+}
+
+/// One stored response. Immutable: freshening makes another one that shares the body.
+pub struct Stored {
+    /// What decisions need.
+    pub meta: Meta,
+    /// The status line and every stored field in HTTP/1.1 wire form, without the empty line: a hit appends
+    /// `Age` and what else is its own.
+    pub head: Box<[u8]>,
+    /// The stored fields.
+    pub fields: FieldList,
+    /// The trailer section, if there was one.
+    pub trailers: Option<FieldList>,
+    /// The body, whole or the part that `meta.partial` names.
+    pub body: Body,
+    /// The variant key (`semantics::vary::write_key`); empty without `Vary`.
+    pub variant: Box<[u8]>,
+}
+
+impl Stored {
+    /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
+    pub(crate) fn heap_cost(&self) -> u64 {
+        let body = match &self.body {
+            // The bytes, and the count that `Bytes` allocates at its first clone.
+            Body::Heap(bytes) => on_heap(bytes.len()) + 32,
+            Body::Arena(_) => 0,
+        };
+        on_heap(size_of::<Self>() + 16)
+            + on_heap(self.head.len())
+            + list_cost(&self.fields)
+            + self.trailers.as_ref().map_or(0, list_cost)
+            + on_heap(self.variant.len())
+            + on_heap(self.meta.etag.as_ref().map_or(0, |it| it.len()))
+            + names_cost(&self.meta.vary)
+            + body
+    }
+
+    fn is_same_variant(&self, other: &Self) -> bool {
+        self.variant == other.variant && self.meta.vary == other.meta.vary
+    }
+}
+
+fn list_cost(list: &FieldList) -> u64 {
+    // Two allocations.
+    if list.is_empty() { 0 } else { on_heap(list.heap_size()) + 16 }
+}
+
+fn names_cost(names: &[Box<str>]) -> u64 {
+    on_heap(size_of_val(names)) + names.iter().map(|it| on_heap(it.len())).sum::<u64>()
+}
+
+/// How much one shelf may hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Responses; zero is as one.
+    pub variants: usize,
+    /// Bytes of all of them.
+    pub bytes: u64,
+}
+
+/// Everything stored under one key. A snapshot: changes make another shelf.
+pub struct Shelf {
+    /// The full key, compared on every lookup.
+    pub key: Box<[u8]>,
+    /// The names of the newest response's `Vary`.
+    pub vary: Vec<Box<str>>,
+    /// Newest first.
+    pub variants: Vec<Arc<Stored>>,
+    /// Which variants were selected since this was last asked; in the order of `variants`.
+    wanted: Box<[AtomicBool]>,
+}
+
+impl Shelf {
+    /// The variant that a request selects (RFC 9111 §4.1): the newest whose own `Vary` matches. Allocates
+    /// nothing when no stored response varies; `scratch` is reused.
+    #[must_use]
+    pub fn select(&self, request: &[Field<'_>], scratch: &mut Vec<u8>) -> Option<&Arc<Stored>> {
+        let mut written: Option<&[Box<str>]> = None;
+        for (it, wanted) in self.variants.iter().zip(&self.wanted) {
+            let names = &it.meta.vary[..];
+            // Neighbours mostly vary on the same names: their key is written once.
+            if written != Some(names) {
+                scratch.clear();
+                vary::write_key(names, request, scratch);
+                written = Some(names);
+            }
+            if *it.variant == scratch[..] {
+                if self.variants.len() > 1 && !wanted.load(Relaxed) {
+                    wanted.store(true, Relaxed);
+                }
+                return Some(it);
+            }
+        }
+        None
+    }
+
+    /// The shelf with `new` in front, in place of `replaced` and of the same variant, and how many others had to go
+    /// because there were too many.
+    ///
+    /// The oldest goes that nobody selected since the last time one had to go: a stream of variants that are asked
+    /// for once does not push out those that are in use.
+    pub(crate) fn with(
+        old: Option<&Shelf>,
+        key: &[u8],
+        new: Arc<Stored>,
+        replaced: Option<&Arc<Stored>>,
+        most: Bounds,
+    ) -> (Shelf, usize) {
+        let mut others: Vec<(Arc<Stored>, bool)> = Vec::new();
+        // One that does not vary answers every request from now on: nothing behind it could be selected.
+        if let Some(old) = old.filter(|_| !new.meta.vary.is_empty()) {
+            let stays = |it: &Arc<Stored>| {
+                !it.is_same_variant(&new) && !replaced.is_some_and(|gone| Arc::ptr_eq(it, gone))
+            };
+            let variants = old.variants.iter().zip(&old.wanted).filter(|it| stays(it.0));
+            others = variants.map(|(it, wanted)| (it.clone(), wanted.load(Relaxed))).collect();
+        }
+        let size = |it: &Stored| it.heap_cost() + it.body.len();
+        let mut bytes = size(&new) + others.iter().map(|it| size(&it.0)).sum::<u64>();
+        let before = others.len();
+        while !others.is_empty() && (others.len() >= most.variants || bytes > most.bytes) {
+            let at = others.iter().rposition(|it| !it.1);
+            others[at.unwrap_or(0)..].iter_mut().for_each(|it| it.1 = false);
+            let gone = others.remove(at.unwrap_or(others.len() - 1));
+            bytes -= size(&gone.0);
+        }
+        let dropped = before - others.len();
+        let vary = new.meta.vary.clone();
+        let wanted =
+            std::iter::once(false).chain(others.iter().map(|it| it.1)).map(AtomicBool::new).collect();
+        let variants = std::iter::once(new).chain(others.into_iter().map(|it| it.0)).collect();
+        (Shelf { key: key.into(), vary, variants, wanted }, dropped)
+    }
+
+    /// What it and its responses take on the heap.
+    pub(crate) fn heap_cost(&self) -> u64 {
+        on_heap(size_of::<Self>() + 16)
+            + on_heap(self.key.len())
+            + names_cost(&self.vary)
+            + on_heap(self.variants.len() * size_of::<Arc<Stored>>())
+            + on_heap(self.wanted.len())
+            + self.variants.iter().map(|it| it.heap_cost()).sum::<u64>()
+    }
+
+    /// Bytes of its bodies that are in the arena.
+    pub(crate) fn arena_bytes(&self) -> u64 {
+        let in_arena = |it: &Arc<Stored>| matches!(it.body, Body::Arena(_)).then(|| it.body.len());
+        self.variants.iter().filter_map(in_arena).sum()
+    }
+}
