@@ -1,8 +1,20 @@
 //! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept
 //! loop, which survives the want of descriptors.
 
+use crate::http1::{self, Client, Handler};
+use crate::worker::Worker;
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::unix::AsyncFd;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -11,4 +23,206 @@ pub enum Listen {
     Tcp(SocketAddr),
     /// `unix:PATH`.
     Unix(PathBuf),
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::Tcp(address) => write!(f, "http://{address}"),
+            Listen::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Connections that may wait to be accepted; the kernel's own limit may be lower.
+const BACKLOG: i32 = 4096;
+/// Connections accepted in one go before others have their turn.
+const BATCH: usize = 64;
+/// How long accepting rests when the system has no descriptor or memory left.
+const REST: Duration = Duration::from_millis(50);
+
+/// An open listening socket.
+pub struct Bound {
+    socket: Socket,
+    listen: Listen,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.listen.fmt(f)
+    }
+}
+
+/// Opens an address that other workers will share (see [`Bound::another`]).
+///
+/// # Errors
+/// One sentence: what was refused, why, and what to do.
+pub fn bind(listen: &Listen) -> Result<Bound, String> {
+    match listen {
+        Listen::Tcp(address) => {
+            // Sockets that share a port do not notice a stranger that shares it, too: ask without sharing first.
+            let probe = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
+            let actual = local(&probe).unwrap_or(*address);
+            drop(probe);
+            let socket = tcp(actual, Sharing::Port).map_err(|it| refused(listen, &it))?;
+            Ok(Bound { socket, listen: Listen::Tcp(actual) })
+        }
+        Listen::Unix(path) => {
+            let socket = unix(path).map_err(|it| refused(listen, &it))?;
+            Ok(Bound { socket, listen: listen.clone() })
+        }
+    }
+}
+
+/// Opens an address for one worker alone.
+///
+/// # Errors
+/// One sentence: what was refused, why, and what to do.
+pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
+    match listen {
+        Listen::Tcp(address) => {
+            let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
+            let actual = local(&socket).unwrap_or(*address);
+            socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
+            Ok(Bound { socket, listen: Listen::Tcp(actual) })
+        }
+        Listen::Unix(_) => bind(listen),
+    }
+}
+
+impl Bound {
+    /// Another socket on the same address: its own queue for TCP, the same one for Unix sockets.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn another(&self) -> Result<Bound, String> {
+        let socket = match &self.listen {
+            Listen::Tcp(address) => tcp(*address, Sharing::Port),
+            Listen::Unix(_) => self.socket.try_clone(),
+        };
+        let socket = socket.map_err(|it| refused(&self.listen, &it))?;
+        Ok(Bound { socket, listen: self.listen.clone() })
+    }
+
+    /// The TCP address that it has; port 0 was replaced by the one that was taken.
+    #[must_use]
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self.listen {
+            Listen::Tcp(address) => Some(address),
+            Listen::Unix(_) => None,
+        }
+    }
+}
+
+enum Sharing {
+    Port,
+    Alone,
+}
+
+fn tcp(address: SocketAddr, sharing: Sharing) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.set_reuse_address(true)?;
+    // Accepted connections inherit it: answers leave at once, and are written whole.
+    socket.set_tcp_nodelay(true)?;
+    if let Sharing::Port = sharing {
+        socket.set_reuse_port(true)?;
+    }
+    socket.bind(&address.into())?;
+    if let Sharing::Port = sharing {
+        socket.listen(BACKLOG)?;
+    }
+    Ok(socket)
+}
+
+fn local(socket: &Socket) -> Option<SocketAddr> {
+    socket.local_addr().ok()?.as_socket()
+}
+
+/// A socket file that nobody listens on any more is replaced; anything else in the way stays.
+fn unix(path: &Path) -> io::Result<Socket> {
+    let address = SockAddr::unix(path)?;
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    if is_socket {
+        let probe = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
+        if probe.connect(&address).is_ok() {
+            return Err(io::ErrorKind::AddrInUse.into());
+        }
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
+    socket.bind(&address)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+fn refused(listen: &Listen, error: &io::Error) -> String {
+    let what = match listen {
+        Listen::Tcp(address) => address.to_string(),
+        Listen::Unix(path) => format!("unix:{}", path.display()),
+    };
+    let (why, deed) = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            ("it is in use".to_owned(), "stop what listens there, or choose another address with --listen")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            ("this machine does not have that address".to_owned(), "choose one that it has")
+        }
+        io::ErrorKind::PermissionDenied => (
+            "permission is denied".to_owned(),
+            "choose a port from 1024 up, or a path that this user may write",
+        ),
+        _ => (error.to_string(), "choose another address"),
+    };
+    format!("cannot listen on {what}: {why}; {deed}.")
+}
+
+/// Accepts connections and serves each, until the worker drains.
+pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>) {
+    let local = bound.tcp();
+    let Ok(listener) = AsyncFd::register(OwnedFd::from(bound.socket)) else {
+        worker.counters.accept_errors.add(1);
+        return;
+    };
+    loop {
+        let ready = tokio::select! {
+            biased;
+            () = worker.stopped() => return,
+            ready = listener.readable() => ready,
+        };
+        let Ok(mut ready) = ready else { return };
+        for turn in 0.. {
+            if turn == BATCH {
+                tokio::task::yield_now().await;
+                break;
+            }
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match rustix::net::acceptfrom_with(listener.get_ref().as_fd(), flags) {
+                Ok((socket, peer)) => {
+                    let peer = peer.and_then(|it| SocketAddr::try_from(it).ok());
+                    begin(socket, Client { peer, local }, &worker, &handler);
+                }
+                Err(Errno::AGAIN) => {
+                    ready.clear_ready();
+                    break;
+                }
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(_) => {
+                    // EMFILE, ENFILE, ENOMEM: the queue waits for better times, and so do we.
+                    worker.counters.accept_errors.add(1);
+                    tokio::time::sleep(REST).await;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+fn begin<H: Handler>(socket: OwnedFd, client: Client, worker: &Rc<Worker>, handler: &Rc<H>) {
+    match worker.admit(socket) {
+        None => {}
+        Some(Err(_)) => worker.counters.accept_errors.add(1),
+        Some(Ok(watched)) => {
+            tokio::task::spawn_local(http1::serve(watched, client, worker.clone(), handler.clone()));
+        }
+    }
 }

@@ -2,10 +2,23 @@
 //!
 //! The fast speed is [`Handler::answer_now`], called inside the read loop; what it declines goes to
 //! [`Handler::answer`], which is async and holds the connection until it is done.
+//!
+//! ```text
+//! connection ── turn ──┬── answer_now … answer_now ── one write ──┐
+//!     ^                └── answer (RequestBody, Reply) ───────────┤
+//!     └───────────────── next request ────────────────────────────┴── close
+//! ```
 
-use crate::body::Piece;
-use bytes::Bytes;
-use larder_semantics::field::FieldList;
+mod connection;
+mod outbox;
+mod reply;
+mod request_body;
+
+pub(crate) use connection::serve;
+pub use outbox::Outbox;
+pub use reply::Reply;
+pub use request_body::RequestBody;
+
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -45,27 +58,8 @@ pub trait Handler: 'static {
         reply: Reply<'c>,
     ) -> impl Future<Output = ()> + 'c;
 
-    /// A head was refused: `status` was answered and the connection is being closed. For logs.
+    /// A head was refused: its status was answered and the connection is being closed. For logs.
     fn rejected(&self, reject: Reject, client: &Client);
-}
-
-/// What is to be written: text and file ranges, in order. Shared by all requests of one batch.
-#[derive(Default)]
-pub struct Outbox {
-    _todo: (),
-}
-
-impl Outbox {
-    /// The text at the end: append heads and small bodies to it.
-    pub fn text(&mut self) -> &mut Vec<u8> {
-        todo!()
-    }
-
-    /// Appends a piece; file pieces are sent by `sendfile` after the text before them.
-    pub fn push(&mut self, piece: Piece) {
-        let _ = piece;
-        todo!()
-    }
 }
 
 /// How the end of a response body will be found.
@@ -90,100 +84,4 @@ pub enum ClientGone {
     Malformed,
     /// Its body was over `limits.body_size`.
     TooLarge,
-}
-
-/// The body of the request that is being answered.
-pub struct RequestBody<'c> {
-    _connection: std::marker::PhantomData<&'c ()>,
-}
-
-impl RequestBody<'_> {
-    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
-    /// waits for one.
-    ///
-    /// # Errors
-    /// The body did not arrive whole: what was forwarded must not look complete.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
-        todo!()
-    }
-
-    /// The trailer section, after [`RequestBody::next`] returned `None`.
-    pub fn trailers(&mut self) -> Option<FieldList> {
-        todo!()
-    }
-}
-
-/// Writes the response to the request that is being answered.
-pub struct Reply<'c> {
-    _connection: std::marker::PhantomData<&'c ()>,
-}
-
-impl Reply<'_> {
-    /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
-    ///
-    /// # Errors
-    /// The client is gone.
-    pub async fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
-        let _ = (status, fields);
-        todo!()
-    }
-
-    /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
-    /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. May be held back to leave
-    /// together with the first piece.
-    ///
-    /// # Errors
-    /// The client is gone.
-    pub async fn head(
-        &mut self,
-        status: u16,
-        fields: &FieldList,
-        body: ResponseBody,
-    ) -> Result<(), ClientGone> {
-        let _ = (status, fields, body);
-        todo!()
-    }
-
-    /// Sends a piece of the body. Ignored after [`ResponseBody::None`].
-    ///
-    /// # Errors
-    /// The client is gone.
-    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
-        let _ = piece;
-        todo!()
-    }
-
-    /// Sends whatever is still held back, now.
-    ///
-    /// # Errors
-    /// The client is gone.
-    pub async fn flush(&mut self) -> Result<(), ClientGone> {
-        todo!()
-    }
-
-    /// Ends the response. A body shorter than its announced length closes the connection hard.
-    ///
-    /// # Errors
-    /// The client is gone.
-    pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
-        let _ = trailers;
-        todo!()
-    }
-
-    /// Whether a head was sent: after that, an error can only cut the response off.
-    #[must_use]
-    pub fn started(&self) -> bool {
-        todo!()
-    }
-
-    /// Bytes of body sent so far, for the access log.
-    #[must_use]
-    pub fn body_bytes(&self) -> u64 {
-        todo!()
-    }
-
-    /// The connection closes after this response.
-    pub fn close_after(&mut self) {
-        todo!()
-    }
 }
