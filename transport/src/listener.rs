@@ -14,7 +14,6 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use tokio::io::unix::AsyncFd;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -179,7 +178,7 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 /// Accepts connections and serves each, until the worker drains.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>) {
     let local = bound.tcp();
-    let Ok(listener) = AsyncFd::register(OwnedFd::from(bound.socket)) else {
+    let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
         worker.counters.accept_errors.add(1);
         return;
     };

@@ -199,7 +199,7 @@ impl Worker {
             self.counters.connections_refused.add(1);
             return None;
         }
-        let io = match AsyncFd::register(socket) {
+        let io = match watch(socket) {
             Ok(io) => io,
             Err(error) => return Some(Err(error)),
         };
@@ -283,4 +283,14 @@ impl Watched {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.io.get_ref().as_fd()
     }
+}
+
+/// Has the event loop of this thread watch a socket.
+///
+/// # Errors
+/// The kernel takes no more.
+pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` is open, and names the same file until it is dropped; the `AsyncFd` owns it, and lends it
+    // only by shared reference.
+    unsafe { AsyncFd::register(socket) }.map_err(std::io::Error::from)
 }
