@@ -83,3 +83,59 @@ fn what_to_try_names_the_addresses() {
     assert!(text.contains("curl -sD- -o /dev/null http://127.0.0.1:8080/recipes/1 "));
     assert!(text.contains("http://127.0.0.1:4000/") && !text.contains("LARDER") && !text.contains("SITE"));
 }
+
+/// The element that is closed wrongly, if any; scripts and styles are skipped.
+fn unbalanced(html: &str) -> Option<String> {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = html;
+    while let Some(start) = rest.find('<') {
+        let end = start + rest[start..].find('>')?;
+        let tag = &rest[start + 1..end];
+        rest = &rest[end + 1..];
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap_or("");
+        match name {
+            "!doctype" | "meta" | "link" | "img" | "input" | "br" => {}
+            _ if tag.starts_with('/') => {
+                if open.pop() != Some(name) {
+                    return Some(format!("</{name}> before {}", rest.get(..40).unwrap_or(rest)));
+                }
+            }
+            "style" | "script" => rest = &rest[rest.find(&format!("</{name}>"))? + name.len() + 3..],
+            _ => open.push(name),
+        }
+    }
+    open.pop().map(str::to_owned)
+}
+
+#[test]
+fn every_link_leads_somewhere_and_every_element_ends() {
+    let mut site = pages::Site::default();
+    let (mut todo, mut seen) = (vec!["/".to_owned()], std::collections::BTreeSet::new());
+    while let Some(target) = todo.pop() {
+        if !seen.insert(target.clone()) {
+            continue;
+        }
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let ask = pages::Ask {
+            method: "GET",
+            path,
+            query,
+            session: "",
+            language: "",
+            form: "",
+            now: 1_800_000_000,
+        };
+        let answer = site.answer(&ask);
+        assert_eq!(200, answer.status, "{target}");
+        let pages::Body::Page(page) = answer.body else { continue };
+        let making = shell::Making { at: 0, took: 1, count: 1, cache_control: answer.cache_control };
+        let html = shell::document(&page, &making);
+        assert_eq!(None, unbalanced(&html), "{target}");
+        for name in ["href=\"/", "src=\"/"] {
+            let links = html.split(name).skip(1).filter_map(|it| it.split('"').next());
+            let links = links.filter(|it| !it.starts_with("photos/") || it.len() <= "photos/1.png".len()); // Slow to make.
+            todo.extend(links.map(|it| format!("/{}", it.replace("&amp;", "&"))));
+        }
+    }
+    assert!(seen.len() > 2 * words::RECIPES as usize, "recipes, images and more: {}", seen.len());
+}
