@@ -1,1 +1,17 @@
-//! To be filled.
+//! The request machine: what happens to a request between its head and its last byte. Every caching
+//! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
+
+mod ask;
+mod deliver;
+pub mod explain;
+mod fetch;
+pub mod forward;
+pub mod hit;
+pub mod machine;
+mod pass;
+pub mod refusals;
+pub mod route;
+pub mod run;
+
+pub use route::{Gateway, Route};
+pub use run::Summary;

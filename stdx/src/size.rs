@@ -41,7 +41,7 @@ impl FromStr for ByteSize {
         let value: f64 = number.parse().map_err(|_| bad())?;
         #[allow(clippy::cast_precision_loss, reason = "scales are powers far below 2^53")]
         let bytes = value * scale as f64;
-        if !bytes.is_finite() || bytes < 0.0 || bytes >= 9.0e18 {
+        if !(0.0..9.0e18).contains(&bytes) {
             return Err(bad());
         }
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked above")]

@@ -1,0 +1,211 @@
+//! The steps `Validate` and `Fetch`: leading a shared fetch, or asking the origin alone.
+
+use crate::deliver::Answer;
+use crate::fetch::{self, Arrived};
+use crate::forward::{self, Ask};
+use crate::machine::Step;
+use crate::run::{Company, LOOKS, Machine};
+use larder_origin::OriginError;
+use larder_semantics::cache_status::Report;
+use larder_semantics::freshen::{self, HeadSays};
+use larder_semantics::partial;
+use larder_semantics::reuse::ForwardReason;
+use larder_stdx::clock;
+use larder_store::{FillHead, FillReader, Stored};
+use larder_wire::http1::Framing;
+use larder_wire::http1::response::Response;
+use std::sync::Arc;
+
+impl Machine<'_, '_> {
+    /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
+    pub async fn ask(&mut self) -> Step {
+        let counters = &self.gateway.counters;
+        counters.cache_misses.add(1);
+        counters.cache_validations.add(u64::from(self.validate));
+        match self.reader.take() {
+            Some(reader) if self.company == Company::Shared => self.lead(reader).await,
+            _ => self.ask_alone().await,
+        }
+    }
+
+    pub async fn lead(&mut self, mut reader: FillReader) -> Step {
+        let head = loop {
+            let local = self.local.clone();
+            tokio::select! {
+                biased;
+                () = local.rung.notified() => self.pass_interim().await,
+                head = reader.head() => break head,
+            }
+        };
+        self.pass_interim().await;
+        match head {
+            FillHead::Shared(head) => {
+                self.read_along(reader, head, false);
+                Step::Store
+            }
+            FillHead::Private(head) => {
+                let report = self.forwarded(self.local.origin_status.get());
+                let (status, fields) = (head.status, head.fields.clone());
+                self.answer = Some(Answer::Reading { reader, head, status, fields, report });
+                Step::Pass
+            }
+            FillHead::LookAgain => {
+                let freshened = self.local.freshened.borrow_mut().take();
+                match freshened {
+                    Some(stored) => {
+                        let status = self.local.origin_status.get();
+                        self.answer = Some(Answer::Stored { stored, report: self.forwarded(status) });
+                        Step::Hit
+                    }
+                    None => self.origin_failed(502),
+                }
+            }
+            FillHead::Failed(status) => self.origin_failed(status),
+        }
+    }
+
+    pub fn forwarded(&self, status: Option<u16>) -> Report {
+        Report::Forwarded { reason: self.reason, status, stored: false, collapsed: false }
+    }
+
+    async fn pass_interim(&mut self) {
+        loop {
+            let Some(response) = self.local.interim.borrow_mut().pop_front() else { return };
+            self.send_interim(&response).await;
+        }
+    }
+
+    pub async fn send_interim(&mut self, response: &Response) {
+        // 100 is ours to send when the body is read; 101 was not asked for.
+        if let Some(reply) = self.reply.as_mut().filter(|_| response.status > 101) {
+            let fields = forward::returned(&response.fields, response.version, false);
+            // A client that is gone is noticed when the final head is sent.
+            let _ = reply.interim(response.status, &fields).await;
+        }
+    }
+
+    /// What is asked of the origin when asking alone.
+    fn question<'s>(&self, stored: Option<&'s Arc<Stored>>, rest: &'s str) -> Ask<'s> {
+        match stored {
+            Some(stored) if self.validate => Ask::Conditional(&stored.meta),
+            Some(stored) if !rest.is_empty() => match &stored.meta.etag {
+                Some(tag) => Ask::Rest(rest, tag),
+                None => Ask::AsSent,
+            },
+            _ => Ask::AsSent,
+        }
+    }
+
+    /// The `Range` that completes what is held in part, for a request for the whole; empty where there is none.
+    fn rest(&self) -> String {
+        let asks_whole = self.facts.range.is_none() && self.facts.method == "GET" && self.looks < LOOKS;
+        let part = self.found.as_ref().filter(|_| asks_whole && self.reason == ForwardReason::Partial);
+        part.and_then(|it| it.meta.partial.as_ref()).and_then(partial::missing).unwrap_or_default()
+    }
+
+    async fn ask_alone(&mut self) -> Step {
+        let found = self.found.clone();
+        let rest = self.rest();
+        let ask = self.question(found.as_ref(), &rest);
+        let arrived = match self.exchange(ask).await {
+            Ok(arrived) => arrived,
+            Err(error) => return self.origin_failed(error.status()),
+        };
+        let status = arrived.response.status;
+        self.local.origin_status.set(Some(status));
+        if let (304, true, Some(old)) = (status, self.validate, &found) {
+            return self.validated_alone(old, &arrived).await;
+        }
+        if status >= 500
+            && let Step::Hit = self.origin_failed(status)
+        {
+            return Step::Hit;
+        }
+        if status == 206 && !rest.is_empty() {
+            return self.complete(arrived).await;
+        }
+        if self.facts.method == "HEAD" {
+            self.head_came(&arrived);
+        }
+        self.keep_or_pass(arrived).await
+    }
+
+    /// Stores and reads along, or passes the bytes on.
+    async fn keep_or_pass(&mut self, arrived: Arrived) -> Step {
+        let job = self.job(false, false);
+        if !job.would_store(&arrived) {
+            let report = self.forwarded(Some(arrived.response.status));
+            self.answer = Some(self.direct(arrived, None, Some(report)));
+            return Step::Pass;
+        }
+        let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);
+        tokio::task::spawn_local(job.receive(arrived, writer));
+        self.lead(reader).await
+    }
+
+    async fn validated_alone(&mut self, old: &Arc<Stored>, arrived: &Arrived) -> Step {
+        let fields = arrived.response.fields.view();
+        if !freshen::selects(&old.meta, &fields, true) {
+            // The 304 was about something that is not stored: ask again, without condition.
+            self.validate = false;
+            self.found = None;
+            return if self.summary.status == 0 { self.ask_whole().await } else { Step::Error };
+        }
+        self.gateway.counters.cache_validated.add(1);
+        let job = self.job(false, false);
+        let new = fetch::freshened(old, &fields, &job, arrived.request_time, arrived.response_time);
+        self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+        let report = self.forwarded(Some(304));
+        self.answer = Some(Answer::Stored { stored: new, report });
+        Step::Hit
+    }
+
+    async fn ask_whole(&mut self) -> Step {
+        match self.exchange(Ask::Whole).await {
+            Ok(arrived) if arrived.response.status != 304 => self.keep_or_pass(arrived).await,
+            Ok(_) => self.origin_failed(502),
+            Err(error) => self.origin_failed(error.status()),
+        }
+    }
+
+    /// The rest of what is held in part came: join both and look again (RFC 9111 §3.4).
+    async fn complete(&mut self, arrived: Arrived) -> Step {
+        self.looks += 1;
+        let job = self.job(false, false);
+        if !job.take_rest(arrived).await {
+            // It does not fit, or was cut short: forget the part, ask for the whole.
+            self.gateway.store.remove(self.hash, &self.key);
+        }
+        Step::Lookup
+    }
+
+    /// A HEAD response freshens or invalidates what is stored for GET (RFC 9111 §4.3.5).
+    fn head_came(&mut self, arrived: &Arrived) {
+        let Some(old) = self.found.clone().filter(|_| arrived.response.status == 200) else { return };
+        let fields = arrived.response.fields.view();
+        match freshen::head_says(&old.meta, &old.fields, &fields) {
+            HeadSays::Freshen => {
+                let job = self.job(false, false);
+                let new = fetch::freshened(&old, &fields, &job, arrived.request_time, arrived.response_time);
+                self.gateway.store.replace(self.hash, &self.key, &old, new);
+            }
+            HeadSays::Invalidate => {
+                self.gateway.store.remove(self.hash, &self.key);
+            }
+        }
+    }
+
+    /// One bodyless exchange up to its final head; interim heads are passed on.
+    async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+        let outgoing = forward::outgoing(self.request, self.route, self.client, Framing::Empty, ask);
+        let request_time = clock::wall();
+        let exchange = self.route.origin().send(outgoing).await?;
+        loop {
+            let response = exchange.head().await?;
+            if response.status >= 200 {
+                return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
+            }
+            self.send_interim(&response).await;
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
+//! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
+
+use crate::hit::in_not_modified;
+use crate::machine::Step;
+use crate::pass::{Upload, with_upload};
+use crate::run::Machine;
+use crate::{explain, forward};
+use larder_origin::{Exchange, OriginError};
+use larder_semantics::cache_status::{self, Report};
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::field::FieldList;
+use larder_semantics::range::{self, Selection};
+use larder_semantics::stored::Meta;
+use larder_semantics::{date, partial};
+use larder_stdx::clock;
+use larder_store::fill::SharedHead;
+use larder_store::{FillEnd, FillReader, Stored};
+use larder_transport::body::Piece;
+use larder_transport::http1::{ClientGone, Reply, ResponseBody};
+use larder_wire::http1::Framing;
+use larder_wire::http1::response::Response;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+/// The response that is to be sent.
+pub(crate) enum Answer<'c> {
+    /// From the store.
+    Stored { stored: Arc<Stored>, report: Report },
+    /// Along with a fill.
+    Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: Report },
+    /// Straight from the origin.
+    Direct(Direct<'c>),
+    /// Made here.
+    Own { status: u16, sentence: &'static str },
+}
+
+/// A response that nobody else gets.
+pub(crate) struct Direct<'c> {
+    exchange: Rc<Exchange>,
+    status: u16,
+    fields: FieldList,
+    body: ResponseBody,
+    /// The request body that is still on its way to the origin.
+    upload: Option<Upload<'c>>,
+    report: Option<Report>,
+}
+
+impl<'c> Answer<'c> {
+    pub fn direct(
+        exchange: Rc<Exchange>,
+        response: Response,
+        upload: Option<Upload<'c>>,
+        report: Option<Report>,
+        method: &str,
+    ) -> Self {
+        let bodyless = method == "HEAD" || response.status == 304;
+        Answer::Direct(Direct {
+            status: response.status,
+            fields: forward::returned(&response.fields, response.version, bodyless),
+            body: body_of(&response, method),
+            exchange,
+            upload,
+            report,
+        })
+    }
+}
+
+fn body_of(response: &Response, method: &str) -> ResponseBody {
+    match response.framing {
+        Framing::Length(length) => ResponseBody::Length(length),
+        Framing::Empty if method == "HEAD" || matches!(response.status, 204 | 304) => ResponseBody::None,
+        Framing::Empty => ResponseBody::Length(0),
+        Framing::Chunked | Framing::Close => ResponseBody::Stream,
+    }
+}
+
+/// Why a response was not sent to its end.
+enum Cut {
+    Client,
+    Origin,
+}
+
+impl From<ClientGone> for Cut {
+    fn from(_: ClientGone) -> Self {
+        Cut::Client
+    }
+}
+
+impl<'c> Machine<'_, 'c> {
+    /// Sends the answer; whatever cuts it short closes the connection, so that it shows.
+    pub async fn deliver(&mut self) -> Step {
+        let (Some(answer), Some(mut reply)) = (self.answer.take(), self.reply.take()) else {
+            return Step::Finish;
+        };
+        let sent = match answer {
+            Answer::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
+            Answer::Reading { reader, head, status, fields, report } => {
+                self.send_along(&mut reply, reader, &head, status, fields, report).await
+            }
+            Answer::Direct(direct) => self.send_direct(&mut reply, direct).await,
+            Answer::Own { status, sentence } => self.send_own(&mut reply, status, sentence).await,
+        };
+        self.summary.body = reply.body_bytes();
+        match sent {
+            Ok(trailers) => self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok(),
+            Err(Cut::Client) => self.gateway.counters.client_aborts.add(1),
+            Err(Cut::Origin) => self.gateway.counters.origin_bad_responses.add(1),
+        }
+        Step::Finish
+    }
+
+    async fn head(
+        &mut self,
+        reply: &mut Reply<'c>,
+        status: u16,
+        mut fields: FieldList,
+        body: ResponseBody,
+        report: Option<Report>,
+    ) -> Result<(), Cut> {
+        self.summary.status = status;
+        self.summary.report = report;
+        if let Some(report) = report {
+            let policy = &self.route.policy;
+            if policy.cache_status {
+                let mut member = Vec::with_capacity(64);
+                for earlier in fields.get_all("cache-status") {
+                    member.extend_from_slice(earlier);
+                    member.extend_from_slice(b", ");
+                }
+                cache_status::write(report, &mut member);
+                fields.set("Cache-Status", member);
+            }
+            if policy.x_cache {
+                let hit = matches!(report, Report::Hit { .. });
+                fields.set("X-Cache", if hit { "HIT" } else { "MISS" });
+            }
+        }
+        reply.head(status, &fields, body).await?;
+        Ok(())
+    }
+
+    fn precondition(&self, meta: &Meta) -> Precondition {
+        match self.facts.conditional {
+            true => conditional::evaluate(self.fields, meta),
+            false => Precondition::Proceed,
+        }
+    }
+
+    async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
+        let mut fields = stored.fields.clone();
+        fields.push("Age", stored.meta.age(clock::wall()).to_string());
+        match self.precondition(&stored.meta) {
+            Precondition::Proceed => {}
+            early => return self.send_precondition(reply, early, fields, report).await,
+        }
+        let whole = stored.body.piece();
+        if let Some(part) = stored.meta.partial {
+            let asked = self.facts.range.and_then(|it| partial::answers(&stored.meta, it));
+            let Some((first, last, complete)) = asked else { return Err(Cut::Origin) };
+            let complete = complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
+            fields.set("Content-Range", format!("bytes {first}-{last}/{complete}"));
+            let piece = whole.slice(first - part.first, last - first + 1);
+            return self.send_pieces(reply, 206, fields, vec![piece], report).await;
+        }
+        let select = self
+            .facts
+            .range
+            .filter(|_| stored.meta.status == 200 && conditional::range_applies(self.fields, &stored.meta));
+        let length = stored.body.len();
+        match select.map_or(Selection::Whole, |it| range::select(it, length)) {
+            Selection::Whole if matches!(stored.meta.status, 204 | 304) => {
+                self.head(reply, stored.meta.status, fields, ResponseBody::None, Some(report)).await?;
+                Ok(None)
+            }
+            Selection::Whole => {
+                let body = match stored.trailers {
+                    Some(_) => ResponseBody::Stream,
+                    None => ResponseBody::Length(length),
+                };
+                self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
+                reply.piece(whole).await?;
+                Ok(stored.trailers.clone().map(Arc::new))
+            }
+            Selection::One(first, last) => {
+                fields.set("Content-Range", format!("bytes {first}-{last}/{length}"));
+                let piece = whole.slice(first, last - first + 1);
+                self.send_pieces(reply, 206, fields, vec![piece], report).await
+            }
+            Selection::Many(ranges) => self.send_many(reply, fields, &whole, &ranges, report).await,
+            Selection::Unsatisfiable => {
+                fields.set("Content-Range", format!("bytes */{length}"));
+                fields.remove("content-type");
+                self.send_pieces(reply, 416, fields, Vec::new(), report).await
+            }
+        }
+    }
+
+    async fn send_many(
+        &mut self,
+        reply: &mut Reply<'c>,
+        mut fields: FieldList,
+        whole: &Piece,
+        ranges: &[(u64, u64)],
+        report: Report,
+    ) -> Sent {
+        let content_type = fields.get("content-type").map(<[u8]>::to_vec);
+        // Nobody outside knows the seed of the hash, so no document can be made to hold its own boundary.
+        let boundary = format!("{:032x}", self.gateway.store.hash(&self.key).0);
+        let mut pieces = Vec::new();
+        for (first, last) in ranges {
+            let mut head = Vec::new();
+            range::write_part_head(
+                &boundary,
+                content_type.as_deref(),
+                (*first, *last),
+                whole.len(),
+                &mut head,
+            );
+            pieces.push(Piece::Bytes(head.into()));
+            pieces.push(whole.slice(*first, last - first + 1));
+        }
+        let mut end = Vec::new();
+        range::write_multipart_end(&boundary, &mut end);
+        pieces.push(Piece::Bytes(end.into()));
+        fields.set("Content-Type", format!("multipart/byteranges; boundary={boundary}"));
+        self.send_pieces(reply, 206, fields, pieces, report).await
+    }
+
+    async fn send_pieces(
+        &mut self,
+        reply: &mut Reply<'c>,
+        status: u16,
+        fields: FieldList,
+        pieces: Vec<Piece>,
+        report: Report,
+    ) -> Sent {
+        let length = pieces.iter().map(Piece::len).sum();
+        self.head(reply, status, fields, ResponseBody::Length(length), Some(report)).await?;
+        for piece in pieces {
+            reply.piece(piece).await?;
+        }
+        Ok(None)
+    }
+
+    async fn send_precondition(
+        &mut self,
+        reply: &mut Reply<'c>,
+        precondition: Precondition,
+        mut fields: FieldList,
+        report: Report,
+    ) -> Sent {
+        if precondition == Precondition::Failed {
+            return self.send_pieces(reply, 412, FieldList::new(), Vec::new(), report).await;
+        }
+        fields.retain(|it| in_not_modified(it.name));
+        self.head(reply, 304, fields, ResponseBody::None, Some(report)).await?;
+        Ok(None)
+    }
+
+    async fn send_along(
+        &mut self,
+        reply: &mut Reply<'c>,
+        mut reader: FillReader,
+        head: &SharedHead,
+        status: u16,
+        mut fields: FieldList,
+        report: Report,
+    ) -> Sent {
+        let age = head.meta.age(clock::wall());
+        fields.remove("age");
+        if age > 0 {
+            fields.push("Age", age.to_string());
+        }
+        let kept = matches!(report, Report::Forwarded { stored: true, .. });
+        if kept && status == 200 {
+            match self.precondition(&head.meta) {
+                Precondition::Proceed => {}
+                early => return self.send_precondition(reply, early, fields, report).await,
+            }
+        }
+        let body = match head.length {
+            _ if matches!(status, 204 | 304) => ResponseBody::None,
+            Some(length) => ResponseBody::Length(length),
+            None => ResponseBody::Stream,
+        };
+        self.head(reply, status, fields, body, Some(report)).await?;
+        loop {
+            match flush_while_waiting(reply, reader.next()).await? {
+                Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
+                Err(FillEnd::Complete(trailers)) => return Ok(trailers),
+                Err(FillEnd::Failed) => return Err(Cut::Origin),
+            }
+        }
+    }
+
+    async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
+        let fields = std::mem::take(&mut direct.fields);
+        self.head(reply, direct.status, fields, direct.body, direct.report).await?;
+        loop {
+            let exchange = direct.exchange.clone();
+            let next = flush_while_waiting(reply, with_upload(&mut direct.upload, exchange.next())).await??;
+            match next {
+                Ok(Some(bytes)) => reply.piece(Piece::Bytes(bytes)).await?,
+                Ok(None) => break,
+                Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(Cut::Origin),
+            }
+        }
+        Ok(direct.exchange.trailers().map(Arc::new))
+    }
+
+    async fn send_own(&mut self, reply: &mut Reply<'c>, status: u16, sentence: &'static str) -> Sent {
+        let mut fields = FieldList::new();
+        fields.push("Date", date::format(clock::wall()));
+        fields.push("Content-Type", "text/plain; charset=utf-8");
+        fields.push("Cache-Control", "no-store");
+        if status == 405 {
+            fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
+        }
+        if matches!(status, 400 | 408 | 413) {
+            reply.close_after();
+        }
+        let text = explain::error_page(status, sentence);
+        let length = text.len() as u64;
+        self.head(reply, status, fields, ResponseBody::Length(length), None).await?;
+        reply.piece(Piece::Bytes(text.into())).await?;
+        Ok(None)
+    }
+}
+
+type Sent = Result<Option<Arc<FieldList>>, Cut>;
+
+/// Waits for `work`; if it is not there at once, what is held back is sent first.
+async fn flush_while_waiting<T>(
+    reply: &mut Reply<'_>,
+    work: impl Future<Output = T>,
+) -> Result<T, ClientGone> {
+    let mut work = pin!(work);
+    let at_once = std::future::poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(out) => Poll::Ready(Some(out)),
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await;
+    if let Some(out) = at_once {
+        return Ok(out);
+    }
+    reply.flush().await?;
+    Ok(work.await)
+}

@@ -1,0 +1,299 @@
+//! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
+//! they look at. Nothing is sent to an origin, nothing in the store is changed.
+
+use crate::forward;
+use crate::hit;
+use crate::refusals::Refused;
+use crate::route::{Gateway, Route};
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::field::Field;
+use larder_semantics::flip::{self, Change, Exchange};
+use larder_semantics::freshness::Freshness;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::trace::{Outcome, Record, Rule};
+use larder_stdx::clock::{self, WallTime};
+use larder_store::Stored;
+use larder_store::ram::Lookup;
+use larder_wire::http1::request::Request;
+use std::sync::Arc;
+
+/// Everything that decides about one request, in the order in which it is looked at.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The key, readable.
+    pub key: String,
+    /// How the key was made.
+    pub recipe: String,
+    /// What the RAM tier holds under the key.
+    pub holds: Holds,
+    /// Why the cache is not used at all, if so.
+    pub bypass: Option<&'static str>,
+    /// What is known of the stored response that was selected.
+    pub stored: Option<StoredFacts>,
+    /// Each rule of the decision, in order.
+    pub rules: Vec<Rule>,
+    /// What the server would do with this request now.
+    pub verdict: Verdict,
+    /// Why the last response under this key was not stored, if one was not.
+    pub refusal: Option<RefusalFacts>,
+    /// The smallest change that would flip the verdict.
+    pub change: Option<String>,
+}
+
+/// What a tier holds under a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// So many variants.
+    Variants(usize),
+    /// The memory that answers are not shared.
+    HitForMiss,
+    /// Nothing.
+    Nothing,
+}
+
+/// The age arithmetic and more of one stored response.
+#[derive(Clone, Debug)]
+pub struct StoredFacts {
+    /// Its status.
+    pub status: u16,
+    /// Bytes of body.
+    pub bytes: u64,
+    /// The variant key, readable; empty without `Vary`.
+    pub variant: String,
+    /// `age = initial 0 s + resident 12 s = 12 s`.
+    pub age: String,
+    /// `lifetime = 60 s (max-age)`.
+    pub lifetime: String,
+    /// `fresh for 48 s`, `stale for 3 s`.
+    pub freshness: String,
+    /// The part that is held, where it is not the whole.
+    pub part: Option<String>,
+}
+
+/// What would be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// A stable name: `hit`, `stale-hit`, `revalidate`, `miss`, `pass`, `gateway-timeout`.
+    pub name: &'static str,
+    /// One sentence.
+    pub sentence: String,
+}
+
+/// Why a response was not stored.
+#[derive(Clone, Debug)]
+pub struct RefusalFacts {
+    /// When, seconds ago.
+    pub seconds_ago: u64,
+    /// Status of that response.
+    pub status: u16,
+    /// Each rule of the decision, in order.
+    pub rules: Vec<Rule>,
+    /// One sentence.
+    pub sentence: String,
+    /// What the origin or the configuration would have to change, verified by deciding again.
+    pub change: Option<String>,
+}
+
+impl Gateway {
+    /// Explains what would be done with `request` on `route`, now.
+    #[must_use]
+    pub fn explain(&self, route: &Route, request: &Request) -> Explanation {
+        let fields = request.fields.view();
+        let facts = RequestFacts::read(&request.method, &fields);
+        let now = clock::wall();
+        let mut key = Vec::new();
+        hit::write_key(&route.policy, &request.authority, &request.target, &fields, &mut key);
+        let hash = self.store.hash(&key);
+        let looked = self.store.lookup(hash, &key, clock::monotonic().0);
+        let (holds, selected) = select(&looked, &fields);
+        let bypass =
+            forward::bypass(&route.policy, &facts, &request.target, &fields).map(forward::Bypass::sentence);
+        let mut record = Record::default();
+        let verdict = match bypass {
+            Some(sentence) => pass(sentence, &mut record),
+            None => decide(selected.as_ref(), route, &facts, &fields, now, &mut record),
+        };
+        let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
+        let change = change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now);
+        Explanation {
+            key: readable(&key),
+            recipe: route.policy.key.describe(),
+            holds,
+            bypass,
+            stored: selected.ok().map(|it| stored_facts(&it, now)),
+            rules: record.0,
+            verdict,
+            refusal,
+            change,
+        }
+    }
+}
+
+fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, ForwardReason>) {
+    match looked {
+        Lookup::Shelf(shelf) => {
+            let selected = shelf.select(fields, &mut Vec::new()).cloned();
+            (Holds::Variants(shelf.variants.len()), selected.ok_or(ForwardReason::VaryMiss))
+        }
+        Lookup::HitForMiss => (Holds::HitForMiss, Err(ForwardReason::UriMiss)),
+        Lookup::Nothing => (Holds::Nothing, Err(ForwardReason::UriMiss)),
+    }
+}
+
+fn pass(sentence: &'static str, record: &mut Record) -> Verdict {
+    record.0.push(Rule {
+        source: "RFC 9111 §4",
+        name: "bypass",
+        evidence: sentence.to_owned(),
+        outcome: Outcome::Decided,
+    });
+    Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}.") }
+}
+
+fn decide(
+    selected: Result<&Arc<Stored>, &ForwardReason>,
+    route: &Route,
+    facts: &RequestFacts<'_>,
+    fields: &[Field<'_>],
+    now: WallTime,
+    record: &mut Record,
+) -> Verdict {
+    let usable = match selected {
+        Ok(stored) => Ok(&stored.meta),
+        Err(reason) => Err(*reason),
+    };
+    let reuse = reuse::decide(usable, facts, &route.policy, now, record);
+    let name = match reuse {
+        Reuse::Serve => "hit",
+        Reuse::ServeStale | Reuse::ServeWhileRevalidating => "stale-hit",
+        Reuse::Validate(_) => "revalidate",
+        Reuse::Forward(_) => "miss",
+        Reuse::GatewayTimeout => "gateway-timeout",
+    };
+    let mut sentence = reuse.sentence().to_owned();
+    if let (Ok(meta), Reuse::Serve, true) = (usable, reuse, facts.conditional) {
+        match conditional::evaluate(fields, meta) {
+            Precondition::Proceed => {}
+            Precondition::NotModified => {
+                sentence.push_str(" The answer is 304: the client's copy is current.")
+            }
+            Precondition::Failed => sentence.push_str(" The answer is 412: a precondition fails."),
+        }
+    }
+    Verdict { name, sentence }
+}
+
+fn stored_facts(stored: &Stored, now: WallTime) -> StoredFacts {
+    let meta = &stored.meta;
+    let resident = now.seconds_since(meta.response_time);
+    StoredFacts {
+        status: meta.status,
+        bytes: stored.body.len(),
+        variant: readable(&stored.variant),
+        age: format!("age = initial {} s + resident {resident} s = {} s", meta.initial_age, meta.age(now)),
+        lifetime: format!("lifetime = {} s ({})", meta.lifetime.seconds, meta.lifetime.source.name()),
+        freshness: match meta.freshness(now) {
+            Freshness::Fresh { remaining } => format!("fresh for {remaining} s"),
+            Freshness::Stale { staleness } => format!("stale for {staleness} s"),
+        },
+        part: meta.partial.map(|it| format!("bytes {} to {}", it.first, it.last)),
+    }
+}
+
+fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
+    let (request, response) = (refused.request.view(), refused.response.view());
+    let facts = RequestFacts::read(&refused.method, &request);
+    let mut record = Record::default();
+    let verdict = storable::decide(
+        &facts,
+        refused.status,
+        &response,
+        &route.policy,
+        refused.request_time,
+        refused.response_time,
+        &mut record,
+    );
+    let sentence = match verdict {
+        Storable::Refuse(refusal) => refusal.sentence(),
+        Storable::Store => "It would be stored now: the configuration changed, or the body was too large.",
+    };
+    let exchange = Exchange {
+        method: &refused.method,
+        request: &request,
+        uri: None,
+        status: refused.status,
+        response: &response,
+        policy: &route.policy,
+        request_time: refused.request_time,
+        response_time: refused.response_time,
+    };
+    RefusalFacts {
+        seconds_ago: now.seconds_since(refused.response_time),
+        status: refused.status,
+        rules: record.0,
+        sentence: sentence.to_owned(),
+        change: flip::smallest(&exchange).map(|it| sentences(&it)),
+    }
+}
+
+fn sentences(changes: &[Change]) -> String {
+    changes.iter().map(Change::sentence).collect::<Vec<_>>().join(" ")
+}
+
+/// The smallest change that would make the store answer: of the stored response where there is one, else of
+/// the last exchange whose response was not stored.
+fn change(
+    verdict: &Verdict,
+    refusal: Option<&RefusalFacts>,
+    stored: Option<&Arc<Stored>>,
+    route: &Route,
+    request: &Request,
+    now: WallTime,
+) -> Option<String> {
+    match (verdict.name, stored) {
+        ("hit" | "stale-hit", _) => None,
+        (_, Some(stored)) => {
+            let fields = request.fields.view();
+            flip::smallest_for_reuse(
+                &stored.meta,
+                &stored.fields,
+                &request.method,
+                &fields,
+                &route.policy,
+                now,
+            )
+            .map(|it| sentences(&it))
+        }
+        (_, None) => refusal.and_then(|it| it.change.clone()),
+    }
+}
+
+/// Bytes for people: what is not printable ASCII is escaped; separators become spaces.
+fn readable(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+/// One sentence for the error page of a status that larder makes itself.
+#[must_use]
+pub fn error_sentence(status: u16) -> &'static str {
+    match status {
+        400 => "The request's body is malformed or was cut short.",
+        405 => "This server does not allow the method.",
+        408 => "The request's body did not arrive in time.",
+        413 => "The request's body is too large.",
+        500 => "The server made a mistake.",
+        503 => "The application has no connection free for this request; try again shortly.",
+        504 => {
+            "The application did not answer in time, or the answer was only allowed to come from the cache."
+        }
+        _ => "The application could not be reached, or its answer was not valid.",
+    }
+}
+
+/// The body of an error page: short, and nothing of the request in it.
+#[must_use]
+pub fn error_page(status: u16, sentence: &str) -> String {
+    format!("{status} {}\n{sentence}\n", larder_wire::http1::write::reason(status))
+}

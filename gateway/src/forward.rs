@@ -1,0 +1,226 @@
+//! What a request becomes on its way to the origin, and a response on its way to the client: end-to-end
+//! fields only, made anew from what was understood (RFC 9110 §7.6).
+
+use crate::route::Route;
+use larder_origin::Outgoing;
+use larder_semantics::cookies;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::stored::{Meta, is_nominated};
+use larder_semantics::validator;
+use larder_transport::http1::Client;
+use larder_wire::http1::request::Request;
+use larder_wire::http1::write::{is_never_nominated, strip_hop_by_hop};
+use larder_wire::http1::{Framing, Version};
+
+/// Fields by which some applications let a client change the target. They are not part of the key, so a
+/// request that has one does not use the cache (statements 7 and 9); those that change the method are
+/// known to `semantics::request`.
+const OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-forwarded-prefix"];
+
+/// Fields that say who forwarded: ours replace whatever the client wrote, which is in no key.
+const FORWARDED: [&str; 7] = [
+    "host",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-forwarded-scheme",
+    "forwarded",
+];
+
+/// What is asked of the origin.
+#[derive(Clone, Copy)]
+pub enum Ask<'a> {
+    /// Exactly what the client asked, its conditions and range included.
+    AsSent,
+    /// The whole representation, whatever the client's conditions.
+    Whole,
+    /// The whole representation if it is no longer this one (RFC 9111 §4.3.1).
+    Conditional(&'a Meta),
+    /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
+    Rest(&'a str, &'a [u8]),
+}
+
+/// The request as the origin gets it.
+#[must_use]
+pub fn outgoing(
+    request: &Request,
+    route: &Route,
+    client: &Client,
+    framing: Framing,
+    ask: Ask<'_>,
+) -> Outgoing {
+    let mut kept = strip_hop_by_hop(&request.fields.view());
+    kept.retain(|it| !is_ours(it.name) && !it.is("expect"));
+    let mut fields = FieldList::new();
+    let host = route.host.as_deref().unwrap_or(&request.authority);
+    fields.push("Host", host);
+    for it in kept.iter() {
+        fields.push(it.name, it.value);
+    }
+    ask_for(&mut fields, ask);
+    let policy = &route.policy;
+    let anonymous = policy.enabled && !policy.private_cookies.is_empty();
+    if anonymous
+        && matches!(request.method.as_str(), "GET" | "HEAD")
+        && !cookies::is_private(&request.fields.view(), &policy.private_cookies)
+    {
+        let named = cookies::only(&request.fields.view(), &policy.key.cookies);
+        fields.remove("cookie");
+        if let Some(named) = named {
+            fields.push("Cookie", named);
+        }
+    }
+    append(&mut fields, "Via", via(request.version));
+    if let Some(peer) = client.peer {
+        append(&mut fields, "X-Forwarded-For", peer.ip().to_canonical().to_string().as_bytes());
+    }
+    fields.push("X-Forwarded-Proto", "http");
+    if !request.authority.is_empty() {
+        fields.push("X-Forwarded-Host", &request.authority);
+    }
+    Outgoing { method: request.method.clone(), target: request.target.clone(), fields, framing }
+}
+
+/// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must
+/// select no variant and be part of no key, or a stranger could store one page under another's key.
+pub fn drop_nominated(fields: &mut FieldList) {
+    let plain = |it: &[u8]| {
+        it.split(|it| *it == b',').all(|it| {
+            let it = it.trim_ascii();
+            it.eq_ignore_ascii_case(b"keep-alive") || it.eq_ignore_ascii_case(b"close")
+        })
+    };
+    if fields.get_all("connection").all(plain) {
+        return;
+    }
+    let before = fields.clone();
+    let before = before.view();
+    fields.retain(|it| !is_nominated(it.name, &before) || is_never_nominated(it.name));
+}
+
+fn ask_for(fields: &mut FieldList, ask: Ask<'_>) {
+    let conditional = |it: &Field<'_>| {
+        ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"]
+            .iter()
+            .any(|name| it.is(name))
+    };
+    match ask {
+        Ask::AsSent => {}
+        Ask::Whole => fields.retain(|it| !conditional(&it)),
+        Ask::Conditional(stored) => validator::make_conditional(fields, stored),
+        Ask::Rest(range, tag) => {
+            fields.retain(|it| !conditional(&it));
+            fields.push("Range", range);
+            fields.push("If-Range", tag);
+        }
+    }
+}
+
+fn is_ours(name: &str) -> bool {
+    FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
+/// Our own mark in `Via` (RFC 9110 §7.6.3): the protocol in which the message came to us.
+fn via(version: Version) -> &'static [u8] {
+    match version {
+        Version::Http10 => b"1.0 larder",
+        Version::Http11 => b"1.1 larder",
+    }
+}
+
+/// Adds `member` to the list field `name`, keeping what others wrote.
+fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
+    let mut value: Vec<u8> = Vec::new();
+    for it in fields.get_all(name) {
+        if !value.is_empty() {
+            value.extend_from_slice(b", ");
+        }
+        value.extend_from_slice(it);
+    }
+    if value.is_empty() {
+        fields.push(name, member);
+        return;
+    }
+    value.extend_from_slice(b", ");
+    value.extend_from_slice(member);
+    fields.set(name, value);
+}
+
+/// The response's fields as the client that asked gets them: end-to-end, with our `Via`. `Content-Length` is
+/// kept only where no body follows and it tells something (HEAD, 304).
+#[must_use]
+pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
+    let mut kept = strip_hop_by_hop(&fields.view());
+    if bodyless && let Some(length) = fields.get("content-length") {
+        kept.push("Content-Length", length);
+    }
+    append(&mut kept, "Via", via(version));
+    kept
+}
+
+/// Adds our `Via` to fields that are about to be stored.
+pub fn mark_stored(fields: &mut FieldList, version: Version) {
+    append(fields, "Via", via(version));
+}
+
+/// Why a request does not use the cache, decided before anything is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bypass {
+    /// `cache.enabled = false` for the route.
+    Disabled,
+    /// The method is neither GET nor HEAD.
+    Method,
+    /// A GET with a body: its meaning is in no key.
+    Body,
+    /// One of `cache.private_cookies`.
+    PrivateCookie,
+    /// A field that overrides method or target.
+    Override,
+    /// `OPTIONS *` and other targets that name no resource.
+    Target,
+}
+
+impl Bypass {
+    /// One sentence for `explain`.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Bypass::Disabled => "the route does not use the cache (cache.enabled = false)",
+            Bypass::Method => "only GET and HEAD are answered from the cache",
+            Bypass::Body => "the request has a body, which no key can hold",
+            Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
+            Bypass::Override => "a header field asks the application to override the method or the target",
+            Bypass::Target => "the target names no resource",
+        }
+    }
+}
+
+/// Decides whether the cache is used at all.
+#[must_use]
+pub fn bypass(
+    policy: &Policy,
+    facts: &RequestFacts<'_>,
+    target: &str,
+    fields: &[Field<'_>],
+) -> Option<Bypass> {
+    if !policy.enabled {
+        Some(Bypass::Disabled)
+    } else if !matches!(facts.method, "GET" | "HEAD") {
+        Some(Bypass::Method)
+    } else if facts.has_body {
+        Some(Bypass::Body)
+    } else if !target.starts_with('/') {
+        Some(Bypass::Target)
+    } else if cookies::is_private(fields, &policy.private_cookies) {
+        Some(Bypass::PrivateCookie)
+    } else if facts.method_override
+        || fields.iter().any(|it| it.name.len() > 12 && OVERRIDES.iter().any(|name| it.is(name)))
+    {
+        Some(Bypass::Override)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,165 @@
+//! The fast speed: a fresh hit, answered synchronously between two reads. Allocates nothing, reads no clock,
+//! takes no exclusive lock. Whatever is not simple goes to `run`.
+
+use crate::forward;
+use crate::route::{Gateway, Route};
+use larder_semantics::cache_status::{self, Report};
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::freshness::Freshness;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::stored::Meta;
+use larder_semantics::trace::Silent;
+use larder_stdx::clock::{self, WallTime};
+use larder_store::Stored;
+use larder_store::ram::{Body, Lookup};
+use larder_transport::http1::Outbox;
+use larder_wire::http1::Version;
+use larder_wire::http1::request::RequestHead;
+use larder_wire::http1::write;
+
+/// What a fast hit sent, for the log.
+#[derive(Clone, Copy, Debug)]
+pub struct FastHit {
+    /// The status that was sent.
+    pub status: u16,
+    /// Bytes of body.
+    pub body: u64,
+    /// What `Cache-Status` says.
+    pub report: Report,
+}
+
+impl Gateway {
+    /// Answers a request from RAM into `out`, or declines with `None` and nothing written.
+    pub fn answer_now(
+        &self,
+        route: &Route,
+        head: &RequestHead<'_>,
+        last: bool,
+        out: &mut Outbox,
+    ) -> Option<FastHit> {
+        let facts = RequestFacts::read(head.method, head.fields);
+        if facts.range.is_some() || forward::bypass(&route.policy, &facts, head.target, head.fields).is_some()
+        {
+            return None;
+        }
+        let now = clock::wall();
+        let scratch = &mut *self.scratch.borrow_mut();
+        scratch.key.clear();
+        write_key(&route.policy, head.authority, head.target, head.fields, &mut scratch.key);
+        let hash = self.store.hash(&scratch.key);
+        let Lookup::Shelf(shelf) = self.store.lookup(hash, &scratch.key, clock::monotonic().0) else {
+            return None;
+        };
+        let stored = shelf.select(head.fields, &mut scratch.variant)?;
+        if reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) != Reuse::Serve
+            || stored.meta.partial.is_some()
+            || stored.trailers.is_some()
+        {
+            return None;
+        }
+        let precondition = match facts.conditional {
+            true => conditional::evaluate(head.fields, &stored.meta),
+            false => Precondition::Proceed,
+        };
+        if precondition == Precondition::Failed {
+            return None;
+        }
+        self.counters.cache_hits.add(1);
+        let not_modified = precondition == Precondition::NotModified;
+        Some(respond(stored, head, not_modified, last, &route.policy, now, out))
+    }
+}
+
+/// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
+pub fn write_key(
+    policy: &Policy,
+    authority: &str,
+    target: &str,
+    fields: &[larder_semantics::field::Field<'_>],
+    out: &mut Vec<u8>,
+) {
+    if authority.bytes().any(|it| it.is_ascii_uppercase()) || authority.ends_with(":80") {
+        let lower = authority.to_ascii_lowercase();
+        policy.key.write("http", lower.strip_suffix(":80").unwrap_or(&lower), target, fields, out);
+    } else {
+        policy.key.write("http", authority, target, fields, out);
+    }
+}
+
+fn respond(
+    stored: &Stored,
+    head: &RequestHead<'_>,
+    not_modified: bool,
+    last: bool,
+    policy: &Policy,
+    now: WallTime,
+    out: &mut Outbox,
+) -> FastHit {
+    let report = Report::Hit { ttl: ttl(&stored.meta, now) };
+    let text = out.text();
+    if not_modified {
+        write::status_line(304, text);
+        for it in stored.fields.iter().filter(|it| in_not_modified(it.name)) {
+            write::field(it.name, it.value, text);
+        }
+    } else {
+        text.extend_from_slice(&stored.head);
+    }
+    write_own_lines(stored.meta.age(now), report, policy, text);
+    match (last, head.version) {
+        (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
+        (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (false, Version::Http11) => {}
+    }
+    text.extend_from_slice(b"\r\n");
+    if not_modified {
+        return FastHit { status: 304, body: 0, report };
+    }
+    let body = match &stored.body {
+        _ if head.method == "HEAD" => 0,
+        Body::Heap(bytes) => {
+            text.extend_from_slice(bytes);
+            bytes.len() as u64
+        }
+        arena => {
+            out.push(arena.piece());
+            arena.len()
+        }
+    };
+    FastHit { status: stored.meta.status, body, report }
+}
+
+/// The lines that each hit has for itself.
+fn write_own_lines(age: u32, report: Report, policy: &Policy, text: &mut Vec<u8>) {
+    text.extend_from_slice(b"Age: ");
+    text.extend_from_slice(itoa::Buffer::new().format(age).as_bytes());
+    text.extend_from_slice(b"\r\n");
+    if policy.cache_status {
+        text.extend_from_slice(b"Cache-Status: ");
+        cache_status::write(report, text);
+        text.extend_from_slice(b"\r\n");
+    }
+    if policy.x_cache {
+        text.extend_from_slice(b"X-Cache: HIT\r\n");
+    }
+}
+
+/// Remaining freshness as `Cache-Status` tells it: negative when stale (RFC 9211 §2.4).
+#[must_use]
+pub fn ttl(meta: &Meta, now: WallTime) -> i64 {
+    match meta.freshness(now) {
+        Freshness::Fresh { remaining } => i64::from(remaining),
+        Freshness::Stale { staleness } => -i64::from(staleness),
+    }
+}
+
+/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5): what steers caches and validators, and what is
+/// not about the representation that is not sent.
+#[must_use]
+pub fn in_not_modified(name: &str) -> bool {
+    !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
+        .iter()
+        .any(|it| name.eq_ignore_ascii_case(it))
+}

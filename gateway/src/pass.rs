@@ -1,0 +1,180 @@
+//! The step `Pass`: the request as it is, body and all, and its response; and what an unsafe method invalidates.
+
+use crate::deliver::Answer;
+use crate::fetch::Arrived;
+use crate::forward::{self, Ask};
+use crate::hit;
+use crate::machine::Step;
+use crate::run::Machine;
+use larder_origin::Exchange;
+use larder_semantics::cache_status::Report;
+use larder_semantics::invalidate;
+use larder_stdx::clock;
+use larder_transport::http1::{ClientGone, RequestBody};
+use larder_wire::http1::Framing;
+use larder_wire::http1::response::Response;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+/// The future that carries the request's body to the origin while the response is awaited.
+pub(crate) type Upload<'c> = Pin<Box<dyn Future<Output = Result<(), UploadFailed>> + 'c>>;
+
+/// Why a request body did not reach the origin.
+pub(crate) enum UploadFailed {
+    Client(ClientGone),
+    Origin,
+}
+
+impl<'c> Machine<'_, 'c> {
+    /// Sends the request as it is, body and all, and passes the response on.
+    pub async fn pass(&mut self) -> Step {
+        if self.answer.is_some() {
+            return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
+        }
+        self.gateway.counters.cache_passes.add(1);
+        let framing = self.request.framing;
+        let outgoing = forward::outgoing(self.request, self.route, self.client, framing, Ask::AsSent);
+        let request_time = clock::wall();
+        let exchange = match self.route.origin().send(outgoing).await {
+            Ok(exchange) => Rc::new(exchange),
+            Err(error) => {
+                self.error = error.status();
+                return Step::Error;
+            }
+        };
+        let mut upload = match self.body.take() {
+            Some(body) if framing != Framing::Empty => Some(carry(body, exchange.clone())),
+            _ => None,
+        };
+        let response = loop {
+            match with_upload(&mut upload, exchange.head()).await {
+                Ok(Ok(response)) if response.status >= 200 => break response,
+                Ok(Ok(interim)) => self.send_interim(&interim).await,
+                Ok(Err(error)) => {
+                    self.error = error.status();
+                    return Step::Error;
+                }
+                Err(gone) => {
+                    self.error = client_status(gone);
+                    return Step::Error;
+                }
+            }
+        };
+        self.invalidate(&response);
+        let response_time = clock::wall();
+        self.pass_or_keep(exchange, upload, response, request_time, response_time).await
+    }
+
+    /// A POST whose response says for how long it holds, and for which target, is kept for GET
+    /// (RFC 9110 §9.3.3); everything else is passed on.
+    async fn pass_or_keep(
+        &mut self,
+        exchange: Rc<Exchange>,
+        upload: Option<Upload<'c>>,
+        response: Response,
+        request_time: clock::WallTime,
+        response_time: clock::WallTime,
+    ) -> Step {
+        let done = upload.is_none();
+        let report = self.forwarded(Some(response.status));
+        let exchange = match Rc::try_unwrap(exchange) {
+            Ok(exchange) if done => exchange,
+            Ok(exchange) => {
+                let arrived = Arrived { exchange, response, request_time, response_time };
+                self.answer = Some(self.direct(arrived, upload, Some(report)));
+                return Step::Deliver;
+            }
+            Err(exchange) => {
+                self.answer =
+                    Some(Answer::direct(exchange, response, upload, Some(report), &self.request.method));
+                return Step::Deliver;
+            }
+        };
+        let arrived = Arrived { exchange, response, request_time, response_time };
+        if self.request.method == "POST" && self.route.policy.enabled {
+            self.make_key();
+            if self.job(false, false).would_store(&arrived) {
+                let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);
+                tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
+                return match self.lead(reader).await {
+                    Step::Pass => Step::Deliver,
+                    next => next,
+                };
+            }
+        }
+        self.answer = Some(self.direct(arrived, None, Some(report)));
+        Step::Deliver
+    }
+
+    pub fn direct(&self, arrived: Arrived, upload: Option<Upload<'c>>, report: Option<Report>) -> Answer<'c> {
+        let method = &self.request.method;
+        Answer::direct(Rc::new(arrived.exchange), arrived.response, upload, report, method)
+    }
+
+    /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable.
+    fn invalidate(&mut self, response: &Response) {
+        let request = self.request;
+        let targets = invalidate::targets(
+            &request.method,
+            "http",
+            &request.authority,
+            &request.target,
+            response.status,
+            &response.fields.view(),
+        );
+        for target in targets {
+            let mut key = Vec::new();
+            hit::write_key(&self.route.policy, &request.authority, &target, self.fields, &mut key);
+            let hash = self.gateway.store.hash(&key);
+            if self.gateway.store.remove(hash, &key) {
+                self.gateway.counters.cache_invalidations.add(1);
+            }
+        }
+    }
+}
+
+/// Carries the request's body to the origin.
+fn carry<'c>(mut body: RequestBody<'c>, exchange: Rc<Exchange>) -> Upload<'c> {
+    Box::pin(async move {
+        while let Some(bytes) = body.next().await.map_err(UploadFailed::Client)? {
+            exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
+        }
+        let trailers = body.trailers();
+        exchange.write_end(trailers.as_ref()).await.map_err(|_| UploadFailed::Origin)
+    })
+}
+
+/// Waits for `work` while the upload goes on beside it.
+///
+/// # Errors
+/// The client's body did not arrive whole: the origin must not take it for complete.
+pub(crate) async fn with_upload<T>(
+    upload: &mut Option<Upload<'_>>,
+    work: impl Future<Output = T>,
+) -> Result<T, ClientGone> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        let Some(running) = upload.as_mut() else { return Ok(work.await) };
+        let uploaded = tokio::select! {
+            biased;
+            done = &mut *running => done,
+            out = &mut work => return Ok(out),
+        };
+        *upload = None;
+        match uploaded {
+            // The origin may stop reading and answer all the same: its head, or its silence, tells.
+            Ok(()) | Err(UploadFailed::Origin) => {}
+            Err(UploadFailed::Client(gone)) => return Err(gone),
+        }
+    }
+}
+
+/// The status for a client whose body did not arrive.
+fn client_status(gone: ClientGone) -> u16 {
+    match gone {
+        ClientGone::TimedOut => 408,
+        ClientGone::TooLarge => 413,
+        ClientGone::Closed | ClientGone::Malformed => 400,
+    }
+}

@@ -1,0 +1,106 @@
+//! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`.
+
+use larder_semantics::field::FieldList;
+use larder_stdx::clock::WallTime;
+use larder_store::ram::KeyHash;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+/// Most keys that are remembered; the oldest goes.
+pub const CAPACITY: usize = 1024;
+/// Fields over this many bytes are not remembered: memory stays below CAPACITY × this × 2.
+const MAX_FIELDS_BYTES: usize = 4096;
+
+/// One exchange whose response was not stored.
+#[derive(Clone, Debug)]
+pub struct Refused {
+    /// The request's method.
+    pub method: String,
+    /// The request's fields.
+    pub request: FieldList,
+    /// The response's status.
+    pub status: u16,
+    /// The response's fields, as received.
+    pub response: FieldList,
+    /// When the request was sent.
+    pub request_time: WallTime,
+    /// When the response head had arrived.
+    pub response_time: WallTime,
+}
+
+/// The last [`CAPACITY`] keys whose response was not stored.
+#[derive(Default)]
+pub struct Refusals {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    map: HashMap<u128, Arc<Refused>>,
+    order: VecDeque<u128>,
+}
+
+impl Refusals {
+    /// Remembers one, unless the same key was remembered within this second.
+    pub fn note(&self, hash: KeyHash, now: WallTime, make: impl FnOnce() -> Refused) {
+        let Ok(mut inner) = self.inner.lock() else { return };
+        if inner.map.get(&hash.0).is_some_and(|it| it.response_time == now) {
+            return;
+        }
+        let refused = make();
+        if refused.request.text().len() + refused.response.text().len() > 2 * MAX_FIELDS_BYTES {
+            return;
+        }
+        if inner.map.insert(hash.0, Arc::new(refused)).is_none() {
+            inner.order.push_back(hash.0);
+        }
+        if inner.order.len() > CAPACITY
+            && let Some(oldest) = inner.order.pop_front()
+        {
+            inner.map.remove(&oldest);
+        }
+    }
+
+    /// The last one of a key.
+    #[must_use]
+    pub fn get(&self, hash: KeyHash) -> Option<Arc<Refused>> {
+        self.inner.lock().ok()?.map.get(&hash.0).cloned()
+    }
+
+    /// Forgets a key whose response was stored after all.
+    pub fn forget(&self, hash: KeyHash) {
+        // `order` keeps the hash until its turn comes: removing it there would be a search.
+        if let Ok(mut inner) = self.inner.lock() {
+            inner.map.remove(&hash.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(second: u64) -> Refused {
+        Refused {
+            method: "GET".to_owned(),
+            request: FieldList::new(),
+            status: 200,
+            response: FieldList::new(),
+            request_time: WallTime(second),
+            response_time: WallTime(second),
+        }
+    }
+
+    #[test]
+    fn bounded_and_newest_wins() {
+        let refusals = Refusals::default();
+        for key in 0..CAPACITY as u128 + 5 {
+            refusals.note(KeyHash(key), WallTime(1), || refused(1));
+        }
+        assert!(refusals.get(KeyHash(0)).is_none());
+        assert!(refusals.get(KeyHash(5)).is_some());
+        refusals.note(KeyHash(5), WallTime(2), || refused(2));
+        assert_eq!(WallTime(2), refusals.get(KeyHash(5)).unwrap().response_time);
+        refusals.note(KeyHash(5), WallTime(2), || unreachable!("once a second"));
+    }
+}

@@ -1,0 +1,70 @@
+//! What a worker knows: the store, the counters, and for each route its policy and its origins.
+
+use crate::refusals::Refusals;
+use larder_counters::Counters;
+use larder_origin::Origin;
+use larder_semantics::policy::Policy;
+use larder_store::Store;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// One worker's gateway.
+pub struct Gateway {
+    /// Shared by all workers.
+    pub store: Arc<Store>,
+    /// This worker's.
+    pub counters: Arc<Counters>,
+    /// Why responses were not stored, lately; shared by all workers.
+    pub refusals: Arc<Refusals>,
+    /// Buffers of the hit path, reused from request to request.
+    pub(crate) scratch: RefCell<Scratch>,
+}
+
+/// Buffers that are empty between requests.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    pub key: Vec<u8>,
+    pub variant: Vec<u8>,
+}
+
+impl Gateway {
+    /// The gateway of one worker.
+    #[must_use]
+    pub fn new(store: Arc<Store>, counters: Arc<Counters>, refusals: Arc<Refusals>) -> Rc<Self> {
+        Rc::new(Self { store, counters, refusals, scratch: RefCell::default() })
+    }
+}
+
+/// One proxied route as a worker runs it.
+pub struct Route {
+    /// Its name in logs: the site's first host and the path pattern.
+    pub name: String,
+    /// What the configuration says about caching.
+    pub policy: Policy,
+    /// Where requests go; never empty.
+    pub origins: Vec<Rc<Origin>>,
+    /// `Host` as the origin gets it; `None` keeps the client's.
+    pub host: Option<String>,
+    /// Round robin over `origins`.
+    pub(crate) next: Cell<usize>,
+}
+
+impl Route {
+    /// A route over one or more origins.
+    ///
+    /// # Panics
+    /// Without an origin: the configuration has checked that.
+    #[must_use]
+    pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: Option<String>) -> Rc<Self> {
+        assert!(!origins.is_empty(), "a proxied route has an origin");
+        Rc::new(Self { name, policy, origins, host, next: Cell::new(0) })
+    }
+
+    /// The origin whose turn it is.
+    pub(crate) fn origin(&self) -> &Rc<Origin> {
+        let at = self.next.get();
+        self.next.set(at.wrapping_add(1));
+        &self.origins[at % self.origins.len()]
+    }
+}

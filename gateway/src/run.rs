@@ -1,0 +1,363 @@
+//! The steps of the request machine: one function a step. What is sent, and how, is in `deliver`; what a fill
+//! does for itself is in `fetch`; what may be cached is decided in `semantics`.
+
+use crate::deliver::Answer;
+use crate::fetch::{Job, Local};
+use crate::forward::{self, Bypass};
+use crate::machine::Step;
+use crate::route::{Gateway, Route};
+use crate::{explain, hit};
+use larder_semantics::cache_status::Report;
+use larder_semantics::field::Field;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::trace::Silent;
+use larder_semantics::vary;
+use larder_stdx::clock;
+use larder_store::fill::SharedHead;
+use larder_store::ram::{KeyHash, Lookup};
+use larder_store::{Begin, FillHead, FillReader, Stored};
+use larder_transport::http1::{Client, Reply, RequestBody};
+use larder_wire::http1::request::Request;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How often one request looks again after another's fetch before it goes alone.
+pub(crate) const LOOKS: u8 = 2;
+
+/// What a request came to, for the log.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// The status that was sent; 0 if none was.
+    pub status: u16,
+    /// Bytes of body sent.
+    pub body: u64,
+    /// What `Cache-Status` said, where the cache had a part.
+    pub report: Option<Report>,
+    /// The response was sent to its end.
+    pub complete: bool,
+}
+
+/// Whether this request may wait for, and share, another's fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    Shared,
+    Alone,
+}
+
+pub(crate) struct Machine<'a, 'c> {
+    pub gateway: &'a Rc<Gateway>,
+    pub route: &'a Rc<Route>,
+    pub request: &'a Rc<Request>,
+    pub fields: &'a [Field<'a>],
+    pub facts: &'a RequestFacts<'a>,
+    pub client: &'c Client,
+    pub body: Option<RequestBody<'c>>,
+    pub reply: Option<Reply<'c>>,
+    pub answer: Option<Answer<'c>>,
+    pub summary: Summary,
+    pub key: Vec<u8>,
+    pub hash: KeyHash,
+    /// What was found and may not be served as it is: to validate, complete, or serve when the origin fails.
+    pub found: Option<Arc<Stored>>,
+    pub validate: bool,
+    pub company: Company,
+    pub reason: ForwardReason,
+    pub reader: Option<FillReader>,
+    pub local: Rc<Local>,
+    pub looks: u8,
+    pub error: u16,
+}
+
+impl Gateway {
+    /// Drives a request from its head to its last byte.
+    pub async fn run<'c>(
+        self: &Rc<Self>,
+        route: &Rc<Route>,
+        mut request: Request,
+        client: &'c Client,
+        body: RequestBody<'c>,
+        reply: Reply<'c>,
+    ) -> Summary {
+        forward::drop_nominated(&mut request.fields);
+        let request = Rc::new(request);
+        let fields = request.fields.view();
+        let facts = RequestFacts::read(&request.method, &fields);
+        let mut machine = Machine {
+            gateway: self,
+            route,
+            request: &request,
+            fields: &fields,
+            facts: &facts,
+            client,
+            body: Some(body),
+            reply: Some(reply),
+            answer: None,
+            summary: Summary { status: 0, body: 0, report: None, complete: false },
+            key: Vec::new(),
+            hash: KeyHash(0),
+            found: None,
+            validate: false,
+            company: Company::Shared,
+            reason: ForwardReason::UriMiss,
+            reader: None,
+            local: Rc::default(),
+            looks: 0,
+            error: 502,
+        };
+        let mut step = Step::Receive;
+        while step != Step::Finish {
+            let next = match step {
+                Step::Receive => machine.receive(),
+                Step::Lookup => machine.lookup(),
+                Step::Wait => machine.wait().await,
+                Step::Validate | Step::Fetch => machine.ask().await,
+                Step::Pass => machine.pass().await,
+                Step::Hit | Step::Store => Step::Deliver,
+                Step::Error => machine.error(),
+                Step::Deliver => machine.deliver().await,
+                Step::Finish => unreachable!("the loop ends with Finish"),
+            };
+            step = step.then(next);
+        }
+        machine.summary
+    }
+
+    /// Starts the validation of a stale response that is being served (RFC 5861 §3).
+    fn validate_in_background(self: &Rc<Self>, job: Job, flight: KeyHash) {
+        if let Begin::Lead(writer, reader) = self.store.begin(job.hash, flight, &job.key) {
+            self.counters.background_validations.add(1);
+            tokio::task::spawn_local(async move {
+                let _nobody_else = reader; // Kept so that the fill does not look deserted.
+                job.run(writer).await;
+            });
+        }
+    }
+}
+
+impl<'c> Machine<'_, 'c> {
+    fn receive(&mut self) -> Step {
+        if matches!(self.request.method.as_str(), "CONNECT" | "TRACE") {
+            self.error = 405;
+            return Step::Error;
+        }
+        match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
+            Some(Bypass::Method | Bypass::Body) => {
+                self.reason = ForwardReason::Method;
+                Step::Pass
+            }
+            Some(_) => {
+                self.reason = ForwardReason::Bypass;
+                Step::Pass
+            }
+            None => {
+                self.make_key();
+                Step::Lookup
+            }
+        }
+    }
+
+    pub fn make_key(&mut self) {
+        self.key.clear();
+        let request = self.request;
+        hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut self.key);
+        self.hash = self.gateway.store.hash(&self.key);
+    }
+
+    fn lookup(&mut self) -> Step {
+        let looked = self.gateway.store.lookup(self.hash, &self.key, clock::monotonic().0);
+        let mut scratch = Vec::new();
+        let mut flight = self.key.clone();
+        let selected = match &looked {
+            Lookup::Shelf(shelf) => {
+                vary::write_key(&shelf.vary, self.fields, &mut flight);
+                shelf.select(self.fields, &mut scratch).cloned().ok_or(ForwardReason::VaryMiss)
+            }
+            Lookup::HitForMiss => {
+                self.gateway.counters.hit_for_miss.add(1);
+                self.company = Company::Alone;
+                Err(ForwardReason::UriMiss)
+            }
+            Lookup::Nothing => Err(ForwardReason::UriMiss),
+        };
+        let flight = self.gateway.store.hash(&flight);
+        self.found = selected.as_ref().ok().cloned();
+        let usable = match &selected {
+            Ok(stored) => Ok(&stored.meta),
+            Err(reason) => Err(*reason),
+        };
+        let now = clock::wall();
+        let decision = reuse::decide(usable, self.facts, &self.route.policy, now, &mut Silent);
+        match decision {
+            Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
+            Reuse::ServeWhileRevalidating => {
+                let job = self.job(true, true);
+                self.gateway.validate_in_background(job, flight);
+                self.serve_found(now)
+            }
+            Reuse::Validate(reason) => self.join(reason, true, flight),
+            Reuse::Forward(reason) => self.join(reason, false, flight),
+            Reuse::GatewayTimeout => {
+                self.error = 504;
+                Step::Error
+            }
+        }
+    }
+
+    fn serve_found(&mut self, now: clock::WallTime) -> Step {
+        let Some(stored) = self.found.clone() else {
+            self.error = 500;
+            return Step::Error;
+        };
+        let ttl = hit::ttl(&stored.meta, now);
+        let counters = &self.gateway.counters;
+        counters.cache_hits.add(1);
+        counters.cache_stale_hits.add(u64::from(ttl <= 0));
+        self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl } });
+        Step::Hit
+    }
+
+    /// Goes to the origin: as leader or follower of a shared fetch, or alone.
+    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash) -> Step {
+        self.reason = reason;
+        self.validate = validate;
+        let step = if validate { Step::Validate } else { Step::Fetch };
+        let always_asks =
+            self.found.as_ref().is_some_and(|it| it.meta.no_cache || it.meta.lifetime.seconds == 0);
+        let facts = self.facts;
+        if self.company == Company::Alone
+            || facts.method == "HEAD"
+            || (facts.range.is_some() && !validate)
+            || facts.authorization
+            || facts.directives.no_store
+            || always_asks
+            || self.looks >= LOOKS
+        {
+            self.company = Company::Alone;
+            return step;
+        }
+        match self.gateway.store.begin(self.hash, flight, &self.key) {
+            Begin::Lead(writer, reader) => {
+                self.reader = Some(reader);
+                let job = self.job(validate, false);
+                tokio::task::spawn_local(job.run(writer));
+                step
+            }
+            Begin::Follow(reader) => {
+                self.reader = Some(reader);
+                Step::Wait
+            }
+            Begin::Full => {
+                self.company = Company::Alone;
+                step
+            }
+        }
+    }
+
+    pub fn job(&self, validate: bool, background: bool) -> Job {
+        Job {
+            gateway: self.gateway.clone(),
+            route: self.route.clone(),
+            request: self.request.clone(),
+            client: self.client.clone(),
+            key: self.key.clone(),
+            hash: self.hash,
+            stored: self.found.clone(),
+            validate,
+            background,
+            local: self.local.clone(),
+        }
+    }
+
+    async fn wait(&mut self) -> Step {
+        self.gateway.counters.requests_collapsed.add(1);
+        self.looks += 1;
+        let Some(mut reader) = self.reader.take() else { return Step::Lookup };
+        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let alone = if self.validate { Step::Validate } else { Step::Fetch };
+        let Ok(head) = tokio::time::timeout(patience, reader.head()).await else {
+            self.gateway.counters.collapse_timeouts.add(1);
+            self.company = Company::Alone;
+            return alone;
+        };
+        match head {
+            FillHead::LookAgain => Step::Lookup,
+            FillHead::Failed(status) => self.origin_failed(status),
+            FillHead::Private(_) => {
+                self.company = Company::Alone;
+                alone
+            }
+            FillHead::Shared(head) => match self.fits(&head) {
+                Fits::Yes => {
+                    self.read_along(reader, head, true);
+                    Step::Store
+                }
+                Fits::OtherVariant => Step::Lookup,
+                Fits::MayNotShare => {
+                    self.company = Company::Alone;
+                    alone
+                }
+            },
+        }
+    }
+
+    /// Whether the response that another began to fetch may answer this request (RFC 9111 §4).
+    fn fits(&self, head: &SharedHead) -> Fits {
+        let mut variant = Vec::new();
+        vary::write_key(&head.vary, self.fields, &mut variant);
+        if *variant != *head.variant {
+            return Fits::OtherVariant;
+        }
+        let decision =
+            reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
+        match decision {
+            Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => Fits::Yes,
+            _ => Fits::MayNotShare,
+        }
+    }
+
+    pub fn read_along(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
+        let report = Report::Forwarded {
+            reason: self.reason,
+            status: if collapsed { None } else { self.local.origin_status.get() },
+            stored: true,
+            collapsed,
+        };
+        let (status, fields) = match self.local.own.borrow_mut().take() {
+            Some(own) if !collapsed => own,
+            _ => (head.status, head.fields.clone()),
+        };
+        self.answer = Some(Answer::Reading { reader, head, status, fields, report });
+    }
+
+    /// The origin failed: stale if allowed, else an error (RFC 9111 §4.2.4, RFC 5861 §4).
+    pub fn origin_failed(&mut self, status: u16) -> Step {
+        let now = clock::wall();
+        let stale = self
+            .found
+            .clone()
+            .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent));
+        if let Some(stored) = stale {
+            let ttl = hit::ttl(&stored.meta, now);
+            self.gateway.counters.cache_stale_hits.add(1);
+            self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl } });
+            return Step::Hit;
+        }
+        // What the origin said of its own failure stays with the leader; a follower says that it failed.
+        self.error = if matches!(status, 502..=504) { status } else { 502 };
+        Step::Error
+    }
+
+    fn error(&mut self) -> Step {
+        self.answer = Some(Answer::Own { status: self.error, sentence: explain::error_sentence(self.error) });
+        Step::Deliver
+    }
+}
+
+/// What [`Machine::fits`] says.
+enum Fits {
+    Yes,
+    OtherVariant,
+    MayNotShare,
+}

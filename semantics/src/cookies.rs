@@ -1,0 +1,67 @@
+//! Cookies of a request (RFC 6265 §4.2): which make it private, and which the origin of a cached page gets.
+//! `Set-Cookie` is not here (`storable`).
+
+use crate::field::{self, Field};
+
+/// The pairs of every `Cookie` line, in order: name and value, without whitespace around them.
+fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    field::all(fields, "cookie").flat_map(|line| line.split(|it| *it == b';')).map(|pair| {
+        let pair = pair.trim_ascii();
+        match pair.iter().position(|it| *it == b'=') {
+            Some(at) => (&pair[..at], &pair[at + 1..]),
+            None => (pair, &b""[..]),
+        }
+    })
+}
+
+fn matches(pattern: &str, name: &[u8]) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix.as_bytes()),
+        None => name == pattern.as_bytes(),
+    }
+}
+
+/// Whether the request carries a cookie that one of `patterns` names (a trailing `*` matches any rest).
+#[must_use]
+pub fn is_private(fields: &[Field<'_>], patterns: &[String]) -> bool {
+    !patterns.is_empty() && pairs(fields).any(|(name, _)| patterns.iter().any(|it| matches(it, name)))
+}
+
+/// The `Cookie` value with only the cookies that `names` has; `None` if there is none.
+#[must_use]
+pub fn only(fields: &[Field<'_>], names: &[String]) -> Option<Vec<u8>> {
+    let mut value = Vec::new();
+    for (name, it) in pairs(fields).filter(|it| names.iter().any(|name| name.as_bytes() == it.0)) {
+        if !value.is_empty() {
+            value.extend_from_slice(b"; ");
+        }
+        value.extend_from_slice(name);
+        value.push(b'=');
+        value.extend_from_slice(it);
+    }
+    (!value.is_empty()).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(cookie: &str, private: bool, kept: Option<&str>) {
+        let fields = [Field { name: "Cookie", value: cookie.as_bytes() }];
+        let patterns = ["session*".to_owned(), "id".to_owned()];
+        assert_eq!(private, is_private(&fields, &patterns), "{cookie}");
+        let only = only(&fields, &["lang".to_owned()]);
+        assert_eq!(kept, only.as_deref().and_then(|it| std::str::from_utf8(it).ok()), "{cookie}");
+    }
+
+    #[test]
+    fn private_and_named_cookies() {
+        check("_ga=1; lang=de", false, Some("lang=de"));
+        check("session=1", true, None);
+        check("a=1;session_x=2;lang=en", true, Some("lang=en"));
+        check("idx=1; xid=2", false, None);
+        check("id", true, None);
+        check("=;;; ;a=session=1", false, None);
+    }
+}
