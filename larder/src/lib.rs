@@ -1,6 +1,8 @@
-//! The modules of the larder binary: command line, configuration, logs and the demo site.
+//! The modules of the larder binary: command line, configuration, logs, the server, and the demo site.
 
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod explain;
 pub mod log;
+pub mod server;

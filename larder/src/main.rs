@@ -1,2 +1,66 @@
-//! The larder binary: hands the command line to the command it names.
-fn main() {}
+//! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
+
+use larder::cli::{self, Command, Output, Plan};
+use larder::{demo, explain, server};
+use std::process::ExitCode;
+
+/// Nothing was started: the command line, the configuration, an address or a port is wrong.
+const NOT_STARTED: u8 = 2;
+/// It ran, and failed.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let command = match cli::parse(std::env::args_os().skip(1)) {
+        Ok(command) => command,
+        Err(usage) => return fail(NOT_STARTED, &usage.to_string()),
+    };
+    match command {
+        Command::Print(text) => print(&text),
+        Command::Check(plan) => match cli::check(&plan) {
+            Ok(text) => print(&text),
+            Err(rejected) => fail(NOT_STARTED, &rejected.to_string()),
+        },
+        Command::Explain(question) => match explain::ask(&question) {
+            Ok(answer) if question.output == Output::Json => print(&format!("{answer:#}\n")),
+            Ok(answer) => print(&explain::tell(&answer)),
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Serve(plan) => serve(plan, ""),
+        Command::Demo(plan) => {
+            let site = match demo::start() {
+                Ok(address) => address,
+                Err(error) => {
+                    return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}."));
+                }
+            };
+            serve(plan.in_front_of(&format!("http://{site}")), demo::WHAT_TO_TRY)
+        }
+    }
+}
+
+fn serve(plan: Plan, after: &str) -> ExitCode {
+    let config = match plan.load() {
+        Ok(config) => config,
+        Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
+    };
+    for warning in &config.warnings {
+        eprintln!("larder: warning: {warning}");
+    }
+    match server::run(config, plan, after) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
+        Err(server::Stopped::CutOff) => ExitCode::from(FAILED),
+    }
+}
+
+/// Prints for people and pipes: a reader that went away is no failure of ours.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+fn fail(code: u8, sentence: &str) -> ExitCode {
+    eprintln!("larder: {}", sentence.trim_end());
+    ExitCode::from(code)
+}

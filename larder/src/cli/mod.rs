@@ -419,7 +419,9 @@ pub fn summary(config: &Config) -> String {
     out
 }
 
-fn spell_listen(it: &Listen) -> String {
+/// A listening address as a person writes it.
+#[must_use]
+pub fn spell_listen(it: &Listen) -> String {
     match it {
         Listen::Tcp(address) => address.to_string(),
         Listen::Unix(path) => format!("unix:{}", path.display()),

@@ -30,6 +30,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// The admin's port, where it is free.
+pub const ADMIN_PORT: u16 = 9180;
+
 /// A whole configuration. Nothing in it can be wrong but the world around it.
 #[derive(Clone, Debug)]
 pub struct Config {

@@ -1,0 +1,139 @@
+//! A route that serves files: between the connection and the `files` crate, which knows the rest.
+
+use super::front::Outcome;
+use larder_counters::Counters;
+use larder_files::{Dotfiles, Listing, Options, Root, Symlinks};
+use larder_semantics::date;
+use larder_semantics::field::{Field, FieldList};
+use larder_stdx::clock;
+use larder_transport::body::Piece;
+use larder_transport::http1::{Outbox, Reply, ResponseBody};
+use larder_wire::http1::Version;
+use larder_wire::http1::request::{Request, RequestHead};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::config;
+
+/// Opens the directory of a route: once for all workers.
+///
+/// # Errors
+/// One sentence: it cannot be opened.
+pub fn open(files: &config::Files, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
+    let options = Options {
+        strip: files.strip.clone().unwrap_or_default(),
+        index: files.index.clone(),
+        listing: if files.listing { Listing::On } else { Listing::Off },
+        dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
+        symlinks: match files.symlinks {
+            config::Symlinks::Never => Symlinks::Never,
+            config::Symlinks::Beneath => Symlinks::Beneath,
+            config::Symlinks::Follow => Symlinks::Anywhere,
+        },
+        precompressed: files.precompressed,
+        cache_for: files.cache_for,
+        small_file: files.small_file,
+        ..Options::default()
+    };
+    Root::open(&files.root, options, counters)
+        .map_err(|it| format!("{} cannot be served: {}.", files.root.display(), config::plain(&it)))
+}
+
+/// One route over files, as a worker runs it.
+pub struct FileRoute {
+    /// Its name in logs.
+    pub name: String,
+    root: Arc<Root>,
+    date: RefCell<(u64, String)>,
+}
+
+impl FileRoute {
+    /// A route over an open directory.
+    #[must_use]
+    pub fn new(name: String, root: Arc<Root>) -> Self {
+        Self { name, root, date: RefCell::default() }
+    }
+
+    /// Answers a plain GET or HEAD from the open-file cache; status and bytes of body, or nothing written.
+    pub fn answer_now(&self, head: &RequestHead<'_>, last: bool, out: &mut Outbox) -> Option<(u16, u64)> {
+        if !is_plain(head) {
+            return None;
+        }
+        let file = self.root.lookup_now(head.target, head.fields, clock::monotonic())?;
+        let text = out.text();
+        text.extend_from_slice(&file.head);
+        self.write_date(text);
+        match (last, head.version) {
+            (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
+            (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
+            (false, Version::Http11) => {}
+        }
+        text.extend_from_slice(b"\r\n");
+        if head.method == "HEAD" {
+            return Some((200, 0));
+        }
+        match &file.body {
+            Piece::Bytes(bytes) => text.extend_from_slice(bytes),
+            body => out.push(body.clone()),
+        }
+        Some((200, file.length()))
+    }
+
+    /// `Date: …\r\n`, formatted once a second.
+    fn write_date(&self, text: &mut Vec<u8>) {
+        let now = clock::wall();
+        let mut cached = self.date.borrow_mut();
+        if cached.0 != now.0 {
+            *cached = (now.0, format!("Date: {}\r\n", date::format(now)));
+        }
+        text.extend_from_slice(cached.1.as_bytes());
+    }
+
+    /// Answers anything else; the disk may have to be asked.
+    pub async fn answer(&self, request: &Request, mut reply: Reply<'_>) -> Outcome {
+        let fields = request.fields.view();
+        let now = clock::monotonic();
+        let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
+        answer.fields.push("Date", date::format(clock::wall()));
+        let body = match answer.status {
+            204 | 304 => ResponseBody::None,
+            _ if request.method == "HEAD" => ResponseBody::None,
+            _ => ResponseBody::Length(answer.length()),
+        };
+        let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
+        let sent = reply.body_bytes();
+        let complete = complete && reply.finish(None).await.is_ok();
+        Outcome { status: answer.status, body: sent, report: None, complete }
+    }
+}
+
+async fn send(
+    reply: &mut Reply<'_>,
+    status: u16,
+    fields: &FieldList,
+    body: ResponseBody,
+    pieces: Vec<Piece>,
+) -> bool {
+    if reply.head(status, fields, body).await.is_err() {
+        return false;
+    }
+    for piece in pieces {
+        if reply.piece(piece).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a request asks for the whole file without condition.
+fn is_plain(head: &RequestHead<'_>) -> bool {
+    let conditional = |it: &Field<'_>| match it.name.len() {
+        5 => it.is("range"),
+        8 => it.is("if-match"),
+        13 => it.is("if-none-match"),
+        17 => it.is("if-modified-since"),
+        19 => it.is("if-unmodified-since"),
+        _ => false,
+    };
+    matches!(head.method, "GET" | "HEAD") && !head.fields.iter().any(conditional)
+}

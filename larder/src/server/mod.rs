@@ -1,0 +1,292 @@
+//! The running server: binds, starts the workers and the admin, watches the configuration, obeys signals, drains.
+//! What a request meets is in `front`; what a configuration may say is in `crate::config`.
+
+mod admin;
+mod files;
+mod front;
+mod note;
+mod reload;
+mod router;
+mod totals;
+mod worker;
+
+use crate::cli::Plan;
+use crate::config::{AdminListen, Config, plain};
+use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
+use admin::Admin;
+use larder_gateway::Gateway;
+use larder_gateway::refusals::Refusals;
+use larder_store::Store;
+use larder_transport::listener::{self, Bound, Listen};
+use larder_transport::worker::Worker;
+use reload::Watch;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+use totals::Totals;
+use worker::{Live, Orders, Shared};
+
+/// How long the logs may take to be written at the stop.
+const LOG_CLOSE: Duration = Duration::from_secs(1);
+/// How many ports after the admin's first are tried.
+const ADMIN_PORTS: u16 = 100;
+
+/// Why a server that was to run does not.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// One sentence: what could not be had at start. Nothing was started then.
+    AtStart(String),
+    /// Requests were cut off when it stopped: the drain's deadline passed.
+    CutOff,
+}
+
+/// Runs a configuration until a signal ends it. Prints its addresses once every socket is open, then `after`.
+///
+/// # Errors
+/// See [`Stopped`].
+pub fn run(config: Config, plan: Plan, after: &str) -> Result<(), Stopped> {
+    let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|it| Stopped::AtStart(format!("The system gives no event loop: {it}.")))?;
+    LocalSet::new().block_on(&runtime, house.keep(admin, inbox, threads))
+}
+
+type Started = (House, Vec<JoinHandle<()>>, Option<Bound>, watch::Receiver<Orders>);
+
+/// Opens everything, in an order in which whatever fails leaves nothing half-started.
+fn start(config: Config, plan: Plan, after: &str) -> Result<Started, String> {
+    let workers =
+        config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    let totals = Arc::new(Totals::default());
+    let own = totals.add_part();
+    let cannot = |what: &str, error: &std::io::Error| format!("The {what} cannot be opened: {}.", plain(error));
+    let errors = ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &it))?;
+    let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
+        .map_err(|it| cannot("access log", &it))?;
+    let store = Store::new(config.ram, totals.add_part())
+        .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
+    let live = Live::open(config, &own)?;
+    let sockets = bind_all(&live.config, workers)?;
+    let admin = bind_admin(&live.config)?;
+    let shared = Shared { store, refusals: Arc::default(), totals, own, log, workers };
+    let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
+    let (orders, inbox) = watch::channel(Orders { live, drain: false });
+    let threads = sockets
+        .into_iter()
+        .enumerate()
+        .map(|(number, sockets)| worker::start(number, shared.clone(), sockets, inbox.clone()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+    announce(&public, admin.as_ref(), after);
+    Ok((House { shared, orders, errors, plan }, threads, admin, inbox))
+}
+
+/// Says where everything is. Tests and people read these lines.
+fn announce(public: &[String], admin: Option<&Bound>, after: &str) {
+    use std::io::Write;
+    let mut text = String::new();
+    for address in public {
+        text.push_str(&format!("listening on {address}\n"));
+    }
+    match admin {
+        Some(admin) => text.push_str(&format!("admin on {admin}\n")),
+        None => text.push_str("admin off\n"),
+    }
+    if let Some(first) = public.first() {
+        text.push_str(&after.replace("{address}", first));
+    }
+    let mut out = std::io::stdout().lock();
+    // Nobody reads: no reason not to serve.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// One set of listening sockets for each worker: `SO_REUSEPORT` spreads connections over them.
+fn bind_all(config: &Config, workers: NonZeroUsize) -> Result<Vec<Vec<Bound>>, String> {
+    let mut first = Vec::new();
+    for listen in &config.listen {
+        first.push(listener::bind(listen)?);
+    }
+    let mut all = Vec::new();
+    for _ in 1..workers.get() {
+        let set: Result<Vec<Bound>, String> = first.iter().map(Bound::another).collect();
+        all.push(set?);
+    }
+    all.insert(0, first);
+    Ok(all)
+}
+
+fn bind_admin(config: &Config) -> Result<Option<Bound>, String> {
+    match config.admin.listen {
+        AdminListen::Off => Ok(None),
+        AdminListen::At(address) => listener::bind_alone(&Listen::Tcp(address)).map(Some),
+        AdminListen::From(address) => {
+            let ports = address.port()..=address.port().saturating_add(ADMIN_PORTS);
+            let mut refused = String::new();
+            for port in ports {
+                match listener::bind_alone(&Listen::Tcp(SocketAddr::new(address.ip(), port))) {
+                    Ok(bound) => return Ok(Some(bound)),
+                    Err(sentence) => refused = sentence,
+                }
+            }
+            Err(refused)
+        }
+    }
+}
+
+/// The main thread's own: it keeps the workers, and does everything that is not about one request.
+struct House {
+    shared: Shared,
+    orders: watch::Sender<Orders>,
+    errors: ErrorLog,
+    plan: Plan,
+}
+
+/// What the main thread wakes up for.
+enum Event {
+    Reload(&'static str),
+    Reopen,
+    Stop,
+    Look,
+}
+
+impl House {
+    async fn keep(
+        self,
+        admin: Option<Bound>,
+        inbox: watch::Receiver<Orders>,
+        threads: Vec<JoinHandle<()>>,
+    ) -> Result<(), Stopped> {
+        let mut signals = Signals::new()
+            .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?;
+        let admin = self.open_admin(admin, inbox);
+        let mut file = self.plan.file().map(Watch::new);
+        let mut limits = LimitWatch::default();
+        loop {
+            match signals.next().await {
+                Event::Stop => break,
+                Event::Reopen => {
+                    self.shared.log.reopen();
+                    self.errors.reopen();
+                }
+                Event::Reload(why) => self.reload(why, admin.as_deref()),
+                Event::Look => {
+                    if file.as_mut().is_some_and(Watch::changed) {
+                        self.reload("the file changed", admin.as_deref());
+                    }
+                    larder_stdx::clock::tick();
+                    let sums = self.shared.totals.sums();
+                    limits.look(larder_stdx::clock::monotonic(), sums.into_iter(), &self.errors);
+                }
+            }
+        }
+        self.drain(threads).await
+    }
+
+    fn open_admin(&self, bound: Option<Bound>, inbox: watch::Receiver<Orders>) -> Option<Rc<Admin>> {
+        let bound = bound?;
+        let live = inbox.borrow().live.clone();
+        let counters = self.shared.totals.add_part();
+        let gateway = Gateway::new(self.shared.store.clone(), counters.clone(), self.shared.refusals.clone());
+        let admin = Rc::new(Admin {
+            gateway,
+            router: RefCell::new(Rc::new(live.router(&counters))),
+            live: RefCell::new(live.clone()),
+            totals: self.shared.totals.clone(),
+            counters: counters.clone(),
+            clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
+        });
+        // Its own counters: what the admin answers is not part of what clients asked.
+        let worker = Worker::new(Arc::default(), live.config.limits.of_worker(NonZeroUsize::MIN));
+        tokio::task::spawn_local(listener::serve(bound, worker, admin.clone()));
+        Some(admin)
+    }
+
+    /// Takes over a changed configuration, or keeps the old one and says why.
+    fn reload(&self, why: &str, admin: Option<&Admin>) {
+        let Some(file) = self.plan.file() else {
+            return self.errors.event(Level::Warn, "reload-refused", &[("why", "there is no file to read again")]);
+        };
+        let read = self.plan.load().map_err(|it| it.to_string());
+        let old = self.orders.borrow().live.clone();
+        let compatible = |new: Config| reload::compatible(&old.config, &new).map(|()| new);
+        match read.and_then(compatible).and_then(|new| Live::open(new, &self.shared.own)) {
+            Ok(new) => {
+                if let Some(admin) = admin {
+                    admin.take_over(new.clone());
+                }
+                self.orders.send_modify(|it| it.live = new);
+                self.shared.own.config_reloads.add_shared(1);
+                let file = file.display().to_string();
+                self.errors.event(Level::Info, "reloaded", &[("file", &file), ("because", why)]);
+            }
+            Err(problems) => {
+                self.shared.own.config_rejections.add_shared(1);
+                let values = [("because", why), ("why", problems.as_str()), ("now", "the running one stays")];
+                self.errors.event(Level::Error, "reload-refused", &values);
+            }
+        }
+    }
+
+    /// Lets the workers finish, but not for ever.
+    async fn drain(self, threads: Vec<JoinHandle<()>>) -> Result<(), Stopped> {
+        let deadline = self.orders.borrow().live.config.limits.drain_timeout;
+        self.orders.send_modify(|it| it.drain = true);
+        let finished = async {
+            let mut tick = tokio::time::interval(Duration::from_millis(10));
+            while threads.iter().any(|it| !it.is_finished()) {
+                tick.tick().await;
+            }
+        };
+        let stopped = tokio::time::timeout(deadline, finished).await;
+        if stopped.is_err() {
+            self.errors.event(Level::Warn, "cut-off", &[("why", "requests did not finish in time")]);
+        }
+        if self.shared.log.close(LOG_CLOSE) == Closed::Late {
+            self.errors.event(Level::Warn, "log-cut-off", &[("why", "the access log could not be written in time")]);
+        }
+        self.errors.event(Level::Info, "stopped", &[]);
+        self.errors.close(LOG_CLOSE);
+        stopped.map_err(|_| Stopped::CutOff)
+    }
+}
+
+struct Signals {
+    hangup: Signal,
+    reopen: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+    look: tokio::time::Interval,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        let mut look = tokio::time::interval(Duration::from_secs(1));
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        Ok(Self {
+            hangup: signal(SignalKind::hangup())?,
+            reopen: signal(SignalKind::user_defined1())?,
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            look,
+        })
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            _ = self.hangup.recv() => Event::Reload("SIGHUP"),
+            _ = self.reopen.recv() => Event::Reopen,
+            _ = self.terminate.recv() => Event::Stop,
+            _ = self.interrupt.recv() => Event::Stop,
+            _ = self.look.tick() => Event::Look,
+        }
+    }
+}

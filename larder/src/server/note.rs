@@ -1,0 +1,11 @@
+//! What the admin address shows to a browser while the page has not been built into this binary.
+
+/// The whole page: it loads nothing.
+pub const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>larder</title>\n\
+<meta name=\"viewport\" content=\"width=device-width\">\n\
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;\
+color-scheme:light dark}code{font-family:ui-monospace,monospace}</style>\n\
+<h1>larder is running</h1>\n\
+<p>This binary was built without the admin page: that needs Node, and <code>make run</code> builds it in.\n\
+<p>The numbers are at <a href=\"/cache/stats\"><code>/cache/stats</code></a>;\n\
+<code>larder explain URL</code> tells why a page is, or is not, served from the cache.\n</html>\n";

@@ -1,0 +1,183 @@
+//! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the
+//! store and nothing else; they are told what to do through one channel.
+
+use super::files::FileRoute;
+use super::front::Front;
+use super::router::{Matched, Router, Site, Target};
+use super::totals::Totals;
+use crate::config::{self, Config, OriginHost, Service};
+use crate::log::AccessLog;
+use larder_counters::Counters;
+use larder_files::Root;
+use larder_gateway::refusals::Refusals;
+use larder_gateway::{Gateway, Route};
+use larder_origin::{Address, Origin};
+use larder_store::Store;
+use larder_transport::listener::{self, Bound};
+use larder_transport::worker::Worker;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+/// A configuration with what it opens.
+pub struct Live {
+    /// The configuration.
+    pub config: Config,
+    /// The directories of its file routes, by site and route.
+    roots: HashMap<(usize, usize), Arc<Root>>,
+}
+
+impl Live {
+    /// Opens what `config` names.
+    ///
+    /// # Errors
+    /// One sentence: what could not be opened.
+    pub fn open(config: Config, counters: &Arc<Counters>) -> Result<Arc<Self>, String> {
+        let mut roots = HashMap::new();
+        for (at, site) in config.sites.iter().enumerate() {
+            for (number, route) in site.routes.iter().enumerate() {
+                if let Service::Files(files) = &route.service {
+                    roots.insert((at, number), super::files::open(files, counters.clone())?);
+                }
+            }
+        }
+        Ok(Arc::new(Self { config, roots }))
+    }
+
+    /// The routes as one worker runs them.
+    #[must_use]
+    pub fn router(&self, counters: &Arc<Counters>) -> Router {
+        let sites = self.config.sites.iter().enumerate().map(|(at, site)| Site {
+            hosts: site.hosts.clone(),
+            routes: site
+                .routes
+                .iter()
+                .enumerate()
+                .map(|(number, route)| Matched {
+                    path: route.path.clone(),
+                    methods: route.methods.clone(),
+                    target: self.target((at, number), site, route, counters),
+                })
+                .collect(),
+        });
+        Router::new(sites.collect())
+    }
+
+    fn target(
+        &self,
+        at: (usize, usize),
+        site: &config::Site,
+        route: &config::Route,
+        counters: &Arc<Counters>,
+    ) -> Target {
+        let host = site.hosts.first().map_or_else(String::new, ToString::to_string);
+        let name = format!("{host}{}", route.path);
+        match &route.service {
+            Service::Proxy(proxy) => {
+                let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
+                let host = match proxy.host {
+                    OriginHost::Client => None,
+                    OriginHost::Own => Some(own_host(&proxy.to)),
+                };
+                Target::Proxy(Route::new(name, route.cache.clone(), vec![origin], host))
+            }
+            Service::Files(_) => Target::Files(Rc::new(FileRoute::new(name, self.roots[&at].clone()))),
+        }
+    }
+}
+
+/// What the workers are to do now.
+#[derive(Clone)]
+pub struct Orders {
+    /// The configuration in force.
+    pub live: Arc<Live>,
+    /// Finish what is under way, take nothing new.
+    pub drain: bool,
+}
+
+/// What all workers share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The store.
+    pub store: Arc<Store>,
+    /// Why responses were not stored, lately.
+    pub refusals: Arc<Refusals>,
+    /// All counters.
+    pub totals: Arc<Totals>,
+    /// The main thread's own counters, and those of what all workers share.
+    pub own: Arc<Counters>,
+    /// The access log.
+    pub log: AccessLog,
+    /// How many workers there are.
+    pub workers: NonZeroUsize,
+}
+
+/// Starts a worker on its own thread. It ends when it was told to drain and no connection is left.
+///
+/// # Errors
+/// The system gives no thread.
+pub fn start(
+    number: usize,
+    shared: Shared,
+    sockets: Vec<Bound>,
+    orders: watch::Receiver<Orders>,
+) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(8)
+            .build()
+            .expect("the system gives a runtime what it gave the first");
+        let local = LocalSet::new();
+        runtime.block_on(local.run_until(run(shared, sockets, orders)));
+    })
+}
+
+async fn run(shared: Shared, sockets: Vec<Bound>, mut orders: watch::Receiver<Orders>) {
+    let live = orders.borrow_and_update().live.clone();
+    let counters = shared.totals.add_part();
+    let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
+    let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone());
+    let front = Rc::new(Front {
+        gateway,
+        router: RefCell::new(Rc::new(live.router(&counters))),
+        log: shared.log.worker(counters.clone()),
+    });
+    for bound in sockets {
+        tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
+    }
+    tokio::task::spawn_local(flush_log(front.clone()));
+    loop {
+        if orders.changed().await.is_err() || orders.borrow().drain {
+            break;
+        }
+        let live = orders.borrow_and_update().live.clone();
+        worker.set_limits(live.config.limits.of_worker(shared.workers));
+        *front.router.borrow_mut() = Rc::new(live.router(&counters));
+    }
+    worker.drain();
+    worker.drained().await;
+    front.log.flush();
+}
+
+/// Lines wait at most this long in a quiet worker.
+async fn flush_log(front: Rc<Front>) {
+    let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
+    loop {
+        tick.tick().await;
+        front.log.flush();
+    }
+}
+
+fn own_host(address: &Address) -> String {
+    match address {
+        Address::Tcp(host, 80) => host.clone(),
+        Address::Tcp(host, port) => format!("{host}:{port}"),
+        Address::Unix(_) => "localhost".to_owned(),
+    }
+}

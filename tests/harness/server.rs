@@ -1,0 +1,184 @@
+//! A running larder: the real binary with a configuration of its own, on free ports, ended by its process id.
+
+use super::{Client, Origin};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+/// How a larder is to be started.
+pub struct Setup {
+    /// The whole `larder.toml`.
+    pub config: String,
+    /// More environment.
+    pub env: Vec<(String, String)>,
+}
+
+/// A running larder and the folder with its files.
+pub struct Larder {
+    /// Where it serves.
+    pub address: SocketAddr,
+    /// Where its admin listens.
+    pub admin: SocketAddr,
+    /// The process.
+    pub child: Child,
+    /// Its folder: `larder.toml` is there, and what the scenario puts.
+    pub folder: tempfile::TempDir,
+    output: Arc<Mutex<String>>,
+}
+
+impl Larder {
+    /// larder before `origin`, with a route's cache settings (`default_ttl = "60s", …`), or none.
+    pub fn before(origin: &Origin, cache: &str) -> Self {
+        Self::before_with(origin, cache, "")
+    }
+
+    /// The same, with more lines at the top of the file.
+    pub fn before_with(origin: &Origin, cache: &str, top: &str) -> Self {
+        let url = origin.url();
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+             proxy = {{ to = [\"{url}\"] }}\ncache = {{ {cache} }}\n"
+        );
+        Self::start(Setup { config, env: Vec::new() })
+    }
+
+    /// Starts with a configuration; `[admin] listen` is added unless the file has an `[admin]`.
+    pub fn start(setup: Setup) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("larder.toml");
+        let mut config = setup.config;
+        if !config.contains("[admin]") {
+            config.push_str("\n[admin]\nlisten = \"127.0.0.1:0\"\n");
+        }
+        if !config.contains("[log]") {
+            config.push_str("\n[log]\naccess = \"off\"\n");
+        }
+        std::fs::write(&path, config).unwrap();
+        let mut command = Command::new(binary());
+        command.args(["run", "-c"]).arg(&path).envs(setup.env);
+        Self::spawn(command, folder)
+    }
+
+    /// Runs `larder ARGS…`; `--admin` must be among them or the default do.
+    pub fn command(arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(binary());
+        command.args(arguments);
+        Self::spawn(command, folder)
+    }
+
+    fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
+        command.env("LARDER_TEST_CLOCK", "1").current_dir(folder.path());
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let output = Arc::new(Mutex::new(String::new()));
+        let (mut serving, mut admin) = (None, None);
+        // Both addresses are printed at start, the admin's last: see `larder::server`.
+        while admin.is_none() {
+            let mut line = String::new();
+            let count = lines.read_line(&mut line).unwrap();
+            assert!(count > 0, "larder ended at start: {:?}\n{}", child.wait(), output.lock().unwrap());
+            output.lock().unwrap().push_str(&line);
+            let address =
+                |it: &str| it.trim().trim_start_matches("http://").trim_end_matches('/').parse().ok();
+            if let Some(rest) = line.strip_prefix("listening on ") {
+                serving = serving.or(address(rest));
+            }
+            if let Some(rest) = line.strip_prefix("admin on ") {
+                admin = address(rest);
+            }
+            if line.starts_with("admin off") {
+                admin = "127.0.0.1:1".parse().ok();
+            }
+        }
+        keep_reading(lines, output.clone());
+        let none = "127.0.0.1:1".parse().unwrap();
+        Self { address: serving.unwrap_or(none), admin: admin.unwrap_or(none), child, folder, output }
+    }
+
+    /// A new connection.
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// One GET on a connection of its own.
+    pub fn get(&self, target: &str) -> super::Response {
+        self.client().get(target)
+    }
+
+    /// Moves larder's wall clock.
+    pub fn advance(&self, seconds: i64) {
+        let path = format!("/test/clock?advance={seconds}");
+        let response = self.admin_request("POST", &path);
+        assert_eq!(200, response.status, "the clock can be moved: {response:?}");
+    }
+
+    /// A request without a body to the admin listener.
+    pub fn admin_request(&self, method: &str, path: &str) -> super::Response {
+        let mut client = Client::connect(self.admin);
+        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin));
+        client.read()
+    }
+
+    /// GETs a path of the admin listener.
+    pub fn admin_get(&self, path: &str) -> super::Response {
+        self.admin_request("GET", path)
+    }
+
+    /// One counter of the statistics.
+    pub fn counter(&self, name: &str) -> u64 {
+        let text = self.admin_get("/cache/stats").text();
+        let stats: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
+        stats["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name} in {text}"))
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.folder.path().join("larder.toml")
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, signal: libc::c_int) {
+        let pid = libc::pid_t::try_from(self.child.id()).unwrap();
+        // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+        assert_eq!(0, unsafe { libc::kill(pid, signal) });
+    }
+
+    /// What it printed so far.
+    pub fn printed(&self) -> String {
+        self.output.lock().unwrap().clone()
+    }
+
+    /// Resident bytes of the process.
+    pub fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Larder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn keep_reading(mut lines: BufReader<ChildStdout>, output: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while lines.read_line(&mut line).is_ok_and(|it| it > 0) {
+            output.lock().unwrap().push_str(&line);
+            line.clear();
+        }
+    });
+}
+
+/// The binary under test.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_larder"))
+}

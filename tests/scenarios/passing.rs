@@ -1,0 +1,72 @@
+//! What goes through unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
+
+use crate::harness::origin::{Script, response};
+use crate::harness::{Larder, Origin};
+
+#[test]
+fn bodies_reach_the_origin_whole() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    let body = "x".repeat(300_000);
+    let mut client = larder.client();
+    assert_eq!("ok", client.request("POST", "/length", "", &body).text());
+    client.send("PUT /chunked HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\nX-T: 1\r\n\r\n");
+    assert_eq!("ok", client.read().text());
+    let received = origin.received();
+    assert_eq!(300_000, received[0].body.len());
+    assert!(String::from_utf8_lossy(&received[1].body).contains("hello"));
+    assert_eq!(Some("chunked"), received[1].field("transfer-encoding"));
+}
+
+#[test]
+fn early_hints_and_trailers_pass() {
+    let origin = Origin::scripted(|_| {
+        let mut text = response("HTTP/1.1 103 Early Hints\nLink: </a.css>; rel=preload\n\n");
+        text.extend_from_slice(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n",
+        );
+        vec![Script::Send(text)]
+    });
+    let larder = Larder::before(&origin, "");
+    for cache in ["first", "second"] {
+        let it = larder.get(&format!("/{cache}"));
+        assert_eq!(1, it.interim.len(), "{it:?}");
+        assert_eq!(103, it.interim[0].0);
+        assert_eq!("abc", it.text());
+        assert_eq!([("X-Sum".to_owned(), "7".to_owned())], it.trailers[..]);
+    }
+}
+
+#[test]
+fn hop_by_hop_fields_stay_here() {
+    let origin =
+        Origin::fixed("HTTP/1.1 200 OK\nConnection: X-Hop\nX-Hop: 1\nKeep-Alive: timeout=5\nX-End: 2\n\nok");
+    let larder = Larder::before(&origin, "");
+    let it =
+        larder.client().get_with("/", "Connection: X-Mine\r\nX-Mine: 1\r\nX-Other: 2\r\nTE: trailers\r\n");
+    assert_eq!((None, None, Some("2")), (it.field("x-hop"), it.field("keep-alive"), it.field("x-end")));
+    let received = &origin.received()[0];
+    assert_eq!((None, Some("2")), (received.field("x-mine"), received.field("x-other")));
+    assert_eq!(Some("1.1 larder"), received.field("via"));
+    assert!(it.field("via").is_some_and(|it| it.contains("larder")));
+}
+
+#[test]
+fn head_is_answered_from_a_stored_get() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nhello");
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    let head = larder.client().request("HEAD", "/", "", "");
+    assert_eq!((200, Some("5"), 0), (head.status, head.field("content-length"), head.body.len()));
+    assert!(head.is_hit());
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn an_origin_that_is_away_is_a_502_with_one_sentence() {
+    let origin = Origin::scripted(|_| vec![Script::Close]);
+    let larder = Larder::before(&origin, "");
+    let it = larder.get("/");
+    assert_eq!(502, it.status);
+    assert!(it.text().contains("The application"), "{}", it.text());
+}

@@ -1,0 +1,154 @@
+//! The invariants of ARCHITECTURE.md that can be read off the source: layers, purity, size, and what every file
+//! begins with. Ordinary tests, so that `cargo test` is all there is.
+
+use std::path::{Path, PathBuf};
+
+/// Each crate's rank; a dependency must have a strictly lower one, so no cycle can exist.
+const RANKS: &[(&str, u8)] = &[
+    ("stdx", 0),
+    ("counters", 1),
+    ("semantics", 1),
+    ("wire", 2),
+    ("transport", 3),
+    ("store", 4),
+    ("origin", 4),
+    ("files", 4),
+    ("gateway", 5),
+    ("larder", 6),
+];
+
+/// Crates that do I/O or run tasks: not for ranks 0 to 2.
+const DOES_IO: &[&str] = &["tokio", "mio", "socket2", "rustls", "rustix", "hyper"];
+
+/// The longest file that is not a table or a test, lines.
+const MAX_LINES: usize = 700;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
+}
+
+/// Every Rust file of a folder of the repository, with its text.
+fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders = vec![root().join(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() && !path.ends_with("target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path, text));
+            }
+        }
+    }
+    assert!(!found.is_empty(), "{folder} has sources");
+    found
+}
+
+fn dependencies(name: &str) -> Vec<String> {
+    let manifest = std::fs::read_to_string(root().join(name).join("Cargo.toml")).unwrap();
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section == "[dependencies]" {
+            found.extend(line.split(['.', ' ', '=']).next().filter(|it| !it.is_empty()).map(str::to_owned));
+        }
+    }
+    found
+}
+
+/// What of `dependencies` the rank of `name` forbids, and why.
+fn forbidden<'a>(name: &str, dependencies: &[&'a str]) -> Vec<(&'a str, &'static str)> {
+    let rank = |name: &str| RANKS.iter().find(|it| it.0 == name).map(|it| it.1);
+    let own = rank(name);
+    let is_pure = own.is_some_and(|it| it <= 2);
+    let why = |it: &str| match it.strip_prefix("larder-").map(rank) {
+        Some(below) if below >= own => Some("is not below it"),
+        None if is_pure && DOES_IO.contains(&it) => Some("does I/O"),
+        _ => None,
+    };
+    dependencies.iter().filter_map(|it| why(it).map(|why| (*it, why))).collect()
+}
+
+#[test]
+fn the_layer_check_finds_what_it_should() {
+    assert!(forbidden("gateway", &["larder-store", "larder-origin", "bytes"]).is_empty());
+    assert_eq!(
+        [("larder-origin", "is not below it")],
+        forbidden("store", &["larder-origin", "larder-wire"])[..]
+    );
+    assert_eq!([("tokio", "does I/O")], forbidden("wire", &["larder-semantics", "tokio"])[..]);
+    assert!(forbidden("transport", &["larder-wire", "tokio"]).is_empty());
+}
+
+#[test]
+fn every_crate_depends_only_on_lower_ones() {
+    for (name, _) in RANKS {
+        let dependencies = dependencies(name);
+        let names: Vec<&str> = dependencies.iter().map(String::as_str).collect();
+        let found = forbidden(name, &names);
+        assert!(found.is_empty(), "{name}: {found:?}");
+    }
+}
+
+#[test]
+fn the_lower_ranks_do_not_wait() {
+    for name in ["stdx", "counters", "semantics", "wire"] {
+        for (path, text) in sources(name) {
+            assert!(!text.contains("async fn") && !text.contains(".await"), "{} waits", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_and_is_not_too_long() {
+    for (name, _) in RANKS {
+        for (path, text) in sources(name) {
+            let shown = path.strip_prefix(root()).unwrap().display().to_string();
+            assert!(text.starts_with("//! "), "{shown} does not begin with what it is");
+            let is_table = shown.ends_with("table.rs") || shown.contains("tests");
+            let lines = text.lines().count();
+            assert!(is_table || lines <= MAX_LINES, "{shown} has {lines} lines");
+        }
+    }
+}
+
+#[test]
+fn no_crate_module_is_a_heap_of_things() {
+    for (name, _) in RANKS {
+        for (path, _) in sources(name) {
+            let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let heap = ["utils", "util", "common", "helpers", "helper", "manager", "prelude", "misc"];
+            assert!(!heap.contains(&stem.as_str()), "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_byte_format_has_a_fuzz_target_of_its_name() {
+    let targets = root().join("fuzz/fuzz_targets");
+    for entry in std::fs::read_dir(root().join("wire/src/http1")).unwrap().flatten() {
+        let stem = entry.path().file_stem().unwrap().to_string_lossy().into_owned();
+        let reads = ["request", "response", "chunked"].contains(&stem.as_str());
+        let target = targets.join(format!("http1_{stem}.rs"));
+        assert!(!reads || target.exists(), "{} is missing", target.display());
+    }
+}
+
+#[test]
+fn decisions_are_made_in_semantics_alone() {
+    // The words of a caching decision stand nowhere but where it is made, shown or configured.
+    for name in ["transport", "store", "origin", "files"] {
+        for (path, text) in
+            sources(name).into_iter().filter(|it| !it.0.components().any(|it| it.as_os_str() == "tests"))
+        {
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default().to_owned();
+            for word in ["no-store", "must-revalidate", "s-maxage"] {
+                assert!(!text.contains(word), "{} decides about {word}", path.display());
+            }
+        }
+    }
+}
