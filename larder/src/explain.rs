@@ -26,8 +26,9 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
     let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
     let body = json!({ "url": url, "method": question.method, "headers": question.fields }).to_string();
     let (status, text) = post(&admin, "/cache/explain", &body)?;
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|_| format!("What listens at {} is not larder's admin.", crate::cli::spell_listen(&admin)))?;
+    let value: Value = serde_json::from_str(&text).map_err(|_| {
+        format!("What listens at {} is not larder's admin.", crate::cli::spell_listen(&admin))
+    })?;
     match status {
         200 => Ok(value),
         _ => Err(value["detail"].as_str().unwrap_or("larder refused to explain.").to_owned()),
@@ -129,8 +130,7 @@ fn tell_rules(out: &mut String, title: &str, rules: &Value) {
     for rule in rules {
         let mark = if rule["outcome"] == "decided" { "=>" } else { "  " };
         let field = |name: &str| rule[name].as_str().unwrap_or("").to_owned();
-        let _ =
-            writeln!(out, "{mark} {:<16} {:<22} {}", field("source"), field("rule"), field("evidence"));
+        let _ = writeln!(out, "{mark} {:<16} {:<22} {}", field("source"), field("rule"), field("evidence"));
     }
 }
 

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
             Ok(answer) => print(&explain::tell(&answer)),
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Serve(plan) => serve(plan, ""),
+        Command::Serve(plan) => serve(plan, |_| String::new()),
         Command::Demo(plan) => {
             let site = match demo::start() {
                 Ok(address) => address,
@@ -33,12 +33,12 @@ fn main() -> ExitCode {
                     return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}."));
                 }
             };
-            serve(plan.in_front_of(&format!("http://{site}")), demo::WHAT_TO_TRY)
+            serve(plan.in_front_of(&format!("http://{site}")), |larder| demo::what_to_try(larder, site))
         }
     }
 }
 
-fn serve(plan: Plan, after: &str) -> ExitCode {
+fn serve(plan: Plan, after: impl FnOnce(&str) -> String) -> ExitCode {
     let config = match plan.load() {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),

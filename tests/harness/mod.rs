@@ -6,8 +6,8 @@ pub mod origin;
 pub mod server;
 
 pub use client::{Client, Response};
-pub use origin::{Origin, Script};
-pub use server::{Larder, Setup};
+pub use origin::Origin;
+pub use server::Larder;
 
 use std::time::{Duration, Instant};
 

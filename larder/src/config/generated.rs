@@ -180,7 +180,7 @@ pub fn fresh(name: &str, text: &str) {
         std::fs::write(&path, text).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "docs/generated/{name} is old: LARDER_BLESS=1 cargo test -p larder-larder");
+    assert!(found == text, "docs/generated/{name} is old: LARDER_BLESS=1 cargo test -p larder");
 }
 
 #[cfg(test)]

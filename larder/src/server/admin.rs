@@ -102,7 +102,9 @@ fn is_for_us(request: &Request, client: &Client) -> bool {
         let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let ours = host.eq_ignore_ascii_case("localhost")
-            || host.parse().is_ok_and(|ip: std::net::IpAddr| ip == local.ip().to_canonical() || ip.is_loopback());
+            || host
+                .parse()
+                .is_ok_and(|ip: std::net::IpAddr| ip == local.ip().to_canonical() || ip.is_loopback());
         ours && port.parse() == Ok(local.port())
     };
     let origin = request.fields.get("origin").map(|it| String::from_utf8_lossy(it).into_owned());
@@ -130,7 +132,10 @@ impl Admin {
 
     fn route(&self, request: &Request, client: &Client, path: &str, body: &[u8]) -> Answer {
         if !is_for_us(request, client) {
-            return problem(403, "The Host or Origin of this request is not this admin's own address.".to_owned());
+            return problem(
+                403,
+                "The Host or Origin of this request is not this admin's own address.".to_owned(),
+            );
         }
         match (request.method.as_str(), path) {
             ("GET", "/cache/stats") => (200, self.stats()),
@@ -164,7 +169,7 @@ impl Admin {
             "version": 1,
             "now": clock::wall().0,
             "counters": counters,
-            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.gateway.store.budget() },
+            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.live.borrow().config.ram.budget },
         })
     }
 
@@ -178,7 +183,8 @@ impl Admin {
             Err(detail) => return problem(400, detail),
         };
         let router = self.router.borrow().clone();
-        let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target) else {
+        let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
+        else {
             return problem(404, format!("No site has a route for {}{}.", request.authority, request.target));
         };
         let settings = self.settings(site, route);
@@ -247,12 +253,7 @@ fn rules_json(rules: &[Rule]) -> Value {
         .into()
 }
 
-fn explanation_json(
-    route: &str,
-    site: usize,
-    it: &Explanation,
-    settings: Value,
-) -> Value {
+fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value) -> Value {
     let holds = match it.holds {
         Holds::Variants(count) => json!({ "tier": "ram", "holds": "variants", "count": count }),
         Holds::HitForMiss => json!({ "tier": "ram", "holds": "hit-for-miss" }),

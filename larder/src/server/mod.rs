@@ -15,7 +15,6 @@ use crate::config::{AdminListen, Config, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
 use admin::Admin;
 use larder_gateway::Gateway;
-use larder_gateway::refusals::Refusals;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::Worker;
@@ -31,7 +30,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 use totals::Totals;
-use worker::{Live, Orders, Shared};
+use worker::{Live, Orders, Own, Shared};
 
 /// How long the logs may take to be written at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
@@ -47,11 +46,12 @@ pub enum Stopped {
     CutOff,
 }
 
-/// Runs a configuration until a signal ends it. Prints its addresses once every socket is open, then `after`.
+/// Runs a configuration until a signal ends it. Prints its addresses once every socket is open, then what `after`
+/// makes of the first.
 ///
 /// # Errors
 /// See [`Stopped`].
-pub fn run(config: Config, plan: Plan, after: &str) -> Result<(), Stopped> {
+pub fn run(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<(), Stopped> {
     let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -63,12 +63,13 @@ pub fn run(config: Config, plan: Plan, after: &str) -> Result<(), Stopped> {
 type Started = (House, Vec<JoinHandle<()>>, Option<Bound>, watch::Receiver<Orders>);
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
-fn start(config: Config, plan: Plan, after: &str) -> Result<Started, String> {
+fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
     let workers =
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let totals = Arc::new(Totals::default());
     let own = totals.add_part();
-    let cannot = |what: &str, error: &std::io::Error| format!("The {what} cannot be opened: {}.", plain(error));
+    let cannot =
+        |what: &str, error: &std::io::Error| format!("The {what} cannot be opened: {}.", plain(error));
     let errors = ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &it))?;
     let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
         .map_err(|it| cannot("access log", &it))?;
@@ -77,21 +78,25 @@ fn start(config: Config, plan: Plan, after: &str) -> Result<Started, String> {
     let live = Live::open(config, &own)?;
     let sockets = bind_all(&live.config, workers)?;
     let admin = bind_admin(&live.config)?;
-    let shared = Shared { store, refusals: Arc::default(), totals, own, log, workers };
+    let shared = Shared { store, refusals: Arc::default(), totals, own, workers };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
         .enumerate()
-        .map(|(number, sockets)| worker::start(number, shared.clone(), sockets, inbox.clone()))
+        .map(|(number, sockets)| {
+            let counters = shared.totals.add_part();
+            let own = Own { sockets, log: log.worker(counters.clone()), counters };
+            worker::start(number, shared.clone(), own, inbox.clone())
+        })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     announce(&public, admin.as_ref(), after);
-    Ok((House { shared, orders, errors, plan }, threads, admin, inbox))
+    Ok((House { shared, orders, log, errors, plan }, threads, admin, inbox))
 }
 
 /// Says where everything is. Tests and people read these lines.
-fn announce(public: &[String], admin: Option<&Bound>, after: &str) {
+fn announce(public: &[String], admin: Option<&Bound>, after: impl FnOnce(&str) -> String) {
     use std::io::Write;
     let mut text = String::new();
     for address in public {
@@ -102,7 +107,7 @@ fn announce(public: &[String], admin: Option<&Bound>, after: &str) {
         None => text.push_str("admin off\n"),
     }
     if let Some(first) = public.first() {
-        text.push_str(&after.replace("{address}", first));
+        text.push_str(&after(first));
     }
     let mut out = std::io::stdout().lock();
     // Nobody reads: no reason not to serve.
@@ -146,6 +151,7 @@ fn bind_admin(config: &Config) -> Result<Option<Bound>, String> {
 struct House {
     shared: Shared,
     orders: watch::Sender<Orders>,
+    log: AccessLog,
     errors: ErrorLog,
     plan: Plan,
 }
@@ -174,7 +180,7 @@ impl House {
             match signals.next().await {
                 Event::Stop => break,
                 Event::Reopen => {
-                    self.shared.log.reopen();
+                    self.log.reopen();
                     self.errors.reopen();
                 }
                 Event::Reload(why) => self.reload(why, admin.as_deref()),
@@ -206,6 +212,7 @@ impl House {
         });
         // Its own counters: what the admin answers is not part of what clients asked.
         let worker = Worker::new(Arc::default(), live.config.limits.of_worker(NonZeroUsize::MIN));
+        tokio::task::spawn_local(worker.clone().watch());
         tokio::task::spawn_local(listener::serve(bound, worker, admin.clone()));
         Some(admin)
     }
@@ -213,7 +220,11 @@ impl House {
     /// Takes over a changed configuration, or keeps the old one and says why.
     fn reload(&self, why: &str, admin: Option<&Admin>) {
         let Some(file) = self.plan.file() else {
-            return self.errors.event(Level::Warn, "reload-refused", &[("why", "there is no file to read again")]);
+            return self.errors.event(
+                Level::Warn,
+                "reload-refused",
+                &[("why", "there is no file to read again")],
+            );
         };
         let read = self.plan.load().map_err(|it| it.to_string());
         let old = self.orders.borrow().live.clone();
@@ -250,8 +261,12 @@ impl House {
         if stopped.is_err() {
             self.errors.event(Level::Warn, "cut-off", &[("why", "requests did not finish in time")]);
         }
-        if self.shared.log.close(LOG_CLOSE) == Closed::Late {
-            self.errors.event(Level::Warn, "log-cut-off", &[("why", "the access log could not be written in time")]);
+        if self.log.close(LOG_CLOSE) == Closed::Late {
+            self.errors.event(
+                Level::Warn,
+                "log-cut-off",
+                &[("why", "the access log could not be written in time")],
+            );
         }
         self.errors.event(Level::Info, "stopped", &[]);
         self.errors.close(LOG_CLOSE);

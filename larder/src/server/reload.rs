@@ -45,12 +45,7 @@ impl Watch {
 
 fn look(path: &PathBuf) -> Option<Look> {
     let it = std::fs::metadata(path).ok()?;
-    Some(Look {
-        device: it.dev(),
-        inode: it.ino(),
-        size: it.size(),
-        changed: (it.mtime(), it.mtime_nsec()),
-    })
+    Some(Look { device: it.dev(), inode: it.ino(), size: it.size(), changed: (it.mtime(), it.mtime_nsec()) })
 }
 
 /// Whether `new` can be taken over while running: sockets, workers, the RAM tier and the logs cannot.
@@ -58,7 +53,9 @@ fn look(path: &PathBuf) -> Option<Look> {
 /// # Errors
 /// One sentence that names the first key that needs a restart.
 pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
-    let needs = |key: &str| Err(format!("{}: {key} cannot change while running; restart larder.", new.decided.by(key)));
+    let needs = |key: &str| {
+        Err(format!("{}: {key} cannot change while running; restart larder.", new.decided.by(key)))
+    };
     if old.listen != new.listen {
         needs("listen")
     } else if old.workers != new.workers {

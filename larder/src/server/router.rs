@@ -113,8 +113,11 @@ mod tests {
             idle_connections: 1,
             interim: 1,
         };
-        let origin =
-            larder_origin::Origin::new(larder_origin::Address::Tcp("h".to_owned(), 1), limits, Default::default());
+        let origin = larder_origin::Origin::new(
+            larder_origin::Address::Tcp("h".to_owned(), 1),
+            limits,
+            Default::default(),
+        );
         let target = |name: &str| {
             Target::Proxy(Route::new(name.to_owned(), Policy::default(), vec![origin.clone()], None))
         };
@@ -136,7 +139,11 @@ mod tests {
             ("www.example.com example.net", &["/only"]),
             ("*.deep.example.com", &["/*"]),
         ]);
-        assert_eq!(expect, router.find("GET", authority, target).map(|it| (it.1, it.2)), "{authority} {target}");
+        assert_eq!(
+            expect,
+            router.find("GET", authority, target).map(|it| (it.1, it.2)),
+            "{authority} {target}"
+        );
     }
 
     #[test]

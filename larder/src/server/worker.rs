@@ -6,7 +6,7 @@ use super::front::Front;
 use super::router::{Matched, Router, Site, Target};
 use super::totals::Totals;
 use crate::config::{self, Config, OriginHost, Service};
-use crate::log::AccessLog;
+use crate::log::LogHandle;
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::refusals::Refusals;
@@ -111,10 +111,18 @@ pub struct Shared {
     pub totals: Arc<Totals>,
     /// The main thread's own counters, and those of what all workers share.
     pub own: Arc<Counters>,
-    /// The access log.
-    pub log: AccessLog,
     /// How many workers there are.
     pub workers: NonZeroUsize,
+}
+
+/// What one worker has for itself.
+pub struct Own {
+    /// Its listening sockets.
+    pub sockets: Vec<Bound>,
+    /// Its counters.
+    pub counters: Arc<Counters>,
+    /// Its end of the access log.
+    pub log: LogHandle,
 }
 
 /// Starts a worker on its own thread. It ends when it was told to drain and no connection is left.
@@ -124,7 +132,7 @@ pub struct Shared {
 pub fn start(
     number: usize,
     shared: Shared,
-    sockets: Vec<Bound>,
+    own: Own,
     orders: watch::Receiver<Orders>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
@@ -134,20 +142,17 @@ pub fn start(
             .build()
             .expect("the system gives a runtime what it gave the first");
         let local = LocalSet::new();
-        runtime.block_on(local.run_until(run(shared, sockets, orders)));
+        runtime.block_on(local.run_until(run(shared, own, orders)));
     })
 }
 
-async fn run(shared: Shared, sockets: Vec<Bound>, mut orders: watch::Receiver<Orders>) {
+async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
+    let Own { sockets, counters, log } = own;
     let live = orders.borrow_and_update().live.clone();
-    let counters = shared.totals.add_part();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone());
-    let front = Rc::new(Front {
-        gateway,
-        router: RefCell::new(Rc::new(live.router(&counters))),
-        log: shared.log.worker(counters.clone()),
-    });
+    let front = Rc::new(Front { gateway, router: RefCell::new(Rc::new(live.router(&counters))), log });
+    tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
     }
