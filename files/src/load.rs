@@ -8,16 +8,17 @@ use crate::media::media_type;
 use crate::negotiate::Coding;
 use crate::open_file::{Contents, Dress, OpenFile};
 use crate::resolve::{self, Identity, Node};
-use crate::root::{Listing, Root};
+use crate::root::{Listing, Options, Root};
 use bytes::Bytes;
 use larder_stdx::clock::{self, Monotonic};
-use rustix::fs::fstat;
+use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// How often a small file that is written to while it is read is read again.
+/// How often a file that is written to while it is read is read again.
 const TRIES: usize = 5;
 
 /// One lookup, with all that it needs.
@@ -152,30 +153,42 @@ pub fn join(directory: &[u8], name: &[u8]) -> Vec<u8> {
 
 fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, NotServed> {
     let (fd, identity) = resolve::open_file(root.directory(), path, root.options.symlinks)?;
-    let (contents, identity) = if identity.size <= root.options.small_file {
-        read_whole(fd, identity, root.options.small_file)?
-    } else {
-        (Contents::Descriptor(fd), identity)
-    };
+    let (contents, identity) = read_whole(File::from(fd), identity, &root.options)?;
     Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall())))
 }
 
-/// Reads a file so that no byte of another version is among its bytes: its state is the same before and
-/// after. A file that has outgrown `limit` meanwhile is left to its descriptor.
-fn read_whole(fd: OwnedFd, mut identity: Identity, limit: u64) -> Result<(Contents, Identity), NotServed> {
-    let file = File::from(fd);
+/// Takes the contents of a file that is not too large, so that no byte of another version is among them:
+/// its state is the same before and after.
+fn read_whole(
+    file: File,
+    mut identity: Identity,
+    options: &Options,
+) -> Result<(Contents, Identity), NotServed> {
     for _ in 0..TRIES {
-        if identity.size > limit {
+        let size = identity.size;
+        let taken = if size <= options.small_file {
+            read_at_most(&file, size).map(|it| (it.len() as u64, Contents::Bytes(it)))
+        } else if size <= options.copied_file {
+            copy_at_most(&file, size).map(|(length, copy)| (length, Contents::Copy(copy)))
+        } else {
             return Ok((Contents::Descriptor(file.into()), identity));
-        }
-        let bytes = read_at_most(&file, identity.size).map_err(|_| NotServed::Failed)?;
+        };
+        let (length, contents) = taken.map_err(|_| NotServed::Failed)?;
         let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);
-        if after.same_bytes(&identity) && bytes.len() as u64 == identity.size {
-            return Ok((Contents::Bytes(bytes), identity));
+        if after.same_bytes(&identity) && length == size {
+            return Ok((contents, identity));
         }
         identity = after;
     }
     Err(NotServed::Busy)
+}
+
+/// The first `size` bytes, or fewer where the file ends before, in memory that the kernel can send from.
+fn copy_at_most(file: &File, size: u64) -> std::io::Result<(u64, OwnedFd)> {
+    let mut copy = File::from(memfd_create("larder-file", MemfdFlags::CLOEXEC)?);
+    (&*file).rewind()?;
+    let length = std::io::copy(&mut file.take(size), &mut copy)?;
+    Ok((length, copy.into()))
 }
 
 /// The first `size` bytes, or fewer where the file ends before.

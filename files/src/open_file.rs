@@ -20,11 +20,12 @@ pub struct OpenFile {
     pub fields: FieldList,
     /// What preconditions are evaluated against.
     pub meta: Meta,
-    /// The whole body: bytes up to `Options::small_file`, else a slice of the descriptor.
+    /// The whole body: bytes up to `Options::small_file`, else a slice of a copy (up to
+    /// `Options::copied_file`) or of the file itself.
     pub body: Piece,
     /// The state of the file that all of the above was read from.
     pub(crate) identity: Identity,
-    /// Present where the body is not in memory.
+    /// Present where the body is the file itself.
     descriptor: Option<Arc<Descriptor>>,
 }
 
@@ -44,7 +45,9 @@ pub(crate) struct Dress<'a> {
 pub(crate) enum Contents {
     /// Read whole.
     Bytes(bytes::Bytes),
-    /// To be sent by the kernel.
+    /// Copied whole into a `memfd` that nobody else can write to.
+    Copy(OwnedFd),
+    /// The file itself.
     Descriptor(OwnedFd),
 }
 
@@ -74,10 +77,10 @@ impl OpenFile {
         fields.shrink();
         let (body, descriptor) = match contents {
             Contents::Bytes(bytes) => (Piece::Bytes(bytes), None),
+            Contents::Copy(fd) => (whole(Arc::new(Copy { fd }), &identity), None),
             Contents::Descriptor(fd) => {
                 let owner = Arc::new(Descriptor { fd, identity });
-                let slice = FileSlice { owner: owner.clone(), offset: 0, length: identity.size };
-                (Piece::File(slice), Some(owner))
+                (whole(owner.clone(), &identity), Some(owner))
             }
         };
         let meta = facts(etag.into_bytes().into(), modified, dress.varies, now);
@@ -97,12 +100,16 @@ impl OpenFile {
         body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
     }
 
-    /// Whether what the head promises can still be sent. A body in memory always can; otherwise one `fstat`
-    /// asks whether somebody has written to the file.
+    /// Whether what the head promises can still be sent. A body in memory always can; for the file itself
+    /// one `fstat` asks whether somebody has written to it.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.descriptor.as_ref().is_none_or(|it| it.intact())
     }
+}
+
+fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> Piece {
+    Piece::File(FileSlice { owner, offset: 0, length: identity.size })
 }
 
 /// Strong: contents cannot change without it. The inode is part of it because builds that set all times to
@@ -132,7 +139,22 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
     }
 }
 
-/// The descriptor of a file too large to keep, and the state it had when it was opened.
+/// A copy in memory: the kernel sends it like a file, and no edit reaches it.
+struct Copy {
+    fd: OwnedFd,
+}
+
+impl FileOwner for Copy {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    fn mapped(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
+        None
+    }
+}
+
+/// The descriptor of a file too large to copy, and the state it had when it was opened.
 struct Descriptor {
     fd: OwnedFd,
     identity: Identity,

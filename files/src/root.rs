@@ -54,11 +54,14 @@ pub struct Options {
     pub media_types: Vec<(String, String)>,
     /// The time within which a change on disk is seen; zero looks every time.
     pub cache_for: Duration,
-    /// Files up to this many bytes are kept whole in memory.
+    /// Files up to this many bytes are kept on the heap.
     pub small_file: u64,
+    /// Larger ones up to this many bytes are copied into a `memfd` each: sent by the kernel as the file
+    /// would be, but out of reach of edits, and never waiting for a disk.
+    pub copied_file: u64,
     /// Files kept open or in memory, siblings included: at most this many descriptors.
     pub entries: usize,
-    /// Bytes that the files kept in memory take at most, heads included. (One file always fits.)
+    /// Bytes that the files in memory take at most, heads included. (One file always fits.)
     pub memory: u64,
     /// Lookups that ask the disk at the same time.
     pub concurrency: usize,
@@ -78,9 +81,10 @@ impl Default for Options {
             cache_control: None,
             media_types: Vec::new(),
             cache_for: Duration::from_secs(1),
-            small_file: 16 * 1024,
+            small_file: 16 << 10,
+            copied_file: 1 << 20,
             entries: 1024,
-            memory: 32 << 20,
+            memory: 64 << 20,
             concurrency: 16,
             queue: 1024,
         }
@@ -127,7 +131,7 @@ impl Root {
     }
 
     /// The hit path: the file for a GET or HEAD of `target`, if nobody has to look at the disk first. No
-    /// allocation and no exclusive lock; for a file that is not in memory one `fstat`, so that no head
+    /// allocation and no exclusive lock; for a file too large to copy one `fstat`, so that no head
     /// promises bytes that were overwritten. May be sent as it is if [`crate::is_plain`].
     #[must_use]
     pub fn lookup_now(&self, target: &str, fields: &[Field<'_>], now: Monotonic) -> Option<Arc<OpenFile>> {
