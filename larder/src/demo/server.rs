@@ -132,6 +132,8 @@ async fn answer(stream: &mut TcpStream, demo: &Demo, request: &Request, form: &[
     }
     let pace = if answer.pace == Pace::Page { demo.slowness } else { demo.slowness / FILE_SHARE };
     tokio::time::sleep(pace).await;
+    clock::tick();
+    let now = clock::wall(); // `Date` is when the answer was made, not when it was asked for.
     status_line(answer.status, &mut head);
     common(&answer, now, &mut head);
     let (kind, body) = match &answer.body {
