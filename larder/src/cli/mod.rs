@@ -309,7 +309,7 @@ impl Given {
         if argument.is_empty() && !command.argument.is_empty() {
             let (typed, _) = command.examples[0];
             return Err(Usage(format!(
-                "larder {}: {} is missing; for example `{typed}`",
+                "`larder {}` needs {}; for example `{typed}`",
                 command.word, command.argument
             )));
         }

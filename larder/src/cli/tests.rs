@@ -73,7 +73,7 @@ fn bad_lines_say_what_to_do() {
     refuse("dance", "there is no command \"dance\"; `larder --help` lists them");
     refuse("stats", "`larder stats` is not built yet; `larder --help` lists what is");
     refuse("--listen :1", "--listen: a command comes first; try `larder --help`");
-    refuse("proxy", "larder proxy: ORIGIN is missing; for example `larder proxy http://127.0.0.1:8000`");
+    refuse("proxy", "`larder proxy` needs ORIGIN; for example `larder proxy http://127.0.0.1:8000`");
     refuse("proxy :1 :2", "\":2\" is one argument too many; try `larder proxy --help`");
     refuse("proxy :1 --lisen :1", "--lisen: unknown flag; did you mean --listen?");
     refuse("proxy :1 --ram", "--ram needs a value: --ram SIZE");

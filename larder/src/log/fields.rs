@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     pub user_agent: &'a [u8],
     /// What the cache did: `hit`, or why it forwarded, in the words of RFC 9211.
     pub cache: &'a str,
-    /// The route: where it was declared.
+    /// The route: its first host pattern and its path pattern.
     pub route: &'a str,
     /// Microseconds until the origin's head had come; `None` where it was not asked.
     pub origin_duration: Option<u64>,
@@ -80,7 +80,7 @@ pub const FIELDS: &[Field] = &[
         json: |it, _, out| escape::json(it.user_agent, out) },
     Field { name: "cache", since: Format::Json, help: "What the cache did: `hit`, or why it forwarded, in the words of RFC 9211.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out) },
-    Field { name: "route", since: Format::Json, help: "Where the route was declared, as `file:line`.",
+    Field { name: "route", since: Format::Json, help: "The route, as its first host pattern and its path pattern.",
         json: |it, _, out| escape::json(it.route.as_bytes(), out) },
     Field { name: "origin_us", since: Format::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") } },
