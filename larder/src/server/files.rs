@@ -32,6 +32,7 @@ pub fn open(files: &config::Files, counters: Arc<Counters>) -> Result<Arc<Root>,
         },
         precompressed: files.precompressed,
         cache_for: files.cache_for,
+        cache_control: files.cache_control.clone(),
         small_file: files.small_file,
         ..Options::default()
     };
