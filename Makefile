@@ -1,9 +1,25 @@
-# `make run` builds and starts the demo (or ORIGIN=http://… to stand before your own application);
-# `make test` installs what the tests need and runs every check.
-run:
+# make run                 builds larder, starts a slow demo site and larder in front of it
+# make run ORIGIN=http://… builds larder and stands in front of your own application
+# make test                installs what the tests need, then every check and every test (what .ci/run calls)
+# make bench               larder beside its peers; results under bench/results/
+#
+# FLAGS=… goes to larder: make run FLAGS='--listen 0.0.0.0:8080 --ram 1GiB'.
+
+ORIGIN ?=
+FLAGS ?=
+
+run: build
+	@./target/release/larder $(if $(ORIGIN),proxy $(ORIGIN),demo) $(FLAGS)
+
+build:
+	@tests/install build
 	cargo build --release --locked --bin larder
-	./target/release/larder demo
+
 test:
-	cargo fmt --all --check
-	cargo test --workspace --locked
-.PHONY: run test
+	@tests/install test
+	@tests/check
+
+bench: build
+	cargo run --release --locked -p larder-bench -- $(FLAGS)
+
+.PHONY: run build test bench
