@@ -27,9 +27,11 @@ pub(crate) enum Flight {
     Alone(u64),
 }
 
+type Stripe = Mutex<BTreeMap<FlightId, Arc<Fill>>>;
+
 /// The fills in flight. A key's fills are neighbours in one stripe.
 pub(crate) struct Flights {
-    stripes: Box<[Mutex<BTreeMap<FlightId, Arc<Fill>>>]>,
+    stripes: Box<[Stripe]>,
     shared: AtomicUsize,
     most: usize,
     serial: AtomicU64,

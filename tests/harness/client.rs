@@ -126,7 +126,7 @@ impl Client {
             response.body = self.buffer.drain(..length.min(self.buffer.len())).collect();
             response.body.len() == length
         } else {
-            let clean = self.to_end();
+            let clean = self.read_to_end();
             response.body = std::mem::take(&mut self.buffer);
             clean
         };
@@ -204,7 +204,7 @@ impl Client {
     }
 
     /// Reads to the end of the connection; says whether it was closed in an orderly way.
-    fn to_end(&mut self) -> bool {
+    fn read_to_end(&mut self) -> bool {
         let mut chunk = [0; 64 * 1024];
         loop {
             match self.stream.read(&mut chunk) {
@@ -217,7 +217,7 @@ impl Client {
 
     /// Whether the server closes now and sends nothing more. A reset is a close, too.
     pub fn is_closed(&mut self) -> bool {
-        self.to_end();
+        self.read_to_end();
         self.buffer.is_empty()
     }
 

@@ -107,10 +107,10 @@ impl Reference {
             while self.ghost.iter().map(|it| size_of(*it)).sum::<u64>() > self.capacity / 10 * 9 {
                 self.ghost.pop_front();
             }
-        } else if let Some((id, uses)) = self.main.pop_front() {
-            if uses > 0 {
-                self.main.push_back((id, uses - 1));
-            }
+        } else if let Some((id, uses)) = self.main.pop_front()
+            && uses > 0
+        {
+            self.main.push_back((id, uses - 1));
         }
     }
 }

@@ -146,27 +146,25 @@ impl<'c> RequestBody<'c> {
                 }
                 Ok(Some(split(&mut input, count)))
             }
-            Left::Chunked(decoder) => loop {
-                match decoder.step(&input).map_err(|_| ClientGone::Malformed)? {
-                    Step::Data { consumed, data } => {
-                        input.drain(..consumed);
-                        let count = usize::try_from(data).unwrap_or(usize::MAX).min(input.len());
-                        if count == 0 {
-                            return Ok(None);
-                        }
-                        decoder.took(count as u64);
-                        return Ok(Some(split(&mut input, count)));
-                    }
-                    Step::More { consumed } => {
-                        input.drain(..consumed);
+            Left::Chunked(decoder) => match decoder.step(&input).map_err(|_| ClientGone::Malformed)? {
+                Step::Data { consumed, data } => {
+                    input.drain(..consumed);
+                    let count = usize::try_from(data).unwrap_or(usize::MAX).min(input.len());
+                    if count == 0 {
                         return Ok(None);
                     }
-                    Step::End { consumed } => {
-                        input.drain(..consumed);
-                        body.trailers = decoder.trailers();
-                        body.left = Left::Nothing;
-                        return Ok(None);
-                    }
+                    decoder.took(count as u64);
+                    Ok(Some(split(&mut input, count)))
+                }
+                Step::More { consumed } => {
+                    input.drain(..consumed);
+                    Ok(None)
+                }
+                Step::End { consumed } => {
+                    input.drain(..consumed);
+                    body.trailers = decoder.trailers();
+                    body.left = Left::Nothing;
+                    Ok(None)
                 }
             },
         }
