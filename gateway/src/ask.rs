@@ -198,10 +198,11 @@ impl Machine<'_, '_> {
     /// One bodyless exchange up to its final head; interim heads are passed on.
     async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing = forward::outgoing(self.request, self.route, self.client, Framing::Empty, ask);
-        let request_time = clock::wall();
+        let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = self.route.origin().send(outgoing).await?;
         loop {
             let response = exchange.head().await?;
+            self.local.took_since(started);
             if response.status >= 200 {
                 return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
             }

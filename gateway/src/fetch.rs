@@ -58,8 +58,17 @@ pub(crate) struct Local {
     pub freshened: RefCell<Option<Arc<Stored>>>,
     /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
     pub origin_status: std::cell::Cell<Option<u16>>,
+    /// Microseconds until the origin's head had come: for the log.
+    pub origin_micros: std::cell::Cell<Option<u64>>,
     /// Rung when `interim` has something.
     pub rung: Notify,
+}
+
+impl Local {
+    /// Notes that the origin was asked at `started`, by the precise clock, and has answered now.
+    pub fn took_since(&self, started: u64) {
+        self.origin_micros.set(Some(clock::precise_micros().saturating_sub(started)));
+    }
 }
 
 /// A response whose head is there, and when.
@@ -120,10 +129,11 @@ impl Job {
             _ => Ask::Whole,
         };
         let outgoing = forward::outgoing(&self.request, &self.route, &self.client, Framing::Empty, ask);
-        let request_time = clock::wall();
+        let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = self.route.origin().send(outgoing).await?;
         loop {
             let response = exchange.head().await?;
+            self.local.took_since(started);
             if response.status < 200 {
                 self.local.interim.borrow_mut().push_back(response);
                 self.local.rung.notify_one();

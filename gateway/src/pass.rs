@@ -35,7 +35,7 @@ impl<'c> Machine<'_, 'c> {
         self.gateway.counters.cache_passes.add(1);
         let framing = self.request.framing;
         let outgoing = forward::outgoing(self.request, self.route, self.client, framing, Ask::AsSent);
-        let request_time = clock::wall();
+        let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = match self.route.origin().send(outgoing).await {
             Ok(exchange) => Rc::new(exchange),
             Err(error) => {
@@ -61,6 +61,7 @@ impl<'c> Machine<'_, 'c> {
                 }
             }
         };
+        self.local.took_since(started);
         self.invalidate(&response);
         let response_time = clock::wall();
         self.pass_or_keep(exchange, upload, response, request_time, response_time).await

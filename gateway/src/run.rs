@@ -37,6 +37,8 @@ pub struct Summary {
     pub report: Option<Report>,
     /// The response was sent to its end.
     pub complete: bool,
+    /// Microseconds until the origin's head had come; `None` where it was not asked for this request.
+    pub origin_micros: Option<u64>,
 }
 
 /// Whether this request may wait for, and share, another's fetch.
@@ -94,7 +96,7 @@ impl Gateway {
             body: Some(body),
             reply: Some(reply),
             answer: None,
-            summary: Summary { status: 0, body: 0, report: None, complete: false },
+            summary: Summary { status: 0, body: 0, report: None, complete: false, origin_micros: None },
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,
@@ -121,6 +123,7 @@ impl Gateway {
             };
             step = step.then(next);
         }
+        machine.summary.origin_micros = machine.local.origin_micros.get();
         machine.summary
     }
 

@@ -26,7 +26,9 @@ pub struct Entry<'a> {
     pub status: u16,
     /// Bytes of the body that were sent.
     pub bytes: u64,
-    /// Microseconds from the request's head to the response's last byte.
+    /// Whether that was all of it.
+    pub end: End,
+    /// Microseconds from the request's head to the response's last byte; 0 for answers that were ready.
     pub duration: u64,
     /// The request's `Referer`.
     pub referer: &'a [u8],
@@ -38,6 +40,24 @@ pub struct Entry<'a> {
     pub route: &'a str,
     /// Microseconds until the origin's head had come; `None` where it was not asked.
     pub origin_duration: Option<u64>,
+}
+
+/// How a response ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was sent to its last byte.
+    Whole,
+    /// The client went away, or the origin failed, before its last byte.
+    Cut,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            End::Whole => "whole",
+            End::Cut => "cut",
+        }
+    }
 }
 
 /// One row of the table of fields.
@@ -72,7 +92,9 @@ pub const FIELDS: &[Field] = &[
         json: |it, _, out| number(u64::from(it.status), out) },
     Field { name: "bytes", since: Format::Common, help: "Bytes of the body that were sent; `-` for none in the common and combined forms.",
         json: |it, _, out| number(it.bytes, out) },
-    Field { name: "duration_us", since: Format::Json, help: "Microseconds from the request's head to the response's last byte.",
+    Field { name: "end", since: Format::Json, help: "`whole`, or `cut`: the client went away or the origin failed before the response's last byte.",
+        json: |it, _, out| escape::json(it.end.name().as_bytes(), out) },
+    Field { name: "duration_us", since: Format::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which take less than measuring them would.",
         json: |it, _, out| number(it.duration, out) },
     Field { name: "referer", since: Format::Combined, help: "The request's `Referer`.",
         json: |it, _, out| escape::json(it.referer, out) },

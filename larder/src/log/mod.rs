@@ -13,7 +13,7 @@ pub mod sink;
 mod tests;
 
 pub use error::{ErrorLog, Level, LimitWatch};
-pub use fields::Entry;
+pub use fields::{End, Entry};
 
 use crate::config::{Format, Target};
 use fields::Stamp;

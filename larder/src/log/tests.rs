@@ -17,6 +17,7 @@ fn entry() -> Entry<'static> {
         host: b"www.example.com",
         status: 200,
         bytes: 1795,
+        end: End::Whole,
         duration: 123,
         referer: b"",
         user_agent: b"test/1\n",
@@ -41,7 +42,7 @@ fn the_three_forms() {
     check(
         Format::Json,
         "{\"time\":\"2026-11-21T07:42:06Z\",\"client\":\"192.0.2.1\",\"method\":\"GET\",\"host\":\"www.example.com\",\
-         \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"duration_us\":123,\
+         \"target\":\"/a?b=\\\"c\\\"\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":1795,\"end\":\"whole\",\"duration_us\":123,\
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
          \"origin_us\":null}\n",
     );

@@ -1,6 +1,7 @@
 //! A route that serves files: between the connection and the `files` crate, which knows the rest.
 
 use super::front::Outcome;
+use crate::log::End;
 use larder_counters::Counters;
 use larder_files::{Dotfiles, Listing, Options, Root, Symlinks};
 use larder_semantics::date;
@@ -103,8 +104,8 @@ impl FileRoute {
         };
         let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
         let sent = reply.body_bytes();
-        let complete = complete && reply.finish(None).await.is_ok();
-        Outcome { status: answer.status, body: sent, report: None, complete }
+        let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
+        Outcome { status: answer.status, body: sent, report: None, end, origin_micros: None }
     }
 }
 

@@ -2,7 +2,7 @@
 //! one of the two speeds, and logged.
 
 use super::router::{Router, Target};
-use crate::log::{Entry, LogHandle};
+use crate::log::{End, Entry, LogHandle};
 use larder_gateway::{Gateway, explain};
 use larder_semantics::cache_status::{self, Report};
 use larder_semantics::field::{self, FieldList};
@@ -32,8 +32,17 @@ pub struct Outcome {
     pub body: u64,
     /// What `Cache-Status` says, where the cache had a part.
     pub report: Option<Report>,
-    /// The response was sent to its end.
-    pub complete: bool,
+    /// Whether the response was sent to its last byte.
+    pub end: End,
+    /// Microseconds until the origin's head had come; `None` where it was not asked.
+    pub origin_micros: Option<u64>,
+}
+
+impl Outcome {
+    /// An answer that needed nobody else, sent to its last byte.
+    fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
+        Self { status, body, report, end: End::Whole, origin_micros: None }
+    }
 }
 
 /// What a log line says of the request.
@@ -58,13 +67,11 @@ impl Handler for Front {
         let found = router.find(head.method, head.authority, head.target);
         let outcome = match found {
             Some((Target::Proxy(route), ..)) => match self.gateway.answer_now(route, head, last, out) {
-                Some(hit) => {
-                    Outcome { status: hit.status, body: hit.body, report: Some(hit.report), complete: true }
-                }
+                Some(hit) => Outcome::whole(hit.status, hit.body, Some(hit.report)),
                 None => return Now::Later,
             },
             Some((Target::Files(files), ..)) => match files.answer_now(head, last, out) {
-                Some((status, body)) => Outcome { status, body, report: None, complete: true },
+                Some((status, body)) => Outcome::whole(status, body, None),
                 None => return Now::Later,
             },
             None => return Now::Later,
@@ -104,7 +111,8 @@ impl Handler for Front {
                     status: summary.status,
                     body: summary.body,
                     report: summary.report,
-                    complete: summary.complete,
+                    end: if summary.complete { End::Whole } else { End::Cut },
+                    origin_micros: summary.origin_micros,
                 }
             }
             Some((Target::Files(files), ..)) => files.answer(&request, reply).await,
@@ -128,7 +136,7 @@ impl Handler for Front {
 
     fn rejected(&self, reject: Reject, client: &Client) {
         if self.log.is_on() {
-            let outcome = Outcome { status: reject.status(), body: 0, report: None, complete: true };
+            let outcome = Outcome::whole(reject.status(), 0, None);
             let line = Line {
                 client,
                 method: "-",
@@ -157,6 +165,7 @@ impl Front {
             host: line.authority.as_bytes(),
             status: outcome.status,
             bytes: outcome.body,
+            end: outcome.end,
             duration: line.micros.unwrap_or(0),
             referer: line.referer.unwrap_or_default(),
             user_agent: line.user_agent.unwrap_or_default(),
@@ -167,7 +176,7 @@ impl Front {
                 None => "",
             },
             route: line.route,
-            origin_duration: None,
+            origin_duration: outcome.origin_micros,
         });
     }
 }
@@ -183,6 +192,6 @@ async fn no_route(request: &Request, mut reply: Reply<'_>) -> Outcome {
     let sent = reply.head(status, &fields, body).await.is_ok()
         && (request.method == "HEAD" || reply.piece(Piece::Bytes(text.into())).await.is_ok());
     let bytes = reply.body_bytes();
-    let complete = sent && reply.finish(None).await.is_ok();
-    Outcome { status, body: bytes, report: None, complete }
+    let end = if sent && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
+    Outcome { status, body: bytes, report: None, end, origin_micros: None }
 }
