@@ -1,0 +1,358 @@
+//! The table of what is measured and of what is claimed about it. Nothing is run here.
+
+use crate::load::Manner::{self, Close, KeepAlive, Pipelined};
+use crate::servers::Server;
+use crate::statistics::Bound::{self, AtLeast, AtMost, Between};
+
+/// One server under one kind of load; lanes of a case take turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Lane {
+    /// Its name within the case.
+    pub name: &'static str,
+    /// Who answers.
+    pub server: Server,
+    /// How the requests come.
+    pub manner: Manner,
+    /// Connections at once.
+    pub connections: u32,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Requests per CPU-second of the lane, as a multiple of the other's.
+    PerCpu,
+    /// Requests per second of the lane, as a multiple of the other's.
+    Rate,
+    /// What two workers would answer on two cores of their own, as a multiple of one: twice the ratio of
+    /// CPU per request. It stands in for `Rate` where the load generator takes a core itself.
+    Scaling,
+    /// Errors of the lane, all rounds together.
+    Errors,
+}
+
+/// One comparison, with its target where it has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim {
+    /// The lane it is about.
+    pub lane: &'static str,
+    /// The lane it is compared with.
+    pub against: &'static str,
+    /// What is compared.
+    pub of: Of,
+    /// The target.
+    pub bound: Option<Bound>,
+}
+
+/// One row of the table of targets.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// For `--only` and the files.
+    pub name: &'static str,
+    /// For people.
+    pub title: &'static str,
+    /// Bytes of the page.
+    pub page: usize,
+    /// What the origin says about storing.
+    pub origin: Origin,
+    /// Who takes turns.
+    pub lanes: Vec<Lane>,
+    /// What is compared.
+    pub claims: Vec<Claim>,
+}
+
+/// What the origin says about its page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It may be stored for a day.
+    Storable,
+    /// It may not be stored.
+    NoStore,
+}
+
+impl Origin {
+    /// The header lines that say so.
+    pub fn headers(self) -> &'static [&'static str] {
+        match self {
+            Origin::Storable => &["Cache-Control: max-age=86400", "ETag: \"page-1\""],
+            Origin::NoStore => &["Cache-Control: no-store"],
+        }
+    }
+}
+
+const LARDER: Server = Server::LarderProxy { workers: 1 };
+const NGINX: Server = Server::NginxFiles { sendfile: true };
+const NGINX_COPY: Server = Server::NginxFiles { sendfile: false };
+
+/// All cases, in the order they run.
+pub fn all() -> Vec<Case> {
+    vec![
+        hit_20(),
+        hit_500(),
+        hit_26k(),
+        hit_1m(),
+        pipelined(),
+        close(),
+        many(),
+        static_and_cached(),
+        workers(),
+        miss(),
+    ]
+}
+
+fn lanes(manner: Manner, connections: u32, servers: &[(&'static str, Server)]) -> Vec<Lane> {
+    servers.iter().map(|&(name, server)| Lane { name, server, manner, connections }).collect()
+}
+
+fn per_cpu(against: &'static str, bound: Bound) -> Claim {
+    Claim { lane: "larder", against, of: Of::PerCpu, bound: Some(bound) }
+}
+
+fn hit_20() -> Case {
+    Case {
+        name: "hit-20",
+        title: "RAM hit, 1,795 bytes, 20 keep-alive connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[
+                ("larder", LARDER),
+                ("canned", Server::Canned),
+                ("haproxy", Server::HaproxyCache),
+                ("nginx", NGINX_COPY),
+                ("nginx sendfile", NGINX),
+                ("nginx cache", Server::NginxCache),
+                ("varnish", Server::Varnish),
+                ("trafficserver", Server::Traffic),
+            ],
+        ),
+        claims: vec![
+            per_cpu("haproxy", AtLeast(1.15)),
+            per_cpu("nginx", AtLeast(1.35)),
+            per_cpu("canned", AtLeast(0.77)),
+        ],
+    }
+}
+
+fn hit_500() -> Case {
+    Case {
+        name: "hit-500",
+        title: "RAM hit, 1,795 bytes, 500 keep-alive connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            500,
+            &[
+                ("larder", LARDER),
+                ("canned", Server::Canned),
+                ("nginx", NGINX_COPY),
+                ("haproxy", Server::HaproxyCache),
+                ("varnish", Server::Varnish),
+                ("trafficserver", Server::Traffic),
+            ],
+        ),
+        claims: vec![per_cpu("nginx", AtLeast(1.6)), per_cpu("canned", AtLeast(0.77))],
+    }
+}
+
+fn hit_26k() -> Case {
+    Case {
+        name: "hit-26k",
+        title: "RAM hit, 26,510 bytes, 500 keep-alive connections",
+        page: 26_510,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            500,
+            &[
+                ("larder", LARDER),
+                ("sendfile loop", Server::CannedSendfile),
+                ("nginx", NGINX),
+                ("nginx cache", Server::NginxCache),
+                ("varnish", Server::Varnish),
+                ("haproxy", Server::HaproxyCache),
+                ("trafficserver", Server::Traffic),
+            ],
+        ),
+        claims: vec![per_cpu("nginx", AtLeast(1.5))],
+    }
+}
+
+fn hit_1m() -> Case {
+    Case {
+        name: "hit-1m",
+        title: "RAM hit, 1 MiB, 50 keep-alive connections",
+        page: 1 << 20,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            50,
+            &[
+                ("larder", LARDER),
+                ("sendfile loop", Server::CannedSendfile),
+                ("nginx", NGINX),
+                ("nginx cache", Server::NginxCache),
+                ("varnish", Server::Varnish),
+            ],
+        ),
+        claims: vec![per_cpu("nginx", AtLeast(1.25))],
+    }
+}
+
+fn pipelined() -> Case {
+    Case {
+        name: "pipelined",
+        title: "RAM hit, 1,795 bytes, 16 requests in one write, 20 connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Pipelined,
+            20,
+            &[
+                ("larder", LARDER),
+                ("canned", Server::Canned),
+                ("haproxy", Server::HaproxyCache),
+                ("nginx", NGINX_COPY),
+                ("varnish", Server::Varnish),
+            ],
+        ),
+        claims: vec![per_cpu("haproxy", AtLeast(7.0))],
+    }
+}
+
+fn close() -> Case {
+    Case {
+        name: "close",
+        title: "RAM hit, 1,795 bytes, a connection for each request, 20 at once",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Close,
+            20,
+            &[
+                ("larder", LARDER),
+                ("canned", Server::Canned),
+                ("nginx", NGINX_COPY),
+                ("haproxy", Server::HaproxyCache),
+                ("varnish", Server::Varnish),
+            ],
+        ),
+        claims: vec![per_cpu("nginx", AtLeast(1.1))],
+    }
+}
+
+fn many() -> Case {
+    let few_and_many = [
+        ("larder, 20", "larder, 2000", LARDER),
+        ("nginx, 20", "nginx, 2000", NGINX_COPY),
+        ("haproxy, 20", "haproxy, 2000", Server::HaproxyCache),
+        ("varnish, 20", "varnish, 2000", Server::Varnish),
+        ("canned, 20", "canned, 2000", Server::Canned),
+    ];
+    let lane = |name, server, connections| Lane { name, server, manner: KeepAlive, connections };
+    let kept = |lane, against, bound| Claim { lane, against, of: Of::Rate, bound };
+    Case {
+        name: "many",
+        title: "RAM hit, 1,795 bytes, 2,000 connections against 20",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: few_and_many
+            .iter()
+            .flat_map(|&(few, many, server)| [lane(few, server, 20), lane(many, server, 2000)])
+            .collect(),
+        claims: vec![
+            kept("larder, 2000", "larder, 20", Some(AtLeast(0.9))),
+            Claim { lane: "larder, 2000", against: "", of: Of::Errors, bound: Some(AtMost(0.0)) },
+            kept("nginx, 2000", "nginx, 20", None),
+            kept("haproxy, 2000", "haproxy, 20", None),
+            kept("varnish, 2000", "varnish, 20", None),
+            kept("canned, 2000", "canned, 20", None),
+        ],
+    }
+}
+
+fn static_and_cached() -> Case {
+    let claim = |lane, against, bound| Claim { lane, against, of: Of::PerCpu, bound: Some(bound) };
+    Case {
+        name: "static",
+        title: "a cached dynamic page against a static file of the same 1,795 bytes, 20 connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[
+                ("larder cached", LARDER),
+                ("larder file", Server::LarderFiles),
+                ("lighttpd", Server::Lighttpd),
+                ("h2o", Server::H2o),
+                ("nginx", NGINX_COPY),
+            ],
+        ),
+        claims: vec![
+            claim("larder cached", "larder file", Between(0.98, 1.02)),
+            claim("larder file", "lighttpd", AtLeast(1.0)),
+        ],
+    }
+}
+
+fn workers() -> Case {
+    let claim = |of, bound| Claim { lane: "two workers", against: "one worker", of, bound };
+    Case {
+        name: "workers",
+        title: "two workers on both cores against one, 1,795 bytes, 500 connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            500,
+            &[("one worker", LARDER), ("two workers", Server::LarderProxy { workers: 2 })],
+        ),
+        claims: vec![claim(Of::Scaling, Some(AtLeast(1.7))), claim(Of::Rate, None)],
+    }
+}
+
+fn miss() -> Case {
+    Case {
+        name: "miss",
+        title: "miss: 1,795 bytes that may not be stored, keep-alive origin, 20 connections",
+        page: 1795,
+        origin: Origin::NoStore,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[
+                ("larder", LARDER),
+                ("nginx", Server::NginxProxy),
+                ("haproxy", Server::HaproxyProxy),
+                ("varnish", Server::VarnishPass),
+            ],
+        ),
+        claims: vec![
+            per_cpu("nginx", AtLeast(1.0)),
+            Claim { lane: "larder", against: "haproxy", of: Of::PerCpu, bound: None },
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_name_lanes_that_exist() {
+        for case in all() {
+            let known = |name: &str| case.lanes.iter().any(|it| it.name == name);
+            for claim in &case.claims {
+                assert!(known(claim.lane), "{}: {}", case.name, claim.lane);
+                assert!(claim.of == Of::Errors || known(claim.against), "{}: {}", case.name, claim.against);
+            }
+            for (at, lane) in case.lanes.iter().enumerate() {
+                assert!(case.lanes.iter().skip(at + 1).all(|it| it.name != lane.name), "{}", lane.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! One plain GET, to see that a server gives the right bytes before it is measured, and to hold idle
+//! connections. No general client: it trusts `Content-Length`.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Sends one keep-alive GET for the page and returns the body.
+///
+/// # Errors
+/// Where the connection breaks, the status is not 200 or there is no `Content-Length`.
+pub fn get(stream: &mut TcpStream) -> Result<Vec<u8>, String> {
+    stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").map_err(|it| it.to_string())?;
+    let mut got = Vec::new();
+    let mut part = [0; 65536];
+    loop {
+        if let Some((head, body)) = split(&got) {
+            let length = length_in(head)?;
+            if body.len() >= length {
+                return Ok(body.to_vec());
+            }
+        }
+        match stream.read(&mut part) {
+            Ok(0) => return Err("closed early".into()),
+            Ok(n) => got.extend_from_slice(part.get(..n).unwrap_or_default()),
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+}
+
+/// A connection to `port` that gives up after 10 s of silence.
+///
+/// # Errors
+/// Where it is refused.
+pub fn connect(port: u16) -> Result<TcpStream, String> {
+    let stream =
+        TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|it| it.to_string())?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(|it| it.to_string())?;
+    Ok(stream)
+}
+
+/// Asks `times` for the page on one connection each and compares it with `page`.
+///
+/// # Errors
+/// Where any answer is not the page.
+pub fn expect(port: u16, page: &[u8], times: u32) -> Result<(), String> {
+    for _ in 0..times {
+        let body = get(&mut connect(port)?)?;
+        if body != page {
+            return Err(format!("answered {} bytes that are not the page", body.len()));
+        }
+    }
+    Ok(())
+}
+
+fn split(got: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = got.windows(4).position(|it| it == b"\r\n\r\n")?;
+    Some((got.get(..at)?, got.get(at + 4..)?))
+}
+
+fn length_in(head: &[u8]) -> Result<usize, String> {
+    let head = String::from_utf8_lossy(head);
+    let mut lines = head.split("\r\n");
+    let status = lines.next().unwrap_or_default();
+    if !status.starts_with("HTTP/1.1 200") {
+        return Err(format!("answered {status}"));
+    }
+    lines
+        .filter_map(|it| it.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok())
+        .ok_or_else(|| "answered without Content-Length".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        assert_eq!(Ok(5), length_in(b"HTTP/1.1 200 OK\r\ncontent-LENGTH: 5"));
+        assert!(length_in(b"HTTP/1.1 404 Not Found\r\nContent-Length: 5").is_err());
+        assert!(length_in(b"HTTP/1.1 200 OK").is_err());
+        assert_eq!(Some((&b"a"[..], &b"b"[..])), split(b"a\r\n\r\nb"));
+    }
+}

@@ -1,0 +1,298 @@
+//! The figures as JSON for machines and as Markdown for people.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::cases::{Claim, Lane, Of, Origin};
+use crate::idle::{Figures, Watched};
+use crate::load::Sample;
+use crate::run::{Finished, Outcome, middle};
+use crate::statistics::{Bound, Verdict, median, spread};
+
+/// Everything that a run found.
+#[derive(Debug)]
+pub struct Report {
+    /// The day, as 2026-01-31.
+    pub date: String,
+    /// What `machine::describe` said.
+    pub machine: Value,
+    /// How it was run: the command line.
+    pub command: String,
+    /// Rounds and seconds of a turn.
+    pub turns: (u32, u32),
+    /// The share of the machine that others used meanwhile.
+    pub others: f64,
+    /// The cases.
+    pub cases: Vec<Finished>,
+    /// The servers with idle connections; empty where that was not asked for.
+    pub idle: Vec<Watched>,
+}
+
+/// One line of the table of targets.
+struct Line {
+    case: String,
+    claim: String,
+    bound: Option<Bound>,
+    figure: Option<f64>,
+    verdict: Verdict,
+}
+
+/// The most resident bytes that an idle connection may add.
+const IDLE_BYTES: Bound = Bound::AtMost(2048.0);
+/// Origin CPU per request, in µs, up to which a cache counts as answering by itself.
+const ORIGIN_QUIET_US: f64 = 0.2;
+/// The most that idle connections may add to a request's CPU time.
+const IDLE_EFFECT: Bound = Bound::AtMost(1.03);
+
+impl Report {
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = Vec::new();
+        for finished in &self.cases {
+            for claim in &finished.case.claims {
+                let (figure, verdict) = finished.judge(claim);
+                let case = finished.case.title.to_owned();
+                lines.push(Line { case, claim: sentence(claim), bound: claim.bound, figure, verdict });
+            }
+        }
+        for (name, figures) in &self.idle {
+            let ours = *name == "larder";
+            let figures = figures.as_ref().ok();
+            let case = format!("{} idle keep-alive connections", figures.map_or(0, |it| it.held));
+            for (claim, bound, figure) in [
+                ("resident bytes each", IDLE_BYTES, figures.map(|it| it.bytes_each)),
+                (
+                    "CPU per request of 20 busy ones, with ÷ without",
+                    IDLE_EFFECT,
+                    figures.and_then(Figures::effect),
+                ),
+            ] {
+                let (case, claim) = (case.clone(), format!("{name}: {claim}"));
+                let verdict = bound.judge(figure);
+                lines.push(Line { case, claim, bound: ours.then_some(bound), figure, verdict });
+            }
+        }
+        lines
+    }
+
+    /// All samples and all comparisons.
+    pub fn json(&self) -> Value {
+        let cases: Vec<Value> = self.cases.iter().map(case_json).collect();
+        let targets: Vec<Value> = self.lines().iter().map(line_json).collect();
+        let idle: Vec<Value> = self.idle.iter().map(|(name, figures)| idle_json(name, figures)).collect();
+        json!({
+            "date": self.date, "machine": self.machine, "command": self.command,
+            "rounds": self.turns.0, "seconds": self.turns.1, "share_of_machine_used_by_others": self.others,
+            "targets": targets, "cases": cases, "idle": idle,
+        })
+    }
+
+    /// Tables: the targets first, then every lane of every case.
+    pub fn markdown(&self) -> String {
+        let mut out = String::new();
+        let machine = |name: &str| self.machine[name].to_string().trim_matches('"').to_owned();
+        let _ = writeln!(
+            out,
+            "Measured {} at revision {} with `{}`: {} rounds of {} s. {}, {} cores, Linux {}; others used {:.0} % \
+             of the machine meanwhile.\n",
+            self.date,
+            machine("revision"),
+            self.command,
+            self.turns.0,
+            self.turns.1,
+            machine("processor"),
+            machine("cores"),
+            machine("kernel"),
+            100.0 * self.others
+        );
+        if let Some(versions) = self.machine["versions"].as_object() {
+            let all: Vec<String> =
+                versions.values().filter_map(|it| it.as_str()).map(str::to_owned).collect();
+            let _ = writeln!(out, "Versions: {}.\n", all.join("; "));
+        }
+        out.push_str("| case | compared | target | measured | |\n|---|---|---|---|---|\n");
+        for line in self.lines() {
+            let bound = line.bound.map_or("–".to_owned(), |it| it.to_string());
+            let verdict = line.bound.map_or("", |_| line.verdict.word());
+            let figure = number(line.figure);
+            let _ = writeln!(out, "| {} | {} | {bound} | {figure} | {verdict} |", line.case, line.claim);
+        }
+        for finished in &self.cases {
+            case_markdown(&mut out, finished);
+        }
+        out
+    }
+}
+
+fn sentence(claim: &Claim) -> String {
+    let Claim { lane, against, .. } = claim;
+    match claim.of {
+        Of::PerCpu => format!("requests per CPU-second, {lane} ÷ {against}"),
+        Of::Rate => format!("requests per second, {lane} ÷ {against}"),
+        Of::Scaling => format!("twice CPU per request, {against} ÷ {lane}"),
+        Of::Errors => format!("errors of {lane}"),
+    }
+}
+
+/// Three significant digits, or whole where larger.
+fn number(figure: Option<f64>) -> String {
+    match figure {
+        None => "–".to_owned(),
+        Some(it) if it >= 100.0 => format!("{it:.0}"),
+        Some(it) if it >= 10.0 => format!("{it:.1}"),
+        Some(it) => format!("{it:.2}"),
+    }
+}
+
+fn case_markdown(out: &mut String, finished: &Finished) {
+    let _ = writeln!(out, "\n### {}\n", finished.case.title);
+    out.push_str("| server | CPU µs per request | ± | requests/s | 99 % within µs | errors |\n|---|---|---|---|---|---|\n");
+    for (lane, outcome) in finished.case.lanes.iter().zip(&finished.outcomes) {
+        if let Outcome::Absent(why) = outcome {
+            let why = why.replace('|', "/");
+            let _ = writeln!(out, "| {} | not measured: {} | | | | |", lane.name, why.trim());
+            continue;
+        }
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} |",
+            lane_name(finished, lane, outcome),
+            number(middle(outcome, Sample::cpu_us)),
+            spread(&outcome.each(Sample::cpu_us)).map_or("–".into(), |it| format!("{:.0} %", 100.0 * it)),
+            number(middle(outcome, Sample::rate)),
+            number(median(&outcome.each(latency))),
+            outcome.errors(),
+        );
+    }
+}
+
+/// The lane, marked where a cache that should answer by itself kept the origin busy.
+fn lane_name(finished: &Finished, lane: &Lane, outcome: &Outcome) -> String {
+    let origin = middle(outcome, Sample::origin_us).unwrap_or(0.0);
+    match finished.case.origin {
+        Origin::Storable if origin > ORIGIN_QUIET_US => format!("{} (asked the origin too)", lane.name),
+        _ => lane.name.to_owned(),
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "microseconds of some seconds")]
+fn latency(sample: &Sample) -> f64 {
+    sample.latency_us.1 as f64
+}
+
+fn line_json(line: &Line) -> Value {
+    json!({
+        "case": line.case, "claim": line.claim, "measured": line.figure,
+        "target": line.bound.map(|it| it.to_string()), "verdict": line.bound.map(|_| line.verdict.word()),
+    })
+}
+
+fn case_json(finished: &Finished) -> Value {
+    let lanes: Vec<Value> = finished
+        .case
+        .lanes
+        .iter()
+        .zip(&finished.outcomes)
+        .map(|(lane, outcome)| match outcome {
+            Outcome::Absent(why) => json!({ "lane": lane.name, "absent": why }),
+            Outcome::Measured(samples) => json!({
+                "lane": lane.name,
+                "server": format!("{:?}", lane.server),
+                "connections": lane.connections,
+                "manner": format!("{:?}", lane.manner),
+                "cpu_us": middle(outcome, Sample::cpu_us),
+                "origin_cpu_us": middle(outcome, Sample::origin_us),
+                "requests_per_second": middle(outcome, Sample::rate),
+                "errors": outcome.errors(),
+                "samples": samples.iter().map(sample_json).collect::<Vec<_>>(),
+            }),
+        })
+        .collect();
+    json!({ "name": finished.case.name, "title": finished.case.title, "bytes": finished.case.page, "lanes": lanes })
+}
+
+fn sample_json(it: &Sample) -> Value {
+    json!({
+        "requests": it.requests, "seconds": it.seconds, "bytes": it.bytes, "errors": it.errors,
+        "cpu_us": it.cpu_us(), "origin_cpu_us": it.origin_us(),
+        "latency_us": { "p50": it.latency_us.0, "p99": it.latency_us.1 },
+    })
+}
+
+fn idle_json(name: &str, figures: &Result<Figures, String>) -> Value {
+    match figures {
+        Err(why) => json!({ "server": name, "absent": why }),
+        Ok(it) => json!({
+            "server": name, "held": it.held, "resident_bytes_each": it.bytes_each, "effect": it.effect(),
+            "without": it.without.iter().map(sample_json).collect::<Vec<_>>(),
+            "with": it.with.iter().map(sample_json).collect::<Vec<_>>(),
+        }),
+    }
+}
+
+/// Puts `table` between the two marks of the page `text`, or at its end where it has none.
+pub fn insert(text: &str, table: &str) -> String {
+    const BEGIN: &str = "<!-- figures: written by make bench -->";
+    const END: &str = "<!-- end of figures -->";
+    let before = text.split_once(BEGIN).map_or(text, |it| it.0);
+    let after = text.split_once(END).map_or("\n", |it| it.1);
+    format!("{}\n\n{BEGIN}\n\n{}\n\n{END}{after}", before.trim_end(), table.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::all;
+
+    fn report() -> Report {
+        let sample = Sample { requests: 1000, seconds: 1.0, cpu_ns: 5_000_000, ..Sample::default() };
+        let finished = |case: crate::cases::Case| {
+            let mut outcomes = vec![Outcome::Measured(vec![sample; 3]); case.lanes.len()];
+            outcomes[1] = Outcome::Absent("not installed | at all".into());
+            Finished { case, outcomes }
+        };
+        Report {
+            date: "2026-01-31".into(),
+            machine: json!({ "processor": "P", "cores": 2, "kernel": "6", "versions": { "nginx": "1.22" }, "revision": "abc" }),
+            command: "make bench".into(),
+            turns: (3, 1),
+            others: 0.25,
+            cases: all().into_iter().map(finished).collect(),
+            idle: vec![("larder", Err("not built".into()))],
+        }
+    }
+
+    #[test]
+    fn every_target_of_every_case_is_in_both_forms() {
+        let report = report();
+        let (json, text) = (report.json(), report.markdown());
+        let claims: usize = report.cases.iter().map(|it| it.case.claims.len()).sum();
+        assert_eq!(claims + 2, json["targets"].as_array().unwrap().len());
+        for finished in &report.cases {
+            assert!(text.contains(finished.case.title), "{text}");
+        }
+        assert!(text.contains("not measured: not installed / at all"), "{text}");
+        assert!(text.contains("| ≥ 1.15 | 1.00 | missed |"), "{text}");
+        assert!(text.contains("others used 25 %"), "{text}");
+    }
+
+    #[test]
+    fn the_table_replaces_the_last_one() {
+        let once = insert("# Page\n\nProse.\n", "first");
+        let twice = insert(&format!("{once}More prose.\n"), "second");
+        assert!(
+            twice.contains("Prose.") && twice.contains("second") && twice.contains("More prose."),
+            "{twice}"
+        );
+        assert!(!twice.contains("first"), "{twice}");
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let cases = [(0.123, "0.12"), (7.654, "7.65"), (76.54, "76.5"), (85_000.4, "85000")];
+        for (figure, text) in cases {
+            assert_eq!(text, number(Some(figure)));
+        }
+        assert_eq!("–", number(None));
+    }
+}

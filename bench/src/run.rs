@@ -1,0 +1,267 @@
+//! Runs one case: starts its servers, sees that they answer rightly, lets them take turns, ends them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::cases::{Case, Claim, Lane, Of};
+use crate::fetch;
+use crate::load::{self, Sample};
+use crate::process::{Cores, Running, free_port};
+use crate::servers::{Ours, Place, Server, canned};
+use crate::statistics::{Verdict, median, paired_ratio};
+
+/// What holds for a whole run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A folder for everything that is written on the way.
+    pub dir: PathBuf,
+    /// The programs that are ours.
+    pub ours: Ours,
+    /// How often the lanes of a case take turns.
+    pub rounds: u32,
+    /// Seconds that a turn lasts.
+    pub seconds: u32,
+    /// Niceness of the servers and of the load; below zero on a machine that others use too.
+    pub nice: i32,
+    /// Idle connections to hold.
+    pub idle: u64,
+    /// Connections that a server must hold at once.
+    pub connections: u64,
+    /// Whether we run as root.
+    pub root_user: bool,
+}
+
+/// What became of a lane.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Its samples, one a round.
+    Measured(Vec<Sample>),
+    /// Why there are none.
+    Absent(String),
+}
+
+impl Outcome {
+    /// One figure of each sample; empty where there are none.
+    pub fn each(&self, figure: impl Fn(&Sample) -> f64) -> Vec<f64> {
+        match self {
+            Outcome::Measured(samples) => samples.iter().map(figure).collect(),
+            Outcome::Absent(_) => Vec::new(),
+        }
+    }
+
+    /// Errors of all rounds.
+    pub fn errors(&self) -> u64 {
+        match self {
+            Outcome::Measured(samples) => samples.iter().map(|it| it.errors).sum(),
+            Outcome::Absent(_) => 0,
+        }
+    }
+}
+
+/// A case and what came out.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The case.
+    pub case: Case,
+    /// Its lanes' outcomes, in the same order.
+    pub outcomes: Vec<Outcome>,
+}
+
+impl Finished {
+    fn outcome(&self, lane: &str) -> Option<&Outcome> {
+        self.case.lanes.iter().position(|it| it.name == lane).and_then(|at| self.outcomes.get(at))
+    }
+
+    /// The figure of a claim, and whether it reaches its target.
+    pub fn judge(&self, claim: &Claim) -> (Option<f64>, Verdict) {
+        let figure = self.figure(claim);
+        (figure, claim.bound.map_or(Verdict::NotMeasured, |it| it.judge(figure)))
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a count of errors")]
+    fn figure(&self, claim: &Claim) -> Option<f64> {
+        let lane = self.outcome(claim.lane)?;
+        if claim.of == Of::Errors {
+            return matches!(lane, Outcome::Measured(_)).then(|| lane.errors() as f64);
+        }
+        let against = self.outcome(claim.against)?;
+        let (cpu, other_cpu) = (lane.each(Sample::cpu_us), against.each(Sample::cpu_us));
+        match claim.of {
+            Of::PerCpu => paired_ratio(&other_cpu, &cpu),
+            Of::Scaling => paired_ratio(&other_cpu, &cpu).map(|it| 2.0 * it),
+            Of::Rate => paired_ratio(&lane.each(Sample::rate), &against.each(Sample::rate)),
+            Of::Errors => None,
+        }
+    }
+}
+
+/// A started server that has shown that it answers rightly; or why not.
+type Started = (Server, Result<Running, String>);
+
+impl Settings {
+    /// Runs `case`.
+    ///
+    /// # Errors
+    /// Where not even the page or the origin could be made; what a peer lacks stands in its lane instead.
+    pub fn run(&self, case: &Case) -> Result<Finished, String> {
+        let root = self.page(case.page)?;
+        let origin = self.origin(case.origin.headers(), &root)?;
+        let servers = self.start_all(case, &root, origin.port);
+        let mut outcomes: Vec<Outcome> =
+            case.lanes.iter().map(|lane| first_outcome(lane, &servers)).collect();
+        for round in 0..self.rounds {
+            for (lane, outcome) in case.lanes.iter().zip(&mut outcomes) {
+                self.turn(lane, &servers, &origin, outcome);
+            }
+            eprintln!("  {}: round {} of {}", case.name, round + 1, self.rounds);
+        }
+        Ok(Finished { case: case.clone(), outcomes })
+    }
+
+    fn turn(&self, lane: &Lane, servers: &[Started], origin: &Running, outcome: &mut Outcome) {
+        let Outcome::Measured(samples) = outcome else { return };
+        let Some(Ok(server)) = servers.iter().find(|it| it.0 == lane.server).map(|it| &it.1) else { return };
+        let origin = lane.server.needs_origin().then_some(origin);
+        let (seconds, nice) = (self.seconds, self.nice);
+        match load::measure(server, origin, lane.manner, lane.connections, seconds, nice, &self.dir) {
+            Ok(sample) if sample.requests > 0 => samples.push(sample),
+            Ok(_) => *outcome = Outcome::Absent("answered nothing under load".into()),
+            Err(why) => *outcome = Outcome::Absent(why),
+        }
+    }
+
+    /// A folder with a `page.html` of `bytes`.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn page(&self, bytes: usize) -> Result<PathBuf, String> {
+        let root = self.dir.join(format!("root-{bytes}"));
+        fs::create_dir_all(&root).map_err(|it| format!("{}: {it}", root.display()))?;
+        fs::write(root.join("page.html"), page(bytes)).map_err(|it| format!("{}: {it}", root.display()))?;
+        Ok(root)
+    }
+
+    /// The origin of a case: the limit program on the core of the load.
+    ///
+    /// # Errors
+    /// Where it does not start.
+    pub fn origin(&self, headers: &[&str], root: &std::path::Path) -> Result<Running, String> {
+        let port = free_port().map_err(|it| it.to_string())?;
+        let plan = canned(&self.ours.canned, "copy", port, root, headers);
+        Running::start(&plan.argv, Cores::Load, self.nice, port, &self.dir.join("origin.log"))
+            .map_err(|it| format!("the origin: {it}"))
+    }
+
+    fn start_all(&self, case: &Case, root: &std::path::Path, origin: u16) -> Vec<Started> {
+        let mut started: Vec<Started> = Vec::new();
+        for lane in &case.lanes {
+            if !started.iter().any(|it| it.0 == lane.server) {
+                started.push((lane.server, self.start(lane.server, root, origin)));
+            }
+        }
+        started
+    }
+
+    /// Starts `server` before `origin` and sees that it answers with the page three times.
+    ///
+    /// # Errors
+    /// Where it is missing, does not start, or answers something else.
+    pub fn start(&self, server: Server, root: &std::path::Path, origin: u16) -> Result<Running, String> {
+        let port = free_port().map_err(|it| it.to_string())?;
+        let dir = self.dir.join(format!("{}-{port}", server.program()));
+        let place = Place {
+            dir: dir.clone(),
+            root: root.to_owned(),
+            port,
+            origin,
+            connections: self.connections,
+            root_user: self.root_user,
+        };
+        let plan = server.plan(&place, &self.ours);
+        let program = plan.argv.first().map_or("", String::as_str);
+        if !exists(program) {
+            return Err(format!("{} is not installed", server.program()));
+        }
+        plan.write(&dir)?;
+        let cores = match server {
+            Server::LarderProxy { workers } if workers > 1 => Cores::Both,
+            _ => Cores::Server,
+        };
+        let running = Running::start(&plan.argv, cores, self.nice, port, &dir.join("output.log"))?;
+        let page = fs::read(root.join("page.html")).map_err(|it| it.to_string())?;
+        fetch::expect(port, &page, 3)?;
+        Ok(running)
+    }
+}
+
+fn first_outcome(lane: &Lane, servers: &[Started]) -> Outcome {
+    match servers.iter().find(|it| it.0 == lane.server) {
+        Some((_, Err(why))) => Outcome::Absent(why.clone()),
+        _ => Outcome::Measured(Vec::new()),
+    }
+}
+
+/// Text that looks like a page and does not compress to nothing.
+fn page(bytes: usize) -> Vec<u8> {
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let letter = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        b"etaoin shrdlu <p>cmfwyp vbgkqjxz"[usize::try_from(state >> 59).unwrap_or(0)]
+    };
+    (0..bytes).map(letter).collect()
+}
+
+/// Whether `program` is a file, or is found where programs are.
+pub fn exists(program: &str) -> bool {
+    if program.contains('/') {
+        return std::path::Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(more).any(|it| it.join(program).is_file())
+}
+
+/// The median of one figure of an outcome.
+pub fn middle(outcome: &Outcome, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
+    median(&outcome.each(figure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cases::all;
+
+    #[test]
+    fn a_page_has_its_bytes() {
+        assert_eq!(1795, page(1795).len());
+        assert_eq!(page(100), page(200)[..100], "and they are the same in every run");
+    }
+
+    #[test]
+    fn claims_are_judged_from_samples() {
+        let case = all().into_iter().find(|it| it.name == "hit-20").unwrap();
+        let sample = |cpu_ns| Sample { requests: 1000, seconds: 1.0, cpu_ns, ..Sample::default() };
+        let outcomes = case
+            .lanes
+            .iter()
+            .map(|lane| match lane.name {
+                "larder" => Outcome::Measured(vec![sample(5_000_000); 3]),
+                "haproxy" => Outcome::Measured(vec![sample(7_500_000); 3]),
+                "nginx" => Outcome::Measured(vec![sample(6_000_000); 3]),
+                _ => Outcome::Absent("not installed".into()),
+            })
+            .collect();
+        let finished = Finished { case, outcomes };
+        let verdicts: Vec<_> = finished.case.claims.iter().map(|it| finished.judge(it).1).collect();
+        assert_eq!(vec![Verdict::Reached, Verdict::Missed, Verdict::NotMeasured], verdicts);
+    }
+
+    #[test]
+    fn programs_are_found() {
+        assert!(exists("sh"));
+        assert!(!exists("no-such-program-here"));
+        assert!(!exists("/no/such/program"));
+    }
+}

@@ -1,0 +1,240 @@
+//! What is measured: larder, its peers and the limit program, each with the files of its best configuration.
+//!
+//! "Best" means: no access log, one worker on one core, no limit that ends a connection early, everything
+//! that is asked for in memory. Nothing is started here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod peers;
+
+/// One server in one configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// larder in front of the origin, its answers from the RAM tier where they may be stored.
+    LarderProxy {
+        /// Worker threads.
+        workers: u32,
+    },
+    /// larder serving the page as a file.
+    LarderFiles,
+    /// The limit program, one `send` a batch.
+    Canned,
+    /// The limit program, `send` + `sendfile`.
+    CannedSendfile,
+    /// nginx serving the page as a file.
+    NginxFiles {
+        /// Its `sendfile` directive.
+        sendfile: bool,
+    },
+    /// nginx with `proxy_cache`.
+    NginxCache,
+    /// nginx as a plain proxy.
+    NginxProxy,
+    /// Varnish with its cache in memory.
+    Varnish,
+    /// Varnish told to pass.
+    VarnishPass,
+    /// HAProxy with its `cache`.
+    HaproxyCache,
+    /// HAProxy as a plain proxy.
+    HaproxyProxy,
+    /// Traffic Server with its RAM cache.
+    Traffic,
+    /// H2O serving the page as a file.
+    H2o,
+    /// lighttpd serving the page as a file.
+    Lighttpd,
+}
+
+/// Where a server may put its files and what it stands before.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// A folder of its own, empty.
+    pub dir: PathBuf,
+    /// The folder that holds `page.html`.
+    pub root: PathBuf,
+    /// Its port on 127.0.0.1.
+    pub port: u16,
+    /// The origin's port; zero where the server needs none.
+    pub origin: u16,
+    /// Connections that it must hold at once.
+    pub connections: u64,
+    /// Whether we run as root, where some servers want to be told whom to become.
+    pub root_user: bool,
+}
+
+/// The programs that are ours.
+#[derive(Clone, Debug)]
+pub struct Ours {
+    /// The larder that is measured.
+    pub larder: PathBuf,
+    /// The limit program, built from `limit/canned.c`.
+    pub canned: PathBuf,
+}
+
+/// What to write and what to start.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// Folders beneath the server's own.
+    pub folders: Vec<&'static str>,
+    /// Files beneath it, with their text.
+    pub files: Vec<(&'static str, String)>,
+    /// The command line.
+    pub argv: Vec<String>,
+    /// A user who must own the folder.
+    pub owner: Option<&'static str>,
+}
+
+impl Server {
+    /// The program that is started; how it is named in the tables too.
+    pub fn program(self) -> &'static str {
+        match self {
+            Server::LarderProxy { .. } | Server::LarderFiles => "larder",
+            Server::Canned | Server::CannedSendfile => "canned",
+            Server::NginxFiles { .. } | Server::NginxCache | Server::NginxProxy => "nginx",
+            Server::Varnish | Server::VarnishPass => "varnishd",
+            Server::HaproxyCache | Server::HaproxyProxy => "haproxy",
+            Server::Traffic => "traffic_server",
+            Server::H2o => "h2o",
+            Server::Lighttpd => "lighttpd",
+        }
+    }
+
+    /// Whether it serves what it gets from an origin.
+    pub fn needs_origin(self) -> bool {
+        !matches!(
+            self,
+            Server::LarderFiles
+                | Server::Canned
+                | Server::CannedSendfile
+                | Server::NginxFiles { .. }
+                | Server::H2o
+                | Server::Lighttpd
+        )
+    }
+
+    /// The files and the command line of this server at `place`.
+    pub fn plan(self, place: &Place, ours: &Ours) -> Plan {
+        match self {
+            Server::LarderProxy { workers } => {
+                let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}", place.origin);
+                larder(place, ours, workers, &route)
+            }
+            Server::LarderFiles => {
+                let route = format!("files = {{ root = \"{}\", cache_for = \"1h\" }}", place.root.display());
+                larder(place, ours, 1, &route)
+            }
+            Server::Canned => canned(&ours.canned, "copy", place.port, &place.root, &[]),
+            Server::CannedSendfile => canned(&ours.canned, "sendfile", place.port, &place.root, &[]),
+            Server::NginxFiles { sendfile } => peers::nginx(place, &peers::nginx_files(place, sendfile)),
+            Server::NginxCache => peers::nginx(place, &peers::nginx_cache(place)),
+            Server::NginxProxy => peers::nginx(place, &peers::nginx_proxy(place)),
+            Server::Varnish => peers::varnish(place, "hash"),
+            Server::VarnishPass => peers::varnish(place, "pass"),
+            Server::HaproxyCache => peers::haproxy(place, true),
+            Server::HaproxyProxy => peers::haproxy(place, false),
+            Server::Traffic => peers::traffic_server(place),
+            Server::H2o => peers::h2o(place),
+            Server::Lighttpd => peers::lighttpd(place),
+        }
+    }
+}
+
+impl Plan {
+    /// Writes the folders and files beneath `dir`, which is made.
+    ///
+    /// # Errors
+    /// Where the disk refuses, or the owner cannot be set.
+    pub fn write(&self, dir: &Path) -> Result<(), String> {
+        let failed = |it: std::io::Error| format!("{}: {it}", dir.display());
+        fs::create_dir_all(dir).map_err(failed)?;
+        for folder in &self.folders {
+            fs::create_dir_all(dir.join(folder)).map_err(failed)?;
+        }
+        for (name, text) in &self.files {
+            fs::write(dir.join(name), text).map_err(failed)?;
+        }
+        let Some(owner) = self.owner else { return Ok(()) };
+        let chown =
+            std::process::Command::new("chown").arg("-R").arg(owner).arg(dir).output().map_err(failed)?;
+        if chown.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&chown.stderr).trim().to_owned())
+        }
+    }
+}
+
+/// The limit program as a server or, with `headers`, as an origin.
+pub fn canned(program: &Path, how: &str, port: u16, root: &Path, headers: &[&str]) -> Plan {
+    let mut argv = vec![program.display().to_string(), how.to_owned(), port.to_string()];
+    argv.push(root.join("page.html").display().to_string());
+    argv.extend(headers.iter().map(|it| (*it).to_owned()));
+    Plan { argv, ..Plan::default() }
+}
+
+fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
+    let text = format!(
+        "listen = [\"127.0.0.1:{port}\"]\nworkers = {workers}\n\n\
+         [limits]\nidle_timeout = \"1h\"\nconnections = {connections}\n\n\
+         [admin]\nenabled = false\n\n[log]\naccess = \"off\"\n\n\
+         [[site]]\nhosts = [\"*\"]\n\n[[site.route]]\npath = \"/*\"\n{route}\n",
+        port = place.port,
+        connections = place.connections,
+    );
+    let mut argv: Vec<String> = vec![ours.larder.display().to_string(), "run".into(), "-c".into()];
+    argv.push(place.dir.join("larder.toml").display().to_string());
+    Plan { files: vec![("larder.toml", text)], argv, ..Plan::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Server; 15] = [
+        Server::LarderProxy { workers: 1 },
+        Server::LarderFiles,
+        Server::Canned,
+        Server::CannedSendfile,
+        Server::NginxFiles { sendfile: true },
+        Server::NginxFiles { sendfile: false },
+        Server::NginxCache,
+        Server::NginxProxy,
+        Server::Varnish,
+        Server::VarnishPass,
+        Server::HaproxyCache,
+        Server::HaproxyProxy,
+        Server::Traffic,
+        Server::H2o,
+        Server::Lighttpd,
+    ];
+
+    #[test]
+    fn every_plan_names_its_port_and_its_origin() {
+        let place = Place {
+            dir: "/tmp/x".into(),
+            root: "/tmp/root".into(),
+            port: 10_111,
+            origin: 10_222,
+            connections: 1000,
+            root_user: true,
+        };
+        let ours = Ours { larder: "larder".into(), canned: "canned".into() };
+        for server in ALL {
+            let plan = server.plan(&place, &ours);
+            let all = format!("{:?} {:?}", plan.files, plan.argv);
+            assert!(all.contains("10111"), "{server:?}: {all}");
+            assert_eq!(server.needs_origin(), all.contains("10222"), "{server:?}: {all}");
+            assert!(plan.argv[0].ends_with(server.program()), "{server:?}: {all}");
+        }
+    }
+
+    #[test]
+    fn a_plan_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { folders: vec!["a/b"], files: vec![("a/b/c", "text".into())], ..Plan::default() };
+        plan.write(&dir.path().join("new")).unwrap();
+        assert_eq!("text", fs::read_to_string(dir.path().join("new/a/b/c")).unwrap());
+    }
+}
