@@ -11,9 +11,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::io::unix::AsyncFd;
 
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,6 +42,8 @@ const BACKLOG: i32 = 4096;
 const BATCH: usize = 64;
 /// How long accepting rests when the system has no descriptor or memory left.
 const REST: Duration = Duration::from_millis(50);
+/// Idle connections that are closed then, to make room for those that wait.
+const SHED: usize = 16;
 
 /// An open listening socket.
 pub struct Bound {
@@ -150,6 +155,8 @@ fn unix(path: &Path) -> io::Result<Socket> {
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&address)?;
+    // Whoever may reach the directory may connect, as with a port on loopback.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }
@@ -175,53 +182,86 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
     format!("cannot listen on {what}: {why}; {deed}.")
 }
 
-/// Accepts connections and serves each, until the worker drains.
+/// Accepts connections and serves each, until the worker drains. What waits in the queue then is still served:
+/// closing the socket would reset it.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>) {
     let local = bound.tcp();
     let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
         worker.counters.accept_errors.add(1);
         return;
     };
+    let door = Door { listener, local, worker, handler };
+    let mut stopped = pin!(door.worker.stopped());
     loop {
         let ready = tokio::select! {
             biased;
-            () = worker.stopped() => return,
-            ready = listener.readable() => ready,
+            () = &mut stopped => break,
+            ready = door.listener.readable() => ready,
         };
         let Ok(mut ready) = ready else { return };
-        for turn in 0.. {
-            if turn == BATCH {
-                tokio::task::yield_now().await;
-                break;
-            }
+        match door.accept_batch() {
+            Accepted::All => ready.clear_ready(),
+            Accepted::Batch => tokio::task::yield_now().await,
+            Accepted::Want => tokio::time::sleep(REST).await,
+        }
+    }
+    while door.accept_batch() == Accepted::Batch {}
+}
+
+/// What accepting ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepted {
+    /// Nobody waits any more.
+    All,
+    /// More may wait; others have their turn first.
+    Batch,
+    /// The system has no descriptor or no memory left: the queue waits for better times.
+    Want,
+}
+
+/// One listening socket, and who serves what comes through it.
+struct Door<H> {
+    listener: AsyncFd<OwnedFd>,
+    local: Option<SocketAddr>,
+    worker: Rc<Worker>,
+    handler: Rc<H>,
+}
+
+impl<H: Handler> Door<H> {
+    fn accept_batch(&self) -> Accepted {
+        for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            match rustix::net::acceptfrom_with(listener.get_ref().as_fd(), flags) {
-                Ok((socket, peer)) => {
-                    let peer = peer.and_then(|it| SocketAddr::try_from(it).ok());
-                    begin(socket, Client { peer, local }, &worker, &handler);
-                }
-                Err(Errno::AGAIN) => {
-                    ready.clear_ready();
-                    break;
-                }
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+            match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
+                Ok((socket, peer)) => self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok())),
+                Err(Errno::AGAIN) => return Accepted::All,
+                // That one connection is gone already, or a firewall refused it.
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
+                // EMFILE, ENFILE, ENOBUFS, ENOMEM; whatever else it may be, it must not become a busy loop.
                 Err(_) => {
-                    // EMFILE, ENFILE, ENOMEM: the queue waits for better times, and so do we.
-                    worker.counters.accept_errors.add(1);
-                    tokio::time::sleep(REST).await;
-                    break;
+                    self.worker.counters.accept_errors.add(1);
+                    self.worker.shed(SHED);
+                    return Accepted::Want;
                 }
             }
         }
+        Accepted::Batch
     }
-}
 
-fn begin<H: Handler>(socket: OwnedFd, client: Client, worker: &Rc<Worker>, handler: &Rc<H>) {
-    match worker.admit(socket) {
-        None => {}
-        Some(Err(_)) => worker.counters.accept_errors.add(1),
-        Some(Ok(watched)) => {
-            tokio::task::spawn_local(http1::serve(watched, client, worker.clone(), handler.clone()));
+    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>) {
+        let local = match self.local {
+            Some(any) if any.ip().is_unspecified() => {
+                rustix::net::getsockname(&socket).ok().and_then(|it| it.try_into().ok()).or(self.local)
+            }
+            one => one,
+        };
+        match self.worker.admit(socket) {
+            None => {}
+            Some(Err(_)) => self.worker.counters.accept_errors.add(1),
+            Some(Ok(watched)) => {
+                let client = Client { peer, local };
+                let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
+                tokio::task::spawn_local(served);
+            }
         }
     }
 }

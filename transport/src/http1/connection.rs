@@ -4,9 +4,9 @@ use super::outbox::Sent;
 use super::reply::{After, Reply};
 use super::request_body::{BodyState, RequestBody};
 use super::{Client, ClientGone, Handler, Now, Outbox};
-use crate::worker::{Phase, Watched, Worker};
-use larder_wire::http1::request::{Limits, Parsed, Reject, Request, Storage, parse};
-use larder_wire::http1::{Framing, Version, write};
+use crate::worker::{Expired, Reading, Watched, Worker};
+use larder_wire::http1::request::{self, Parsed, Reject, Request, Storage, parse};
+use larder_wire::http1::{Framing, write};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use std::cell::{Cell, RefCell};
@@ -17,11 +17,15 @@ use std::time::Duration;
 
 /// Bytes of answers that are collected before they are written although more requests are there.
 const BATCH: u64 = 64 * 1024;
-/// Bytes of an unread request body that are read and thrown away, so that the connection may live on; and bytes
-/// that a client may still send after we have closed our side.
+/// Batches of one connection that are answered before the others have their turn.
+const TURNS: usize = 8;
+/// Bytes of an unread request body that are read and thrown away, so that the connection may live on.
 pub(super) const DRAIN: u64 = 256 * 1024;
-/// How long a client may take to close its side after we have closed ours.
-const LINGER: Duration = Duration::from_secs(2);
+/// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
+/// reads then sees its answer. More than [`DRAIN`]: this is the last that the client gets.
+const LINGER: u64 = 4 * 1024 * 1024;
+/// How long a client may take to close its side after we have closed ours, milliseconds.
+const LINGER_TIME: u64 = 2_000;
 
 /// One connection. Shared by the request body and the reply of the request that is being answered.
 pub(super) struct Connection {
@@ -33,27 +37,31 @@ pub(super) struct Connection {
     pub output: RefCell<Option<Box<Outbox>>>,
     pub body: RefCell<BodyState>,
     pub after: Cell<After>,
+    /// The final head of the answer is on its way.
+    pub has_answer: Cell<bool>,
 }
 
 /// What a turn of the read loop came to.
 enum Turn {
     /// A request for the slow speed.
-    Slow(Request, KeepAlive),
+    Slow(Box<Request>, KeepAlive),
     /// The socket takes no more: wait for it, then go on.
     Write,
     /// A head was refused.
     Refuse(Reject),
-    /// The client is done, or we are.
+    /// A head did not arrive in time.
+    Late,
+    /// The last response is written, or nearly.
     Close,
     /// The client is gone, or was too slow without having sent anything.
     Gone,
 }
 
-/// What of a turn's requests decides about the next turn.
+/// Why the answering of what was read ended.
 enum Taken {
     /// Every whole head is answered.
     All,
-    Slow(Request, KeepAlive),
+    Slow(Box<Request>, KeepAlive),
     Refuse(Reject),
     /// The last response closes the connection.
     Last,
@@ -67,6 +75,16 @@ pub(super) enum KeepAlive {
     No,
 }
 
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    /// At once: nothing was read that was not answered.
+    Plain,
+    /// After the client had time to read its answer: closing with unread bytes would reset the connection, and
+    /// take the answer with it.
+    Lingering,
+}
+
 /// Serves one connection to its end.
 pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<Worker>, handler: Rc<H>) {
     let connection = Connection {
@@ -76,9 +94,28 @@ pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<
         output: RefCell::default(),
         body: RefCell::default(),
         after: Cell::new(After::KeepAlive),
+        has_answer: Cell::new(false),
     };
-    connection.watched.enter(Phase::Head, connection.worker.limits().head_timeout);
-    connection.run(&client, &*handler).await;
+    let mut fresh = Fresh::No;
+    loop {
+        let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
+        if let Turn::Gone = turn {
+            return;
+        }
+        // Boxed: an idle connection has no room for it.
+        match Box::pin(connection.end_turn(turn, &client, &*handler)).await {
+            After::KeepAlive => fresh = Fresh::Yes,
+            After::Close | After::Cut => return,
+            After::Reset => return connection.reset(),
+        }
+    }
+}
+
+/// Whether the bytes that are kept have not been looked at yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fresh {
+    Yes,
+    No,
 }
 
 impl Drop for Connection {
@@ -88,35 +125,20 @@ impl Drop for Connection {
 }
 
 impl Connection {
-    async fn run<H: Handler>(&self, client: &Client, handler: &H) {
-        let mut look_first = false;
-        loop {
-            match poll_fn(|context| self.turn(context, client, handler, &mut look_first)).await {
-                Turn::Slow(request, keep_alive) => {
-                    // Boxed: an idle connection has no room for it.
-                    match Box::pin(self.slow(request, keep_alive, client, handler)).await {
-                        After::KeepAlive => look_first = true,
-                        After::Close => return Box::pin(self.close()).await,
-                        After::Hard => return self.reset(),
-                    }
-                }
-                Turn::Write => {
-                    if self.flush().await.is_err() {
-                        return;
-                    }
-                    look_first = true;
-                }
-                Turn::Refuse(reject) => {
-                    handler.rejected(reject, client);
-                    return Box::pin(self.refuse(reject.status(), reject.sentence())).await;
-                }
-                Turn::Close => return Box::pin(self.close()).await,
-                Turn::Gone if self.watched.expired.get() && !self.input.borrow().is_empty() => {
-                    let sentence = "The request's head did not arrive in time.";
-                    return Box::pin(self.refuse(408, sentence)).await;
-                }
-                Turn::Gone => return,
+    /// Does what a turn ended with; says whether there is another.
+    async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
+        self.watched.rest();
+        match turn {
+            Turn::Slow(request, keep_alive) => self.slow(*request, keep_alive, client, handler).await,
+            Turn::Write if self.flush().await.is_ok() => After::KeepAlive,
+            Turn::Write => self.after_failure(),
+            Turn::Refuse(reject) => {
+                handler.rejected(reject, client);
+                self.refuse(reject.status(), reject.sentence()).await
             }
+            Turn::Late => self.refuse(408, "The request's head did not arrive in time.").await,
+            Turn::Close => self.close(Farewell::Plain).await,
+            Turn::Gone => After::Close,
         }
     }
 
@@ -126,59 +148,65 @@ impl Connection {
         context: &mut Context<'_>,
         client: &Client,
         handler: &H,
-        look_first: &mut bool,
+        fresh: &mut Fresh,
     ) -> Poll<Turn> {
         let mut scratch = self.worker.input.borrow_mut();
-        self.worker.size_input(&mut scratch);
-        loop {
-            let kept = {
-                let mut input = self.input.borrow_mut();
-                let kept = input.len().min(scratch.len());
-                scratch[..kept].copy_from_slice(&input[..kept]);
-                input.drain(..kept);
-                if input.is_empty() {
-                    *input = Vec::new();
-                }
-                kept
-            };
-            let filled = if std::mem::take(look_first) && kept > 0 {
-                kept
-            } else {
-                match self.read(context, &mut scratch[kept..]) {
-                    Poll::Ready(Ok(count)) if count > 0 => kept + count,
-                    Poll::Ready(_) => {
-                        self.give_back(&scratch[..kept]);
-                        return Poll::Ready(Turn::Gone);
-                    }
-                    Poll::Pending => {
-                        self.give_back(&scratch[..kept]);
-                        self.wait_for_more(kept);
-                        return Poll::Pending;
-                    }
-                }
+        let limits = self.worker.size_input(&mut scratch);
+        for _ in 0..TURNS {
+            let filled = match std::mem::replace(fresh, Fresh::No) {
+                Fresh::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),
+                _ => match ready!(self.read_head(context, &mut scratch)) {
+                    Ok(filled) => filled,
+                    Err(turn) => return Poll::Ready(turn),
+                },
             };
             let mut consumed = 0;
             let bytes = &scratch[..filled];
-            let taken = self.with_output(|output| self.take(bytes, &mut consumed, client, handler, output));
-            self.give_back(&scratch[consumed..filled]);
+            let taken =
+                self.with_output(|output| take(self, bytes, &mut consumed, &limits, client, handler, output));
+            self.keep(&scratch[consumed..filled], consumed);
             let sent = self.send_now();
             return Poll::Ready(match (taken, sent) {
-                (_, Err(_)) => Turn::Gone,
+                (_, Err(error)) => {
+                    self.note_failure(error);
+                    Turn::Gone
+                }
                 (Taken::Slow(request, keep_alive), _) => Turn::Slow(request, keep_alive),
                 (Taken::Refuse(reject), _) => Turn::Refuse(reject),
+                (Taken::Last, Ok(Sent::All)) if filled == consumed => Turn::Gone,
                 (Taken::Last, _) => Turn::Close,
-                (_, Ok(Sent::Blocked)) => Turn::Write,
+                (_, Ok(Sent::Blocked | Sent::Turn)) => {
+                    *fresh = Fresh::Yes;
+                    Turn::Write
+                }
                 (Taken::Full, Ok(Sent::All)) => {
-                    *look_first = true;
+                    *fresh = Fresh::Yes;
                     continue;
                 }
                 (Taken::All, Ok(Sent::All)) => continue,
             });
         }
+        // Others have waited long enough.
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 
-    /// Puts back what was read and not used, before whatever is kept already.
-    fn give_back(&self, bytes: &[u8]) {
+    /// Puts what was kept at the start of `scratch`; what does not fit stays.
+    fn fetch_kept(&self, scratch: &mut [u8]) -> usize {
+        let mut input = self.input.borrow_mut();
+        let count = input.len().min(scratch.len());
+        scratch[..count].copy_from_slice(&input[..count]);
+        if count == input.len() {
+            *input = Vec::new();
+        } else {
+            input.drain(..count);
+        }
+        count
+    }
+
+    /// Keeps what was read and not used. The deadline of a head runs from its first byte, however often more of
+    /// it comes.
+    fn keep(&self, bytes: &[u8], consumed: usize) {
         if !bytes.is_empty() {
             let mut input = self.input.borrow_mut();
             if input.is_empty() {
@@ -187,67 +215,43 @@ impl Connection {
                 input.splice(..0, bytes.iter().copied());
             }
         }
-    }
-
-    fn wait_for_more(&self, kept: usize) {
-        let limits = self.worker.limits();
-        if self.worker.is_draining() && kept == 0 {
-            self.watched.shut(Shutdown::Read);
-        }
-        match (kept, self.watched.phase.get()) {
-            // Its time runs from the first byte, however often more comes; and from accept for the first.
-            (_, Phase::Head) => {}
-            (0, _) => self.watched.enter(Phase::Idle, limits.idle_timeout),
-            _ => self.watched.enter(Phase::Head, limits.head_timeout),
+        let times = self.worker.times();
+        if self.input.borrow().is_empty() {
+            self.watched.read_for(Reading::Idle, times.idle);
+        } else if consumed > 0 || self.watched.reading() != Reading::Head {
+            self.watched.read_for(Reading::Head, times.head);
         }
     }
 
-    /// Answers every whole head at the start of `bytes`, until one needs the slow speed.
-    fn take<H: Handler>(
-        &self,
-        bytes: &[u8],
-        consumed: &mut usize,
-        client: &Client,
-        handler: &H,
-        output: &mut Outbox,
-    ) -> Taken {
-        let limits = self.worker.limits();
-        let limits = Limits { head: limits.head_size, target: limits.target_size };
-        loop {
-            let mut storage = Storage::new();
-            let (head, length) = match parse(&bytes[*consumed..], &limits, &mut storage) {
-                Ok(Parsed::Head(head, length)) => (head, length),
-                Ok(Parsed::Partial) => {
-                    if *consumed < bytes.len() && *consumed > 0 {
-                        self.watched.enter(Phase::Head, self.worker.limits().head_timeout);
-                    }
-                    return Taken::All;
-                }
-                Err(reject) => {
-                    self.count(reject);
-                    return Taken::Refuse(reject);
-                }
-            };
-            *consumed += length;
-            self.worker.counters.requests.add(1);
-            let last = !head.keep_alive || self.worker.is_draining();
-            let simple = head.framing == Framing::Empty;
-            if !simple || handler.answer_now(&head, client, last, output) == Now::Later {
-                let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
-                return Taken::Slow(head.to_owned(), keep_alive);
-            }
-            // Idle as soon as nothing of a next head is here.
-            self.watched.enter(Phase::Idle, self.worker.limits().idle_timeout);
-            if last {
-                return Taken::Last;
-            }
-            if output.len() >= BATCH {
-                return Taken::Full;
-            }
-            if *consumed == bytes.len() {
-                return Taken::All;
-            }
+    /// Reads behind what is kept; the bytes that there are then, or how the connection ends.
+    fn read_head(&self, context: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<usize, Turn>> {
+        let kept = {
+            let input = self.input.borrow();
+            let kept = input.len().min(scratch.len());
+            scratch[..kept].copy_from_slice(&input[..kept]);
+            kept
+        };
+        // After a slow answer nothing is waited for yet.
+        if self.watched.reading() == Reading::Nothing {
+            self.keep(&[], 0);
         }
+        let read = match self.read(context, &mut scratch[kept..]) {
+            Poll::Pending => {
+                let is_over = self.worker.is_draining() && self.watched.reading() == Reading::Idle;
+                return if is_over { Poll::Ready(Err(Turn::Gone)) } else { Poll::Pending };
+            }
+            Poll::Ready(read) => read,
+        };
+        Poll::Ready(match read {
+            Ok(count) if count > 0 => {
+                if kept > 0 {
+                    *self.input.borrow_mut() = Vec::new();
+                }
+                Ok(kept + count)
+            }
+            _ if self.watched.expired() == Expired::Reading(Reading::Head) => Err(Turn::Late),
+            _ => Err(Turn::Gone),
+        })
     }
 
     fn count(&self, reject: Reject) {
@@ -268,43 +272,48 @@ impl Connection {
         client: &Client,
         handler: &H,
     ) -> After {
+        // Earlier answers must not wait for this one.
         if self.flush().await.is_err() {
-            return After::Hard;
+            return self.after_failure();
         }
-        self.watched.enter(Phase::Answer, Duration::ZERO);
-        *self.body.borrow_mut() = BodyState::new(&request);
-        self.after.set(After::Hard);
-        let head = request.method == "HEAD";
-        let reply = Reply::new(self, head, request.version, keep_alive);
+        self.watched.begin_window();
+        let begun = !self.input.borrow().is_empty();
+        *self.body.borrow_mut() = BodyState::new(&request, self.worker.limits().body_size, begun);
+        self.after.set(After::Cut);
+        self.has_answer.set(false);
+        let reply = Reply::new(self, request.method == "HEAD", request.version, keep_alive);
         handler.answer(request, client, RequestBody::new(self), reply).await;
-        let after = self.after.get();
-        if after == After::KeepAlive && !self.drain_body().await {
-            return After::Close;
+        match self.after.get() {
+            After::KeepAlive if self.drain_body().await => After::KeepAlive,
+            After::KeepAlive => self.close(Farewell::Lingering).await,
+            After::Close if self.body.borrow().is_at_end() && self.input.borrow().is_empty() => {
+                self.close(Farewell::Plain).await
+            }
+            After::Close => self.close(Farewell::Lingering).await,
+            // What is still held back was a beginning, and may be sent as one.
+            After::Cut if self.watched.expired() == Expired::No && self.send_now().is_ok() => After::Cut,
+            After::Cut | After::Reset => After::Reset,
         }
-        after
     }
 
     /// Reads what is left of the request body, within bounds; says whether its end was reached.
     async fn drain_body(&self) -> bool {
+        if self.body.borrow().is_too_long_to_drain() {
+            return false;
+        }
         let mut body = RequestBody::new(self);
         let mut left = DRAIN;
         loop {
-            if self.body.borrow().is_at_end() {
-                return true;
-            }
-            if self.body.borrow().waits_for_continue() {
-                return false;
-            }
             match body.next().await {
                 Ok(None) => return true,
-                Ok(Some(bytes)) if (bytes.len() as u64) < left => left -= bytes.len() as u64,
+                Ok(Some(bytes)) if (bytes.len() as u64) <= left => left -= bytes.len() as u64,
                 _ => return false,
             }
         }
     }
 
-    /// Answers a refused head and closes.
-    async fn refuse(&self, status: u16, sentence: &str) {
+    /// Answers what was refused, and closes.
+    async fn refuse(&self, status: u16, sentence: &str) -> After {
         self.with_output(|output| {
             let text = output.text();
             let page = format!("{status} {}\n{sentence}\n", write::reason(status));
@@ -315,35 +324,43 @@ impl Connection {
             text.extend_from_slice(b"Connection: close\r\n\r\n");
             text.extend_from_slice(page.as_bytes());
         });
-        self.watched.expired.set(false);
-        self.close().await;
+        self.watched.forgive();
+        self.close(Farewell::Lingering).await
     }
 
-    /// Sends what is left, closes our side, and lets the client read it before the descriptor goes: closing with
-    /// unread bytes would reset the connection and take the answer with it.
-    async fn close(&self) {
+    /// Sends what is left and closes our side.
+    async fn close(&self, farewell: Farewell) -> After {
         if self.flush().await.is_err() {
-            return;
+            return self.after_failure();
+        }
+        if farewell == Farewell::Plain {
+            return After::Close;
         }
         self.watched.shut(Shutdown::Write);
-        self.watched.enter(Phase::Linger, LINGER);
-        let mut left = DRAIN;
-        let mut scratch = [0; 4096];
-        while left > 0 {
-            match poll_fn(|context| self.read(context, &mut scratch)).await {
-                Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
-                _ => return,
+        let _wait = self.watched.read_while(Reading::Linger, LINGER_TIME);
+        let mut left = LINGER;
+        let read = poll_fn(|context| {
+            let mut scratch = self.worker.input.borrow_mut();
+            while left > 0 {
+                match ready!(self.read(context, &mut scratch)) {
+                    Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
+                    _ => break,
+                }
             }
-        }
+            Poll::Ready(())
+        });
+        read.await;
+        After::Close
     }
 
-    /// Closes so that the client cannot take what it has for whole.
+    /// Has the close that follows be a reset.
     fn reset(&self) {
         let _ = rustix::net::sockopt::set_socket_linger(self.watched.fd(), Some(Duration::ZERO));
     }
 
     /// Reads what is there. A short read leaves the socket marked as empty: the next call waits at once, without
     /// a system call that would only say so.
+    #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
         loop {
             let mut guard = match ready!(self.watched.io.poll_read_ready(context)) {
@@ -356,7 +373,7 @@ impl Connection {
                         guard.clear_ready();
                     }
                     self.worker.counters.client_bytes_received.add(count as u64);
-                    self.watched.moved.set(self.watched.moved.get() + count as u64);
+                    self.watched.note(count as u64);
                     return Poll::Ready(Ok(count));
                 }
                 Err(Errno::AGAIN) => guard.clear_ready(),
@@ -367,6 +384,7 @@ impl Connection {
     }
 
     /// Lends the outbox: the connection's own while something waits in it, else the worker's.
+    #[inline]
     pub fn with_output<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
         let mut own = self.output.borrow_mut();
         let mut outbox = own.take().or_else(|| self.worker.output.take()).unwrap_or_default();
@@ -380,51 +398,49 @@ impl Connection {
     }
 
     /// Writes what the socket takes now.
+    #[inline]
     fn send_now(&self) -> Result<Sent, Errno> {
         if self.output.borrow().is_none() {
             return Ok(Sent::All);
         }
         let mut moved = 0;
         let sent = self.with_output(|it| it.send(self.watched.fd(), &mut moved));
-        self.sent(moved);
-        sent
-    }
-
-    fn sent(&self, moved: u64) {
         self.worker.counters.client_bytes_sent.add(moved);
-        self.watched.moved.set(self.watched.moved.get() + moved);
+        self.watched.note(moved);
+        sent
     }
 
     /// Writes everything, waiting as long as the client takes some of it.
     pub async fn flush(&self) -> Result<(), ClientGone> {
-        match self.send_now() {
-            Ok(Sent::All) => return Ok(()),
-            Ok(Sent::Blocked) => {}
-            Err(_) => return Err(self.gone()),
+        let mut sent = self.send_now();
+        if let Ok(Sent::All) = sent {
+            return Ok(());
         }
-        let before = self.watched.phase.get();
-        let limit = self.worker.limits().write_timeout;
-        self.watched.enter(Phase::Write, limit);
-        let done = poll_fn(|context| {
-            loop {
-                // The guard is from before the attempt: room that comes after it is not overlooked.
-                let Ok(mut guard) = ready!(self.watched.io.poll_write_ready(context)) else {
-                    return Poll::Ready(Err(ClientGone::Closed));
-                };
-                let left = self.waiting();
-                match self.send_now() {
-                    Ok(Sent::All) => return Poll::Ready(Ok(())),
-                    Ok(Sent::Blocked) => guard.clear_ready(),
-                    Err(_) => return Poll::Ready(Err(self.gone())),
-                }
-                if self.waiting() < left {
-                    self.watched.enter(Phase::Write, limit);
+        let limit = self.worker.times().write;
+        let _wait = self.watched.write_while(limit);
+        self.with_output(Outbox::compact);
+        loop {
+            match sent {
+                Ok(Sent::All) => return Ok(()),
+                Ok(Sent::Turn) => tokio::task::yield_now().await,
+                Ok(Sent::Blocked) => {}
+                Err(error) => {
+                    self.note_failure(error);
+                    return Err(self.gone());
                 }
             }
-        })
-        .await;
-        self.watched.enter(before, Duration::ZERO);
-        done
+            // Several may wait here at once: a body that says `100 Continue`, and a reply.
+            let Ok(mut guard) = self.watched.io.writable().await else { return Err(self.gone()) };
+            // The guard is from before the attempt: room that comes after it is not overlooked.
+            let before = self.waiting();
+            sent = self.send_now();
+            if sent == Ok(Sent::Blocked) {
+                guard.clear_ready();
+            }
+            if self.waiting() < before {
+                self.watched.write_for(limit);
+            }
+        }
     }
 
     /// Bytes that are to be written.
@@ -432,16 +448,58 @@ impl Connection {
         self.output.borrow().as_ref().map_or(0, |it| it.len())
     }
 
+    /// Why nothing more can be read or written.
     pub fn gone(&self) -> ClientGone {
-        if self.watched.expired.get() { ClientGone::TimedOut } else { ClientGone::Closed }
+        if self.watched.expired() == Expired::No { ClientGone::Closed } else { ClientGone::TimedOut }
     }
 
-    /// Writes `HTTP/1.0` or `HTTP/1.1` clients the connection line that they need.
-    pub fn write_connection(version: Version, keep_alive: KeepAlive, text: &mut Vec<u8>) {
-        match (keep_alive, version) {
-            (KeepAlive::No, _) => text.extend_from_slice(b"Connection: close\r\n"),
-            (KeepAlive::Yes, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
-            (KeepAlive::Yes, Version::Http11) => {}
+    /// A file that changed is no fault of the client, and one that was too slow is counted as that.
+    fn note_failure(&self, error: Errno) {
+        if error != Errno::IO && self.watched.expired() == Expired::No {
+            self.worker.counters.client_aborts.add(1);
         }
     }
+
+    /// After a write that failed: a client that does not read leaves nothing behind in the kernel.
+    fn after_failure(&self) -> After {
+        if self.watched.expired() == Expired::No { After::Cut } else { After::Reset }
+    }
+}
+
+/// Answers every whole head at the start of `bytes`, until one needs the slow speed.
+fn take<H: Handler>(
+    connection: &Connection,
+    bytes: &[u8],
+    consumed: &mut usize,
+    limits: &request::Limits,
+    client: &Client,
+    handler: &H,
+    output: &mut Outbox,
+) -> Taken {
+    let worker = &*connection.worker;
+    while *consumed < bytes.len() {
+        let mut storage = Storage::new();
+        let (head, length) = match parse(&bytes[*consumed..], limits, &mut storage) {
+            Ok(Parsed::Head(head, length)) => (head, length),
+            Ok(Parsed::Partial) => return Taken::All,
+            Err(reject) => {
+                connection.count(reject);
+                return Taken::Refuse(reject);
+            }
+        };
+        *consumed += length;
+        worker.counters.requests.add(1);
+        let last = !head.keep_alive || worker.is_draining();
+        if head.framing != Framing::Empty || handler.answer_now(&head, client, last, output) == Now::Later {
+            let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
+            return Taken::Slow(Box::new(head.to_owned()), keep_alive);
+        }
+        if last {
+            return Taken::Last;
+        }
+        if output.len() >= BATCH {
+            return Taken::Full;
+        }
+    }
+    Taken::All
 }

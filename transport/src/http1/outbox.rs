@@ -1,16 +1,22 @@
 //! What is to be written, in order: text, larger pieces of memory, and file ranges; and the sending of it with
 //! as few system calls as it takes.
 
-use crate::body::Piece;
+use crate::body::{FileSlice, Piece};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 
-/// Pieces of memory up to this many bytes are copied into the text: cheaper than another system call.
+/// Pieces of memory up to this many bytes are copied into the text: cheaper than another entry for the kernel.
 const COPY: usize = 16 * 1024;
 /// Text over this many bytes does not stay allocated in an outbox at rest.
-const KEEP: usize = 64 * 1024;
+const KEEP: usize = 96 * 1024;
+/// Bytes that one call of [`Outbox::send`] hands to the kernel at most, about: a client that reads as fast as we
+/// write must not keep the others waiting.
+const TURN: u64 = 4 * 1024 * 1024;
+/// Pieces of memory in one system call.
+const GATHER: usize = 16;
 
 /// What is to be written. Shared by all requests of one batch.
 #[derive(Default)]
@@ -18,34 +24,44 @@ pub struct Outbox {
     text: Vec<u8>,
     /// Bytes of `text` that are sent.
     sent: usize,
-    /// Pieces, each with the length of the text before it.
+    /// Pieces, none of them empty, each with the length of the text before it.
     pieces: VecDeque<(usize, Piece)>,
+    /// Bytes of the pieces.
     waiting: u64,
 }
 
 /// How far [`Outbox::send`] came.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// Everything is with the kernel.
     All,
     /// The socket takes no more now.
     Blocked,
+    /// The socket may take more, but others have waited long enough.
+    Turn,
 }
 
 impl Outbox {
     /// The text at the end: append heads and small bodies to it.
+    #[inline]
     pub fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
     }
 
     /// Appends a piece; file pieces are sent by `sendfile` after the text before them.
     pub fn push(&mut self, piece: Piece) {
-        match piece {
-            Piece::Bytes(bytes) if bytes.len() <= COPY => self.text.extend_from_slice(&bytes),
-            piece => {
-                self.waiting += piece.len();
-                self.pieces.push_back((self.text.len(), piece));
+        match &piece {
+            Piece::Bytes(bytes) if bytes.len() <= COPY => return self.text.extend_from_slice(bytes),
+            Piece::File(slice) if slice.length <= COPY as u64 => {
+                if let Some(bytes) = slice.owner.mapped(slice.offset, slice.length) {
+                    return self.text.extend_from_slice(bytes);
+                }
             }
+            _ => {}
+        }
+        if !piece.is_empty() {
+            self.waiting += piece.len();
+            self.pieces.push_back((self.text.len(), piece));
         }
     }
 
@@ -62,71 +78,91 @@ impl Outbox {
     }
 
     /// Sends what the socket takes; `moved` is told how many bytes.
+    ///
+    /// # Errors
+    /// `EIO` for a file that is not what it was; else the socket's.
     pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, moved: &mut u64) -> Result<Sent, Errno> {
-        loop {
-            let until = self.pieces.front().map_or(self.text.len(), |it| it.0);
-            if self.sent < until {
-                let flags = match self.pieces.is_empty() {
-                    true => SendFlags::NOSIGNAL,
-                    false => SendFlags::NOSIGNAL | SendFlags::MORE,
-                };
-                match rustix::net::send(socket, &self.text[self.sent..until], flags) {
-                    Ok(count) => {
-                        self.sent += count;
-                        *moved += count as u64;
-                    }
-                    Err(Errno::AGAIN) => return Ok(Sent::Blocked),
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error),
-                }
-                continue;
+        while !self.is_empty() {
+            if *moved >= TURN {
+                return Ok(Sent::Turn);
             }
-            if self.pieces.is_empty() {
-                self.rest();
-                return Ok(Sent::All);
-            }
-            match self.send_piece(socket) {
+            let step = match self.pieces.front_mut() {
+                None => rustix::net::send(socket, &self.text[self.sent..], SendFlags::NOSIGNAL),
+                Some((until, Piece::File(slice))) if *until == self.sent => send_file(socket, slice),
+                Some(_) => self.send_gathered(socket),
+            };
+            match step {
                 Ok(count) => {
-                    self.waiting -= count;
-                    *moved += count;
+                    *moved += count as u64;
+                    self.advance(count);
                 }
                 Err(Errno::AGAIN) => return Ok(Sent::Blocked),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             }
         }
+        self.rest();
+        Ok(Sent::All)
     }
 
-    fn send_piece(&mut self, socket: BorrowedFd<'_>) -> Result<u64, Errno> {
-        let more = self.pieces.len() > 1 || self.sent < self.text.len();
-        let Some((_, piece)) = self.pieces.front_mut() else { return Ok(0) };
-        let left = piece.len();
-        let count = match piece {
-            Piece::Bytes(bytes) => {
-                let flags = if more { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
-                let count = rustix::net::send(socket, bytes, flags)?;
-                bytes::Buf::advance(bytes, count);
-                count as u64
+    /// Sends text and memory up to the next file range, in one call.
+    fn send_gathered(&self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
+        let mut room: [IoSlice<'_>; GATHER] = std::array::from_fn(|_| IoSlice::new(&[]));
+        let mut used = 0;
+        let mut at = self.sent;
+        let mut flags = SendFlags::NOSIGNAL;
+        let mut pieces = self.pieces.iter();
+        loop {
+            let next = pieces.next();
+            let until = next.map_or(self.text.len(), |it| it.0);
+            if at < until {
+                room[used] = IoSlice::new(&self.text[at..until]);
+                used += 1;
+                at = until;
             }
-            Piece::File(slice) => {
-                if !slice.owner.intact() {
-                    return Err(Errno::IO);
+            match next {
+                None => break,
+                // Two places for each turn of the loop.
+                Some((_, Piece::Bytes(bytes))) if used + 2 < GATHER => {
+                    room[used] = IoSlice::new(bytes);
+                    used += 1;
                 }
-                let mut offset = slice.offset;
-                let most = usize::try_from(slice.length).unwrap_or(usize::MAX).min(0x7fff_f000);
-                let count = rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most)? as u64;
-                if count == 0 {
-                    return Err(Errno::IO); // The file was truncated: the response must look cut off.
+                Some(_) => {
+                    flags |= SendFlags::MORE;
+                    break;
                 }
-                slice.offset += count;
-                slice.length -= count;
-                count
             }
-        };
-        if count == left {
-            self.pieces.pop_front();
         }
-        Ok(count)
+        rustix::net::sendmsg(socket, &room[..used], &mut SendAncillaryBuffer::default(), flags)
+    }
+
+    /// `count` bytes are with the kernel.
+    fn advance(&mut self, mut count: usize) {
+        while count > 0 {
+            let until = self.pieces.front().map_or(self.text.len(), |it| it.0);
+            let text = count.min(until - self.sent);
+            self.sent += text;
+            count -= text;
+            let Some((_, piece)) = self.pieces.front_mut().filter(|_| count > 0) else { return };
+            let part = usize::try_from(piece.len()).unwrap_or(usize::MAX).min(count);
+            count -= part;
+            self.waiting -= part as u64;
+            if piece.len() == part as u64 {
+                self.pieces.pop_front();
+            } else {
+                *piece = piece.slice(part as u64, piece.len() - part as u64);
+            }
+        }
+    }
+
+    /// Gives back what is sent, for a wait that may be long.
+    pub(crate) fn compact(&mut self) {
+        self.text.drain(..self.sent);
+        self.text.shrink_to_fit();
+        for (until, _) in &mut self.pieces {
+            *until -= self.sent;
+        }
+        self.sent = 0;
     }
 
     /// Empty again: the text's room is kept unless it grew large.
@@ -136,5 +172,72 @@ impl Outbox {
         if self.text.capacity() > KEEP {
             self.text.shrink_to(KEEP);
         }
+    }
+}
+
+fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
+    if !slice.owner.intact() {
+        return Err(Errno::IO);
+    }
+    let mut offset = slice.offset;
+    let most = usize::try_from(slice.length.min(TURN)).unwrap_or(usize::MAX);
+    match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most)? {
+        0 => Err(Errno::IO), // The file was truncated: the response must look cut off.
+        count => Ok(count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use std::io::Read;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    /// Sends whatever was pushed through a small pipe, a part at a time, and compares what arrives.
+    #[track_caller]
+    fn check(sizes: &[(usize, usize)]) {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (mut outbox, mut expect) = (Outbox::default(), Vec::new());
+        for (at, (text, piece)) in sizes.iter().enumerate() {
+            let text = vec![b'a' + u8::try_from(at % 26).unwrap(); *text];
+            let piece = vec![b'A' + u8::try_from(at % 26).unwrap(); *piece];
+            outbox.text().extend_from_slice(&text);
+            expect.extend_from_slice(&text);
+            expect.extend_from_slice(&piece);
+            outbox.push(Piece::Bytes(Bytes::from(piece)));
+        }
+        assert_eq!(expect.len() as u64, outbox.len());
+        let mut got = Vec::new();
+        let mut part = [0; 7001];
+        loop {
+            let mut moved = 0;
+            let before = outbox.len();
+            let sent = outbox.send(ours.as_fd(), &mut moved).unwrap();
+            assert_eq!(before - moved, outbox.len());
+            if sent == Sent::All {
+                break;
+            }
+            outbox.compact();
+            let count = theirs.read(&mut part).unwrap();
+            got.extend_from_slice(&part[..count]);
+        }
+        drop(ours);
+        theirs.read_to_end(&mut got).unwrap();
+        assert!(expect == got, "{sizes:?}: {} and {} bytes", expect.len(), got.len());
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn everything_arrives_in_order() {
+        check(&[]);
+        check(&[(0, 0)]);
+        check(&[(10, 0), (0, 5)]);
+        check(&[(100, 100_000), (0, 300_000), (7, 3)]);
+        check(&[(0, 20_000); 100]);
+        check(&[(3, 20_000); 40]);
+        check(&[(1_000_000, 0), (1, 500_000)]);
     }
 }

@@ -16,16 +16,21 @@ pub(super) enum After {
     KeepAlive,
     /// An orderly close.
     Close,
-    /// A reset: the response was cut short, and must look so.
-    Hard,
+    /// A close before the end that was announced.
+    Cut,
+    /// A reset: the end of the connection would be taken for the end of the response.
+    Reset,
 }
 
 /// How the body of this response is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
     NotStarted,
+    /// Nothing follows; what comes is ignored.
     None,
-    Length { left: u64 },
+    Length {
+        left: u64,
+    },
     Chunked,
     Close,
 }
@@ -56,8 +61,11 @@ impl<'c> Reply<'c> {
     /// # Errors
     /// The client is gone.
     pub async fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
-        if self.version == Version::Http10 || self.started() {
+        if self.version == Version::Http10 || self.started() || !matches!(status, 100 | 102..=199) {
             return Ok(());
+        }
+        if status == 100 && !self.connection.body.borrow_mut().was_told_to_continue() {
+            return Ok(()); // It does not wait for one, or has had it.
         }
         self.connection.with_output(|it| {
             write::status_line(status, it.text());
@@ -82,40 +90,59 @@ impl<'c> Reply<'c> {
         if self.started() {
             return Ok(());
         }
-        let unread = {
-            let body = self.connection.body.borrow();
-            body.waits_for_continue() || body.is_long()
-        };
-        if unread || self.connection.worker.is_draining() {
+        if self.connection.body.borrow_mut().is_too_long_to_drain() || self.connection.worker.is_draining() {
             self.keep_alive = KeepAlive::No;
         }
         self.frame = match body {
+            _ if matches!(status, 100..=199 | 204 | 304) => Frame::None,
             ResponseBody::None => Frame::None,
             ResponseBody::Length(left) => Frame::Length { left },
             ResponseBody::Stream if self.version == Version::Http11 => Frame::Chunked,
-            ResponseBody::Stream => {
-                self.keep_alive = KeepAlive::No;
-                Frame::Close
-            }
+            ResponseBody::Stream => Frame::Close,
         };
+        if self.frame == Frame::Close && !self.is_head {
+            self.keep_alive = KeepAlive::No;
+            self.connection.after.set(After::Reset);
+        }
         self.connection.with_output(|it| {
             let text = it.text();
             write::status_line(status, text);
-            text.extend_from_slice(fields.text());
-            match self.frame {
-                Frame::Length { left } if !fields.contains("content-length") => {
-                    write::field("Content-Length", left.to_string().as_bytes(), text);
-                }
-                Frame::Chunked => write::field("Transfer-Encoding", b"chunked", text),
-                _ => {}
+            self.write_fields(fields, text);
+            match (self.keep_alive, self.version) {
+                (KeepAlive::No, _) => text.extend_from_slice(b"Connection: close\r\n"),
+                (KeepAlive::Yes, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
+                (KeepAlive::Yes, Version::Http11) => {}
             }
-            Connection::write_connection(self.version, self.keep_alive, text);
             text.extend_from_slice(b"\r\n");
         });
+        self.connection.has_answer.set(true);
         if self.is_head {
             self.frame = Frame::None;
         }
         Ok(())
+    }
+
+    /// The fields with the one that frames the body, and none that could contradict it.
+    fn write_fields(&self, fields: &FieldList, text: &mut Vec<u8>) {
+        let frames = match self.frame {
+            // A lone Content-Length says here what a body would have been (RFC 9110 §8.6).
+            Frame::None | Frame::NotStarted => return text.extend_from_slice(fields.text()),
+            Frame::Length { .. } | Frame::Chunked | Frame::Close => {
+                fields.contains("content-length") || fields.contains("transfer-encoding")
+            }
+        };
+        if frames {
+            let kept = fields.iter().filter(|it| !it.is("content-length") && !it.is("transfer-encoding"));
+            kept.for_each(|it| write::field(it.name, it.value, text));
+        } else {
+            text.extend_from_slice(fields.text());
+        }
+        match self.frame {
+            Frame::Length { left } => write::field("Content-Length", left.to_string().as_bytes(), text),
+            // What was left unsaid for a body is left unsaid for HEAD (RFC 9110 §9.3.2).
+            Frame::Chunked if !self.is_head => write::field("Transfer-Encoding", b"chunked", text),
+            _ => {}
+        }
     }
 
     /// Sends a piece of the body. Ignored after [`ResponseBody::None`] and for HEAD. Small ones may be held back.

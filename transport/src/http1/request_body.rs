@@ -1,24 +1,22 @@
 //! The body of the request that is being answered: read by its framing, never further.
 
 use super::ClientGone;
-use super::connection::Connection;
-use crate::worker::Phase;
-use bytes::{Bytes, BytesMut};
+use super::connection::{Connection, DRAIN};
+use crate::worker::Reading;
+use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{Decoder, Step};
 use larder_wire::http1::request::Request;
 use larder_wire::http1::{Framing, write};
 use std::future::poll_fn;
-use std::time::Duration;
-
-/// Bytes that one read asks for.
-const READ: usize = 16 * 1024;
 
 /// How far the body has been read.
 #[derive(Debug, Default)]
 pub(super) struct BodyState {
     left: Left,
-    taken: u64,
+    /// Bytes that may still come, by `limits.body_size`.
+    room: u64,
+    /// The client sends nothing until it is told to.
     waits: bool,
     trailers: Option<FieldList>,
     gone: Option<ClientGone>,
@@ -34,31 +32,100 @@ enum Left {
 }
 
 impl BodyState {
-    pub fn new(request: &Request) -> Self {
+    /// `room` is the largest body that is allowed, `begun` whether bytes of it are here.
+    pub fn new(request: &Request, room: u64, begun: bool) -> Self {
         let left = match request.framing {
             Framing::Length(length) => Left::Length(length),
             Framing::Chunked => Left::Chunked(Box::default()),
             Framing::Empty | Framing::Close => Left::Nothing,
         };
-        Self { left, waits: request.expects_continue, ..Self::default() }
+        // A client that sends already does not wait (RFC 9110 §10.1.1).
+        let waits = request.expects_continue && !begun;
+        Self { left, room, waits, ..Self::default() }
     }
 
     pub fn is_at_end(&self) -> bool {
-        matches!(self.left, Left::Nothing)
+        matches!(self.left, Left::Nothing) && self.gone.is_none()
     }
 
-    /// The client sends nothing until it is told to.
-    pub fn waits_for_continue(&self) -> bool {
-        self.waits && !self.is_at_end()
+    /// Whether the connection cannot live on if nobody reads further: too much may follow, or the client, which
+    /// was not told to send it, may or may not.
+    pub fn is_too_long_to_drain(&self) -> bool {
+        let long = match self.left {
+            Left::Length(left) => left > DRAIN,
+            Left::Nothing | Left::Chunked(_) => false,
+        };
+        long || self.waits && !self.is_at_end() || self.gone.is_some()
     }
 
-    /// Whether so much may follow that it would not be read to its end after the response.
-    pub fn is_long(&self) -> bool {
-        match self.left {
-            Left::Length(left) => left > super::connection::DRAIN,
-            Left::Nothing | Left::Chunked(_) => self.gone.is_some(),
+    /// Whether a `100 Continue` is due; it is not a second time.
+    pub fn was_told_to_continue(&mut self) -> bool {
+        std::mem::take(&mut self.waits) && !self.is_at_end()
+    }
+
+    /// The next bytes of body out of `input`, as many as are there; `None` where more input is needed, or at the
+    /// end.
+    fn take(&mut self, input: &mut Vec<u8>) -> Result<Option<Bytes>, ClientGone> {
+        let bytes = match &mut self.left {
+            Left::Nothing => return Ok(None),
+            Left::Length(left) if *left > self.room => return Err(ClientGone::TooLarge),
+            Left::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= count as u64;
+                if *left == 0 {
+                    self.left = Left::Nothing;
+                }
+                split(input, count)
+            }
+            Left::Chunked(decoder) => {
+                let (bytes, consumed, is_end) = decode(decoder, input)?;
+                if is_end {
+                    self.trailers = decoder.trailers();
+                    self.left = Left::Nothing;
+                }
+                input.drain(..consumed);
+                bytes
+            }
+        };
+        self.room = self.room.checked_sub(bytes.len() as u64).ok_or(ClientGone::TooLarge)?;
+        Ok((!bytes.is_empty()).then_some(bytes))
+    }
+}
+
+/// All the data in `input`, chunks joined; how much of `input` that took, and whether the body ends there.
+fn decode(decoder: &mut Decoder, input: &[u8]) -> Result<(Bytes, usize, bool), ClientGone> {
+    let mut bytes = Vec::new();
+    let mut at = 0;
+    loop {
+        let rest = input.get(at..).unwrap_or_default();
+        match decoder.step(rest).map_err(|_| ClientGone::Malformed)? {
+            Step::Data { consumed, data } => {
+                let rest = rest.get(consumed..).unwrap_or_default();
+                let count = usize::try_from(data).unwrap_or(usize::MAX).min(rest.len());
+                at += consumed + count;
+                if count == 0 {
+                    return Ok((bytes.into(), at, false));
+                }
+                if bytes.is_empty() {
+                    bytes.reserve_exact(rest.len());
+                }
+                bytes.extend_from_slice(rest.get(..count).unwrap_or_default());
+                decoder.took(count as u64);
+            }
+            Step::More { consumed } => return Ok((bytes.into(), at + consumed, false)),
+            Step::End { consumed } => return Ok((bytes.into(), at + consumed, true)),
         }
     }
+}
+
+/// The first `count` bytes; all of them without a copy.
+fn split(input: &mut Vec<u8>, count: usize) -> Bytes {
+    if count == input.len() {
+        return Bytes::from(std::mem::take(input));
+    }
+    let bytes = Bytes::copy_from_slice(input.get(..count).unwrap_or_default());
+    input.drain(..bytes.len());
+    bytes
 }
 
 /// The body of the request that is being answered.
@@ -72,28 +139,23 @@ impl<'c> RequestBody<'c> {
     }
 
     /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
-    /// waits for one.
+    /// waits for one. May be dropped while it waits: nothing is lost.
     ///
     /// # Errors
     /// The body did not arrive whole: what was forwarded must not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
-        let connection = self.connection;
-        if let Some(gone) = connection.body.borrow().gone {
-            return Err(gone);
+        loop {
+            if let Some(found) = self.take()? {
+                return Ok(Some(found));
+            }
+            if self.connection.body.borrow().is_at_end() {
+                return Ok(None);
+            }
+            self.invite().await?;
+            if let Err(gone) = self.fill().await {
+                self.connection.body.borrow_mut().gone = Some(gone);
+            }
         }
-        if connection.body.borrow().waits_for_continue() {
-            connection.body.borrow_mut().waits = false;
-            connection.with_output(|it| {
-                write::status_line(100, it.text());
-                it.text().extend_from_slice(b"\r\n");
-            });
-            connection.flush().await?;
-        }
-        let next = self.read().await;
-        if let Err(gone) = next {
-            connection.body.borrow_mut().gone = Some(gone);
-        }
-        next
     }
 
     /// The trailer section, after [`RequestBody::next`] returned `None`.
@@ -101,98 +163,57 @@ impl<'c> RequestBody<'c> {
         self.connection.body.borrow_mut().trailers.take()
     }
 
-    async fn read(&mut self) -> Result<Option<Bytes>, ClientGone> {
-        let connection = self.connection;
-        loop {
-            if connection.body.borrow().is_at_end() {
-                return Ok(None);
-            }
-            if let Some(bytes) = self.take()? {
-                let most = connection.worker.limits().body_size;
-                let mut body = connection.body.borrow_mut();
-                body.taken += bytes.len() as u64;
-                if body.taken > most {
-                    connection.worker.counters.body_too_large.add(1);
-                    return Err(ClientGone::TooLarge);
-                }
-                return Ok(Some(bytes));
-            }
-            if connection.body.borrow().is_at_end() {
-                return Ok(None);
-            }
-            self.fill().await?;
-        }
-    }
-
-    /// The next bytes of body out of what was read already.
+    /// Takes what is here already, and counts what is wrong with it.
     fn take(&mut self) -> Result<Option<Bytes>, ClientGone> {
-        let mut input = self.connection.input.borrow_mut();
         let mut body = self.connection.body.borrow_mut();
-        let body = &mut *body;
-        match &mut body.left {
-            Left::Nothing => Ok(None),
-            Left::Length(left) => {
-                if *left > self.connection.worker.limits().body_size {
-                    self.connection.worker.counters.body_too_large.add(1);
-                    return Err(ClientGone::TooLarge);
-                }
-                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
-                if count == 0 {
-                    return Ok(None);
-                }
-                *left -= count as u64;
-                if *left == 0 {
-                    body.left = Left::Nothing;
-                }
-                Ok(Some(split(&mut input, count)))
-            }
-            Left::Chunked(decoder) => match decoder.step(&input).map_err(|_| ClientGone::Malformed)? {
-                Step::Data { consumed, data } => {
-                    input.drain(..consumed);
-                    let count = usize::try_from(data).unwrap_or(usize::MAX).min(input.len());
-                    if count == 0 {
-                        return Ok(None);
-                    }
-                    decoder.took(count as u64);
-                    Ok(Some(split(&mut input, count)))
-                }
-                Step::More { consumed } => {
-                    input.drain(..consumed);
-                    Ok(None)
-                }
-                Step::End { consumed } => {
-                    input.drain(..consumed);
-                    body.trailers = decoder.trailers();
-                    body.left = Left::Nothing;
-                    Ok(None)
-                }
-            },
+        if let Some(gone) = body.gone {
+            return Err(gone);
         }
+        let counters = &self.connection.worker.counters;
+        let taken = body.take(&mut self.connection.input.borrow_mut());
+        if let Err(gone) = taken {
+            match gone {
+                ClientGone::TooLarge => counters.body_too_large.add(1),
+                _ => counters.requests_rejected.add(1),
+            }
+            body.gone = Some(gone);
+        }
+        taken
     }
 
-    /// Waits for more bytes from the client.
-    async fn fill(&mut self) -> Result<(), ClientGone> {
+    /// Tells a client that waits for it to go on, unless it has its answer.
+    async fn invite(&self) -> Result<(), ClientGone> {
         let connection = self.connection;
-        connection.watched.enter(Phase::Body, connection.worker.limits().body_timeout);
-        let mut chunk = BytesMut::zeroed(READ);
-        let read = poll_fn(|context| connection.read(context, &mut chunk)).await;
-        connection.watched.enter(Phase::Answer, Duration::ZERO);
-        match read {
-            Ok(count) if count > 0 => {
-                connection.input.borrow_mut().extend_from_slice(&chunk[..count]);
-                Ok(())
-            }
+        let due = connection.body.borrow_mut().was_told_to_continue();
+        if !due || connection.has_answer.get() {
+            return Ok(());
+        }
+        connection.with_output(|it| {
+            write::status_line(100, it.text());
+            it.text().extend_from_slice(b"\r\n");
+        });
+        connection.flush().await
+    }
+
+    /// Waits for more bytes from the client; of a body whose length is known, no more than that.
+    async fn fill(&self) -> Result<(), ClientGone> {
+        let connection = self.connection;
+        let most = match connection.body.borrow().left {
+            Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
+            Left::Nothing | Left::Chunked(_) => usize::MAX,
+        };
+        let _wait = connection.watched.read_while(Reading::Body, connection.worker.times().body);
+        let read = poll_fn(|context| {
+            let mut scratch = connection.worker.input.borrow_mut();
+            let most = most.min(scratch.len());
+            connection.read(context, &mut scratch[..most]).map_ok(|count| {
+                connection.input.borrow_mut().extend_from_slice(&scratch[..count]);
+                count
+            })
+        });
+        match read.await {
+            Ok(count) if count > 0 => Ok(()),
             _ => Err(connection.gone()),
         }
     }
-}
-
-/// The first `count` bytes; all of them without a copy.
-fn split(input: &mut Vec<u8>, count: usize) -> Bytes {
-    if count == input.len() {
-        return Bytes::from(std::mem::take(input));
-    }
-    let bytes = Bytes::copy_from_slice(&input[..count]);
-    input.drain(..count);
-    bytes
 }

@@ -1,0 +1,75 @@
+//! A server of one page from memory: what the transport costs, without a cache. For measuring beside
+//! `bench/limit/canned.c`; `canned ADDR:PORT [BYTES]`, one worker.
+
+use larder_counters::Counters;
+use larder_stdx::clock;
+use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody};
+use larder_transport::listener::{self, Listen};
+use larder_transport::worker::{self, Limits, Worker};
+use larder_wire::http1::request::{Reject, Request, RequestHead};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The whole response, for a connection that lives on and for one that closes.
+struct Canned {
+    more: Vec<u8>,
+    last: Vec<u8>,
+}
+
+impl Canned {
+    fn new(size: usize) -> Self {
+        let response = |connection: &str| {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n{connection}\r\n"
+            );
+            let mut text = head.into_bytes();
+            text.resize(text.len() + size, b'x');
+            text
+        };
+        Self { more: response(""), last: response("Connection: close\r\n") }
+    }
+}
+
+impl Handler for Canned {
+    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, last: bool, out: &mut Outbox) -> Now {
+        out.text().extend_from_slice(if last { &self.last } else { &self.more });
+        Now::Answered
+    }
+
+    async fn answer<'c>(&'c self, _: Request, _: &'c Client, _: RequestBody<'c>, _: Reply<'c>) {}
+
+    fn rejected(&self, _: Reject, _: &Client) {}
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let address = arguments.next().unwrap_or_else(|| "127.0.0.1:8080".to_owned()).parse()?;
+    let size = arguments.next().map_or(Ok(1795), |it| it.parse())?;
+    clock::tick();
+    let limits = Limits {
+        head_size: 32 * 1024,
+        target_size: 8 * 1024,
+        body_size: 1 << 30,
+        head_timeout: Duration::from_secs(10),
+        body_timeout: Duration::from_secs(30),
+        idle_timeout: Duration::from_secs(60),
+        write_timeout: Duration::from_secs(30),
+        min_rate: 0,
+        connections: 20_000,
+    };
+    let bound = listener::bind(&Listen::Tcp(address))?;
+    println!("listening on {bound}");
+    let work = async move {
+        let worker = Worker::new(Arc::new(Counters::default()), limits);
+        tokio::task::spawn_local(worker.clone().watch());
+        listener::serve(bound, worker, Rc::new(Canned::new(size))).await;
+    };
+    if std::env::var_os("LOCAL_SET").is_some() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        tokio::task::LocalSet::new().block_on(&runtime, work);
+    } else {
+        worker::runtime()?.block_on(work);
+    }
+    Ok(())
+}
