@@ -1,6 +1,7 @@
 //! What scenarios are made of: an origin that says exactly what it is told to, a client that sends exactly what
 //! it is given, and a running larder. Nothing here sleeps; every wait is for an event and has a bound.
 
+pub mod application;
 pub mod client;
 pub mod origin;
 pub mod server;

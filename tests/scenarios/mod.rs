@@ -3,3 +3,4 @@
 mod coalescing;
 mod first_page;
 mod passing;
+mod whole_program;

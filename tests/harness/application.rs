@@ -1,0 +1,96 @@
+//! A real application on a real application server: `tests/apps/NAME.py` under gunicorn, neither of which knows of
+//! larder. It listens on a port and on a Unix socket.
+
+use super::{Client, until};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A running application.
+pub struct Application {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where it listens as well.
+    pub socket: PathBuf,
+    child: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Application {
+    /// Starts `tests/apps/NAME.py`.
+    ///
+    /// # Panics
+    /// Naming the Debian packages, where Flask or gunicorn is missing.
+    pub fn start(name: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("app.sock");
+        let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
+        let mut child = Command::new(python())
+            .args(["-B", "-m", "gunicorn", "--workers", "1", "--threads", "8", "--bind", "127.0.0.1:0"])
+            .arg("--bind")
+            .arg(format!("unix:{}", socket.display()))
+            .arg("--chdir")
+            .arg(apps)
+            .arg(format!("{name}:app"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap());
+        let (mut said, mut line) = (String::new(), String::new());
+        let address = loop {
+            line.clear();
+            assert!(lines.read_line(&mut line).unwrap() > 0, "gunicorn ended at its start: {said}");
+            said.push_str(&line);
+            // "Listening at: http://127.0.0.1:40123,unix:/…"
+            if let Some((_, rest)) = line.split_once("http://") {
+                break rest.split(',').next().unwrap().trim().parse().unwrap();
+            }
+        };
+        // What it says later is read and dropped: a full pipe would stop it.
+        std::thread::spawn(move || {
+            while lines.read_line(&mut line).is_ok_and(|it| it > 0) {
+                line.clear();
+            }
+        });
+        let it = Self { address, socket, child, _folder: folder };
+        until("the application answers", || it.direct().get("/count").status == 200);
+        it
+    }
+
+    /// A connection to it that goes past larder.
+    pub fn direct(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// How many requests have reached it.
+    pub fn requests(&self) -> u64 {
+        let text = self.direct().get("/count").text();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        value["seen"].as_u64().unwrap()
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
+            // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+            unsafe { libc::kill(pid, libc::SIGINT) }; // gunicorn ends its worker, too, and at once.
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// A Python that has both packages: Debian's own, or whichever is first in PATH.
+fn python() -> &'static str {
+    let has = |python: &&str| {
+        let mut command = Command::new(python);
+        command.args(["-c", "import flask, gunicorn"]).stderr(Stdio::null());
+        command.status().is_ok_and(|it| it.success())
+    };
+    ["/usr/bin/python3", "python3"].into_iter().find(has).unwrap_or_else(|| {
+        panic!("this test runs a real application: install the Debian packages python3-flask and gunicorn (`make test` does)")
+    })
+}
