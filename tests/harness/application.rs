@@ -27,8 +27,8 @@ impl Application {
         let socket = folder.path().join("app.sock");
         let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
         let mut child = Command::new(python())
-            .args(["-B", "-m", "gunicorn", "--workers", "1", "--threads", "8", "--bind", "127.0.0.1:0"])
-            .arg("--bind")
+            .args(["-B", "-m", "gunicorn", "--workers", "1", "--threads", "8", "--graceful-timeout", "1"])
+            .args(["--bind", "127.0.0.1:0", "--bind"])
             .arg(format!("unix:{}", socket.display()))
             .arg("--chdir")
             .arg(apps)
