@@ -1,6 +1,8 @@
-//! The counters of all workers, summed when they are read.
+//! The counters of all workers, summed when they are read; and their manual.
 
 use larder_counters::Counters;
+#[cfg(test)]
+use larder_counters::Unit;
 use std::sync::{Arc, Mutex};
 
 /// Every worker's counters, and those that the shared store writes.
@@ -34,9 +36,38 @@ impl Totals {
     }
 }
 
+/// The manual of counters: `docs/generated/counters.md`.
+#[cfg(test)]
+fn manual() -> String {
+    use std::fmt::Write as _;
+    let mut out = String::from(
+        "# Counters\n\nGenerated from `counters/src/table.rs`; do not edit. `GET /cache/stats` of the admin gives them, summed over all\n\
+         workers, under `counters`.\n\n\
+         * a *count* and a number of *bytes* are since the start, and never fall\n\
+         * a *gauge* is how many there are now\n\
+         * a *limit* counts how often a bound was reached; the error log tells it, too (`limit-reached`)\n\n\
+         | counter | is a | meaning |\n|---|---|---|\n",
+    );
+    for row in Counters::TABLE {
+        let unit = match row.unit {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Gauge => "gauge",
+            Unit::Limit => "limit",
+        };
+        let _ = writeln!(out, "| `{}` | {unit} | {} |", row.name, row.help);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_manual_is_fresh() {
+        crate::config::generated::fresh("counters.md", &manual());
+    }
 
     #[test]
     fn sums_over_all_parts() {
