@@ -1,6 +1,6 @@
 //! Noticing that the configuration file changed, and what of a new configuration needs a restart.
 
-use crate::config::Config;
+use crate::config::{Config, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
@@ -53,21 +53,26 @@ fn look(path: &PathBuf) -> Option<Look> {
 /// # Errors
 /// One sentence that names the first key that needs a restart.
 pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
-    let needs = |key: &str| {
-        Err(format!("{}: {key} cannot change while running; restart larder.", new.decided.by(key)))
-    };
-    if old.listen != new.listen {
-        needs("listen")
-    } else if old.workers != new.workers {
-        needs("workers")
-    } else if (old.ram.budget, old.ram.heap_line) != (new.ram.budget, new.ram.heap_line) {
-        needs("cache.ram.size")
-    } else if old.admin != new.admin {
-        needs("admin.listen")
-    } else if old.log != new.log {
-        needs("log.access")
-    } else {
-        Ok(())
+    let stays = [
+        ("listen", old.listen == new.listen),
+        ("workers", old.workers == new.workers),
+        ("limits.fills", old.ram.fills == new.ram.fills),
+        ("cache.ram.size", old.ram.budget == new.ram.budget),
+        ("cache.ram.heap_line", old.ram.heap_line == new.ram.heap_line),
+        ("admin.socket", old.admin.socket == new.admin.socket),
+        ("admin.listen", old.admin.listen == new.admin.listen),
+        ("log.access", old.log.access == new.log.access),
+        ("log.format", old.log.format == new.log.format),
+        ("log.error", old.log.error == new.log.error),
+    ];
+    match stays.iter().find(|it| !it.1) {
+        None => Ok(()),
+        Some((key, _)) => match new.decided.by(key) {
+            Source::Default => {
+                Err(format!("{key} cannot go back to its default while running; restart larder."))
+            }
+            source => Err(format!("{source}: {key} cannot change while running; restart larder.")),
+        },
     }
 }
 
