@@ -72,10 +72,20 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
             Ok(Bound { socket, listen: Listen::Tcp(actual) })
         }
         Listen::Unix(path) => {
-            let socket = unix(path).map_err(|it| refused(listen, &it))?;
+            let socket = unix(path, Access::Anyone).map_err(|it| refused(listen, &it))?;
             Ok(Bound { socket, listen: listen.clone() })
         }
     }
+}
+
+/// Opens a Unix socket that only this user may connect to.
+///
+/// # Errors
+/// One sentence: what was refused, why, and what to do.
+pub fn bind_private(path: &Path) -> Result<Bound, String> {
+    let listen = Listen::Unix(path.to_owned());
+    let socket = unix(path, Access::Owner).map_err(|it| refused(&listen, &it))?;
+    Ok(Bound { socket, listen })
 }
 
 /// Opens an address for one worker alone.
@@ -142,8 +152,17 @@ fn local(socket: &Socket) -> Option<SocketAddr> {
     socket.local_addr().ok()?.as_socket()
 }
 
+/// Who may connect to a Unix socket.
+#[derive(Clone, Copy)]
+enum Access {
+    /// Whoever may reach the directory, as with a port on loopback.
+    Anyone,
+    /// The user who runs the server.
+    Owner,
+}
+
 /// A socket file that nobody listens on any more is replaced; anything else in the way stays.
-fn unix(path: &Path) -> io::Result<Socket> {
+fn unix(path: &Path, access: Access) -> io::Result<Socket> {
     let address = SockAddr::unix(path)?;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket {
@@ -155,8 +174,12 @@ fn unix(path: &Path) -> io::Result<Socket> {
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&address)?;
-    // Whoever may reach the directory may connect, as with a port on loopback.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+    let mode = match access {
+        Access::Anyone => 0o666,
+        Access::Owner => 0o600,
+    };
+    // Before it listens: nobody can have connected yet.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     Ok(socket)
 }

@@ -53,7 +53,7 @@ pub const SERVER: &[Flag] = &[
     short('w', flag("workers", "N", Means::Key("workers"), "worker threads (one for each core)")),
     flag("ram", "SIZE", Means::Key("cache.ram.size"), "bytes that the RAM tier may take (256MiB)"),
     flag("admin", "ADDR:PORT|off", Means::Admin, "the admin address (127.0.0.1:9180 or the next free port)"),
-    flag("admin-socket", "PATH", Means::Key("admin.socket"), "Unix socket through which `larder explain` asks"),
+    flag("admin-socket", "PATH", Means::Key("admin.socket"), "Unix socket for the admin as well, for this user alone (none)"),
     flag("log", "FILE|-|off", Means::Key("log.access"), "access log; `-` is standard output (off)"),
     flag("log-format", "FORMAT", Means::Key("log.format"), "combined, common or json (combined)"),
     flag("error-log", "FILE|-|off", Means::Key("log.error"), "error log; `-` is standard error (-)"),
@@ -86,7 +86,7 @@ pub const EXPLAIN: &[Flag] = &[
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "a header field of the request; may be repeated")),
     short('X', flag("method", "METHOD", Means::Method, "the method of the request (GET)")),
     flag("json", "", Means::Json, "print JSON"),
-    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one that runs here)"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port)"),
 ];
 
 /// Which command.

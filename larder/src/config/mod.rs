@@ -33,6 +33,13 @@ use std::time::Duration;
 /// The admin's port, where it is free.
 pub const ADMIN_PORT: u16 = 9180;
 
+/// The ports that are tried for the admin where nobody asked for one, and by those who look for it.
+#[must_use]
+pub fn admin_ports(first: u16) -> std::ops::RangeInclusive<u16> {
+    const MORE: u16 = 100;
+    first..=first.saturating_add(MORE)
+}
+
 /// A whole configuration. Nothing in it can be wrong but the world around it.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -79,7 +86,7 @@ impl Limits {
 pub struct Admin {
     /// Its address.
     pub listen: AdminListen,
-    /// The Unix socket of the command line; `None`: the binary chooses. Unused where `listen` is `Off`.
+    /// A Unix socket beside it, for this user alone. Unused where `listen` is `Off`.
     pub socket: Option<PathBuf>,
 }
 

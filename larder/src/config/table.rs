@@ -203,7 +203,7 @@ pub const TABLE: &[Key] = &[
     once("admin.listen", Kind::One(Form::SocketAddress), Some("127.0.0.1:9180"),
         "The admin address; by default this or the next free port, printed at the start.", r#""127.0.0.1:9180""#),
     once("admin.socket", Kind::One(Form::Path), None,
-        "Unix socket through which the command line speaks to a running larder; by default one in the runtime directory.", r#""/run/larder/admin.sock""#),
+        "Unix socket on which the admin answers as well, for the user alone who runs larder (mode 0600); without it, none.", r#""/run/larder/admin.sock""#),
 
     once("log.access", Kind::One(Form::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),

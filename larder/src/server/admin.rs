@@ -30,6 +30,8 @@ pub struct Admin {
     pub router: RefCell<Rc<Router>>,
     /// The configuration in force, to tell which line decided.
     pub live: RefCell<Arc<Live>>,
+    /// Where clients are served, as printed at the start.
+    pub public: Vec<String>,
     /// All counters.
     pub totals: Arc<Totals>,
     /// Those of the admin's own gateway.
@@ -168,6 +170,7 @@ impl Admin {
         json!({
             "version": 1,
             "now": clock::wall().0,
+            "listen": self.public,
             "counters": counters,
             "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.live.borrow().config.ram.budget },
         })

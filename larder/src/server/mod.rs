@@ -11,7 +11,7 @@ mod totals;
 mod worker;
 
 use crate::cli::Plan;
-use crate::config::{AdminListen, Config, plain};
+use crate::config::{self, AdminListen, Config, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
 use admin::Admin;
 use larder_gateway::Gateway;
@@ -34,8 +34,6 @@ use worker::{Live, Orders, Own, Shared};
 
 /// How long the logs may take to be written at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
-/// How many ports after the admin's first are tried.
-const ADMIN_PORTS: u16 = 100;
 
 /// Why a server that was to run does not.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ pub fn run(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Re
     LocalSet::new().block_on(&runtime, house.keep(admin, inbox, threads))
 }
 
-type Started = (House, Vec<JoinHandle<()>>, Option<Bound>, watch::Receiver<Orders>);
+type Started = (House, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
 fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
@@ -91,20 +89,22 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
-    announce(&public, admin.as_ref(), after);
-    Ok((House { shared, orders, log, errors, plan }, threads, admin, inbox))
+    announce(&public, &admin, after);
+    Ok((House { shared, orders, log, errors, plan, public }, threads, admin, inbox))
 }
 
 /// Says where everything is. Tests and people read these lines.
-fn announce(public: &[String], admin: Option<&Bound>, after: impl FnOnce(&str) -> String) {
+fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str) -> String) {
     use std::io::Write;
     let mut text = String::new();
     for address in public {
         text.push_str(&format!("listening on {address}\n"));
     }
-    match admin {
-        Some(admin) => text.push_str(&format!("admin on {admin}\n")),
-        None => text.push_str("admin off\n"),
+    for address in admin {
+        text.push_str(&format!("admin on {address}\n"));
+    }
+    if admin.is_empty() {
+        text.push_str("admin off\n");
     }
     if let Some(first) = public.first() {
         text.push_str(&after(first));
@@ -129,12 +129,24 @@ fn bind_all(config: &Config, workers: NonZeroUsize) -> Result<Vec<Vec<Bound>>, S
     Ok(all)
 }
 
-fn bind_admin(config: &Config) -> Result<Option<Bound>, String> {
+/// The admin's address, and its Unix socket if there is to be one; nothing where the admin is off.
+fn bind_admin(config: &Config) -> Result<Vec<Bound>, String> {
+    // The sentence is that of a public address, and names that one's flag.
+    let of_admin = |sentence: String| sentence.replace("--listen", "--admin");
+    let Some(first) = bind_admin_address(config).map_err(of_admin)? else { return Ok(Vec::new()) };
+    let mut all = vec![first];
+    if let Some(path) = &config.admin.socket {
+        all.push(listener::bind_private(path).map_err(|it| it.replace("--listen", "--admin-socket"))?);
+    }
+    Ok(all)
+}
+
+fn bind_admin_address(config: &Config) -> Result<Option<Bound>, String> {
     match config.admin.listen {
         AdminListen::Off => Ok(None),
         AdminListen::At(address) => listener::bind_alone(&Listen::Tcp(address)).map(Some),
         AdminListen::From(address) => {
-            let ports = address.port()..=address.port().saturating_add(ADMIN_PORTS);
+            let ports = config::admin_ports(address.port());
             let mut refused = String::new();
             for port in ports {
                 match listener::bind_alone(&Listen::Tcp(SocketAddr::new(address.ip(), port))) {
@@ -154,6 +166,8 @@ struct House {
     log: AccessLog,
     errors: ErrorLog,
     plan: Plan,
+    /// Where clients are served, as printed.
+    public: Vec<String>,
 }
 
 /// What the main thread wakes up for.
@@ -167,7 +181,7 @@ enum Event {
 impl House {
     async fn keep(
         self,
-        admin: Option<Bound>,
+        admin: Vec<Bound>,
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
@@ -197,8 +211,10 @@ impl House {
         self.drain(threads).await
     }
 
-    fn open_admin(&self, bound: Option<Bound>, inbox: watch::Receiver<Orders>) -> Option<Rc<Admin>> {
-        let bound = bound?;
+    fn open_admin(&self, bound: Vec<Bound>, inbox: watch::Receiver<Orders>) -> Option<Rc<Admin>> {
+        if bound.is_empty() {
+            return None;
+        }
         let live = inbox.borrow().live.clone();
         let counters = self.shared.totals.add_part();
         let gateway = Gateway::new(self.shared.store.clone(), counters.clone(), self.shared.refusals.clone());
@@ -206,6 +222,7 @@ impl House {
             gateway,
             router: RefCell::new(Rc::new(live.router(&counters))),
             live: RefCell::new(live.clone()),
+            public: self.public.clone(),
             totals: self.shared.totals.clone(),
             counters: counters.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
@@ -213,7 +230,9 @@ impl House {
         // Its own counters: what the admin answers is not part of what clients asked.
         let worker = Worker::new(Arc::default(), live.config.limits.of_worker(NonZeroUsize::MIN));
         tokio::task::spawn_local(worker.clone().watch());
-        tokio::task::spawn_local(listener::serve(bound, worker, admin.clone()));
+        for bound in bound {
+            tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));
+        }
         Some(admin)
     }
 
