@@ -270,10 +270,9 @@ impl<'c> Machine<'_, 'c> {
         mut fields: FieldList,
         report: Report,
     ) -> Sent {
-        let age = head.meta.age(clock::wall());
-        fields.remove("age");
-        if age > 0 {
-            fields.push("Age", age.to_string());
+        // The client that asked gets the origin's own `Age`, if it has one; others get a stored response's.
+        if let Report::Forwarded { collapsed: true, .. } = report {
+            fields.push("Age", head.meta.age(clock::wall()).to_string());
         }
         let kept = matches!(report, Report::Forwarded { stored: true, .. });
         if kept && status == 200 {

@@ -43,6 +43,9 @@ pub(crate) struct Job {
     pub validate: bool,
     /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
     pub background: bool,
+    /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
+    /// for all.
+    pub remembered: bool,
     /// What only the client that began it gets to see.
     pub local: Rc<Local>,
 }
@@ -279,7 +282,7 @@ impl Job {
 
     fn note_refusal(&self, arrived: &Arrived, refusal: Refusal) {
         self.gateway.counters.cache_refusals.add(1);
-        if refusal != Refusal::Method {
+        if refusal != Refusal::Method && !self.remembered {
             self.remember_miss();
         }
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {

@@ -11,8 +11,9 @@ use larder_semantics::stored::{Meta, is_nominated};
 use larder_semantics::validator;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
-use larder_wire::http1::write::{is_never_nominated, strip_hop_by_hop};
+use larder_wire::http1::write::{self, is_never_nominated, strip_hop_by_hop};
 use larder_wire::http1::{Framing, Version};
+use std::io::Write;
 
 /// Fields by which some applications let a client change the target. They are not part of the key, so a
 /// request that has one does not use the cache (statements 7 and 9); those that change the method are
@@ -52,30 +53,38 @@ pub fn outgoing(
     framing: Framing,
     ask: Ask<'_>,
 ) -> Outgoing {
-    let mut kept = strip_hop_by_hop(&request.fields.view());
-    kept.retain(|it| !is_ours(it.name) && !it.is("expect"));
-    let mut fields = FieldList::new();
-    let host = route.host.as_deref().unwrap_or(&request.authority);
-    fields.push("Host", host);
-    for it in kept.iter() {
-        fields.push(it.name, it.value);
-    }
-    ask_for(&mut fields, ask);
+    let sent = request.fields.view();
     let policy = &route.policy;
-    let anonymous = policy.enabled && !policy.private_cookies.is_empty();
-    if anonymous
+    let anonymous = policy.enabled
+        && !policy.private_cookies.is_empty()
         && matches!(request.method.as_str(), "GET" | "HEAD")
-        && !cookies::is_private(&request.fields.view(), &policy.private_cookies)
-    {
-        let named = cookies::only(&request.fields.view(), &policy.key.cookies);
-        fields.remove("cookie");
-        if let Some(named) = named {
-            fields.push("Cookie", named);
+        && !cookies::is_private(&sent, &policy.private_cookies);
+    let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
+    let keep = |it: &Field<'_>| match it.name.len() {
+        6 => !(anonymous && it.is("cookie") || it.is("expect")),
+        _ => !is_ours(it.name) && !(drops_conditions && is_condition(it)),
+    };
+    let mut fields = FieldList::with_room_for(&sent, write::ROOM + request.authority.len());
+    fields.push("Host", route.host.as_deref().unwrap_or(&request.authority));
+    write::strip_hop_by_hop_into(&sent, keep, &mut fields);
+    match ask {
+        Ask::AsSent | Ask::Whole => {}
+        Ask::Conditional(stored) => validator::make_conditional(&mut fields, stored),
+        Ask::Rest(range, tag) => {
+            fields.push("Range", range);
+            fields.push("If-Range", tag);
         }
+    }
+    if anonymous && let Some(named) = cookies::only(&sent, &policy.key.cookies) {
+        fields.push("Cookie", named);
     }
     append(&mut fields, "Via", via(request.version));
     if let Some(peer) = client.peer {
-        append(&mut fields, "X-Forwarded-For", peer.ip().to_canonical().to_string().as_bytes());
+        let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
+        let mut rest = &mut text[..];
+        let _ = write!(rest, "{}", peer.ip().to_canonical());
+        let length = 46 - rest.len();
+        append(&mut fields, "X-Forwarded-For", &text[..length]);
     }
     fields.push("X-Forwarded-Proto", "http");
     if !request.authority.is_empty() {
@@ -101,26 +110,20 @@ pub fn drop_nominated(fields: &mut FieldList) {
     fields.retain(|it| !is_nominated(it.name, &before) || is_never_nominated(it.name));
 }
 
-fn ask_for(fields: &mut FieldList, ask: Ask<'_>) {
-    let conditional = |it: &Field<'_>| {
-        ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"]
-            .iter()
-            .any(|name| it.is(name))
-    };
-    match ask {
-        Ask::AsSent => {}
-        Ask::Whole => fields.retain(|it| !conditional(&it)),
-        Ask::Conditional(stored) => validator::make_conditional(fields, stored),
-        Ask::Rest(range, tag) => {
-            fields.retain(|it| !conditional(&it));
-            fields.push("Range", range);
-            fields.push("If-Range", tag);
-        }
+/// The fields by which a request asks for less than the whole, or only if something holds.
+fn is_condition(it: &Field<'_>) -> bool {
+    match it.name.len() {
+        5 => it.is("range"),
+        8 => it.is("if-match") || it.is("if-range"),
+        13 => it.is("if-none-match"),
+        17 => it.is("if-modified-since"),
+        19 => it.is("if-unmodified-since"),
+        _ => false,
     }
 }
 
 fn is_ours(name: &str) -> bool {
-    FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
+    matches!(name.len(), 4 | 9 | 16..=18) && FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Our own mark in `Via` (RFC 9110 §7.6.3): the protocol in which the message came to us.
@@ -133,6 +136,9 @@ fn via(version: Version) -> &'static [u8] {
 
 /// Adds `member` to the list field `name`, keeping what others wrote.
 fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
+    if !fields.contains(name) {
+        return fields.push(name, member);
+    }
     let mut value: Vec<u8> = Vec::new();
     for it in fields.get_all(name) {
         if !value.is_empty() {
@@ -140,11 +146,9 @@ fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
         }
         value.extend_from_slice(it);
     }
-    if value.is_empty() {
-        fields.push(name, member);
-        return;
+    if !value.is_empty() {
+        value.extend_from_slice(b", ");
     }
-    value.extend_from_slice(b", ");
     value.extend_from_slice(member);
     fields.set(name, value);
 }

@@ -69,6 +69,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub reader: Option<FillReader>,
     pub local: Rc<Local>,
     pub looks: u8,
+    /// The store remembers already that answers are not shared.
+    pub remembered: bool,
     pub error: u16,
 }
 
@@ -106,6 +108,7 @@ impl Gateway {
             reader: None,
             local: Rc::default(),
             looks: 0,
+            remembered: false,
             error: 502,
         };
         let mut step = Step::Receive;
@@ -170,21 +173,24 @@ impl<'c> Machine<'_, 'c> {
 
     fn lookup(&mut self) -> Step {
         let looked = self.gateway.store.lookup(self.hash, &self.key, clock::monotonic().0);
-        let mut scratch = Vec::new();
-        let mut flight = self.key.clone();
+        let mut flight = self.hash;
         let selected = match &looked {
             Lookup::Shelf(shelf) => {
-                vary::write_key(&shelf.vary, self.fields, &mut flight);
-                shelf.select(self.fields, &mut scratch).cloned().ok_or(ForwardReason::VaryMiss)
+                if !shelf.vary.is_empty() {
+                    let mut key = self.key.clone();
+                    vary::write_key(&shelf.vary, self.fields, &mut key);
+                    flight = self.gateway.store.hash(&key);
+                }
+                shelf.select(self.fields, &mut Vec::new()).cloned().ok_or(ForwardReason::VaryMiss)
             }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
                 self.company = Company::Alone;
+                self.remembered = true;
                 Err(ForwardReason::UriMiss)
             }
             Lookup::Nothing => Err(ForwardReason::UriMiss),
         };
-        let flight = self.gateway.store.hash(&flight);
         self.found = selected.as_ref().ok().cloned();
         let usable = match &selected {
             Ok(stored) => Ok(&stored.meta),
@@ -269,6 +275,7 @@ impl<'c> Machine<'_, 'c> {
             stored: self.found.clone(),
             validate,
             background,
+            remembered: self.remembered,
             local: self.local.clone(),
         }
     }

@@ -4,6 +4,10 @@ use larder::cli::{self, Command, Output, Plan};
 use larder::{demo, explain, server};
 use std::process::ExitCode;
 
+/// Measured: see docs/decisions/0060-allocator.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Nothing was started: the command line, the configuration, an address or a port is wrong.
 const NOT_STARTED: u8 = 2;
 /// It ran, and failed.

@@ -144,14 +144,19 @@ impl FieldList {
     /// A copy of `fields`, in order.
     #[must_use]
     pub fn from_fields(fields: &[Field<'_>]) -> Self {
-        let mut list = Self {
-            text: Vec::with_capacity(fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum()),
-            index: Vec::with_capacity(fields.len()),
-        };
+        let mut list = Self::with_room_for(fields, 0);
         for it in fields {
             list.push(it.name, it.value);
         }
         list
+    }
+
+    /// An empty list with room for `fields` and for a few more lines of `more` bytes together.
+    #[must_use]
+    pub fn with_room_for(fields: &[Field<'_>], more: usize) -> Self {
+        let bytes: usize = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
+        let lines = if more > 0 { fields.len() + 6 } else { fields.len() };
+        Self { text: Vec::with_capacity(bytes + more), index: Vec::with_capacity(lines) }
     }
 
     /// Adds a line at the end. The caller has a valid name and value; CR, LF and NUL in a value are
@@ -186,7 +191,9 @@ impl FieldList {
         let name_end = start + line.name_len as usize;
         let value_start = name_end + 2;
         Field {
-            name: std::str::from_utf8(&self.text[start..name_end]).expect("pushed from a str"),
+            // SAFETY: `push` is the only place that makes a `Line`; it copied these bytes from a `str`, and `text` only
+            // grows until the whole list is replaced.
+            name: unsafe { std::str::from_utf8_unchecked(&self.text[start..name_end]) },
             value: &self.text[value_start..value_start + line.value_len as usize],
         }
     }
@@ -219,7 +226,8 @@ impl FieldList {
         if self.iter().all(&mut keep) {
             return;
         }
-        let mut kept = Self::new();
+        let mut kept =
+            Self { text: Vec::with_capacity(self.text.capacity()), index: Vec::with_capacity(self.index.capacity()) };
         for it in self.iter().filter(|it| keep(*it)) {
             kept.push(it.name, it.value);
         }

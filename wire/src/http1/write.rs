@@ -175,23 +175,31 @@ pub fn is_hop_by_hop(name: &str) -> bool {
 /// (`Transfer_Encoding`, `X_Forwarded_For`): behind CGI and its kin (RFC 3875 §4.1.18) they are one.
 #[must_use]
 pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
+    let mut kept = FieldList::with_room_for(fields, ROOM);
+    strip_hop_by_hop_into(fields, |_| true, &mut kept);
+    kept
+}
+
+/// Bytes that are added to a head on its way: `Via`, `Age`, `Cache-Status`, `X-Forwarded-*`.
+pub const ROOM: usize = 256;
+
+/// As [`strip_hop_by_hop`], but appends to `kept`, and only the fields for which `also` holds.
+pub fn strip_hop_by_hop_into(fields: &[Field<'_>], also: impl Fn(&Field<'_>) -> bool, kept: &mut FieldList) {
     let nominated = |name: &str| {
         all(fields, "connection")
             .flat_map(|it| it.split(|it| *it == b','))
             .any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     };
     let any_nomination = fields.iter().any(|it| it.is("connection"));
-    let mut kept = FieldList::new();
     for it in fields {
         let dropped = is_hop_by_hop(it.name)
             || it.is("content-length")
             || is_disguised(it.name)
             || any_nomination && nominated(it.name) && !is_never_nominated(it.name);
-        if !dropped {
+        if !dropped && also(it) {
             kept.push(it.name, it.value);
         }
     }
-    kept
 }
 
 /// Whether a name with underscores becomes, with hyphens in their place, one that is not the client's to send.
