@@ -3,6 +3,7 @@
 use crate::deliver::Answer;
 use crate::fetch::{self, Arrived};
 use crate::forward::{self, Ask};
+use crate::judge::Judge;
 use crate::machine::Step;
 use crate::run::{Company, LOOKS, Machine};
 use larder_origin::OriginError;
@@ -10,6 +11,7 @@ use larder_semantics::cache_status::Report;
 use larder_semantics::freshen::{self, HeadSays};
 use larder_semantics::partial;
 use larder_semantics::reuse::ForwardReason;
+use larder_semantics::storable::Storable;
 use larder_stdx::clock;
 use larder_store::{FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
@@ -132,14 +134,22 @@ impl Machine<'_, '_> {
 
     /// Stores and reads along, or passes the bytes on.
     async fn keep_or_pass(&mut self, arrived: Arrived) -> Step {
-        let job = self.job(false, false);
-        if !job.would_store(&arrived) {
+        let judge = Judge {
+            gateway: self.gateway,
+            route: self.route,
+            request: self.request,
+            facts: self.facts,
+            key: &self.key,
+            hash: self.hash,
+            remembered: self.remembered,
+        };
+        if judge.decide(&arrived) != Storable::Store {
             let report = self.forwarded(Some(arrived.response.status));
             self.answer = Some(self.direct(arrived, None, Some(report)));
             return Step::Pass;
         }
         let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);
-        tokio::task::spawn_local(job.receive(arrived, writer));
+        tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
         self.lead(reader).await
     }
 

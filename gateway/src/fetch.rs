@@ -2,7 +2,7 @@
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 
 use crate::forward::{self, Ask};
-use crate::refusals::Refused;
+use crate::judge::Judge;
 use crate::route::{Gateway, Route};
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
@@ -11,7 +11,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::partial::{self, Combine};
 use larder_semantics::policy::OnAbort;
 use larder_semantics::request::RequestFacts;
-use larder_semantics::storable::{self, Refusal, Storable};
+use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, reuse, vary};
@@ -191,7 +191,7 @@ impl Job {
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             // Every request will have to ask: nobody should queue behind another.
-            self.remember_miss();
+            self.judge(|it| it.remember_miss());
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         forward::mark_stored(&mut kept, version);
@@ -250,54 +250,29 @@ impl Job {
         self.gateway.store.insert(self.hash, &self.key, whole, most).is_ok()
     }
 
-    fn decide(&self, arrived: &Arrived) -> Storable {
-        let request_fields = self.request.fields.view();
+    /// Asks the judge, with everything that it may want to know.
+    fn judge<T>(&self, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
+        let fields = self.request.fields.view();
         let authority = self.request.authority.to_ascii_lowercase();
-        let facts = RequestFacts::read(&self.request.method, &request_fields).with_uri(
+        let authority = authority.strip_suffix(":80").unwrap_or(&authority);
+        let facts = RequestFacts::read(&self.request.method, &fields).with_uri(
             "http",
-            authority.strip_suffix(":80").unwrap_or(&authority),
+            authority,
             &self.request.target,
         );
-        let verdict = storable::decide(
-            &facts,
-            arrived.response.status,
-            &arrived.response.fields.view(),
-            &self.route.policy,
-            arrived.request_time,
-            arrived.response_time,
-            &mut Silent,
-        );
-        let verdict = match (verdict, arrived.response.framing) {
-            (Storable::Store, Framing::Length(length)) if length > self.route.policy.max_object => {
-                self.gateway.counters.cache_object_too_large.add(1);
-                Storable::Refuse(Refusal::TooLarge)
-            }
-            (verdict, _) => verdict,
-        };
-        if let Storable::Refuse(refusal) = verdict {
-            self.note_refusal(arrived, refusal);
-        }
-        verdict
+        ask(&Judge {
+            gateway: &self.gateway,
+            route: &self.route,
+            request: &self.request,
+            facts: &facts,
+            key: &self.key,
+            hash: self.hash,
+            remembered: self.remembered,
+        })
     }
 
-    fn note_refusal(&self, arrived: &Arrived, refusal: Refusal) {
-        self.gateway.counters.cache_refusals.add(1);
-        if refusal != Refusal::Method && !self.remembered {
-            self.remember_miss();
-        }
-        self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
-            method: self.request.method.clone(),
-            request: self.request.fields.clone(),
-            status: arrived.response.status,
-            response: arrived.response.fields.clone(),
-            request_time: arrived.request_time,
-            response_time: arrived.response_time,
-        });
-    }
-
-    fn remember_miss(&self) {
-        let until = clock::monotonic().0 + u64::from(self.route.policy.hit_for_miss) * 1000;
-        self.gateway.store.remember_miss(self.hash, &self.key, until);
+    fn decide(&self, arrived: &Arrived) -> Storable {
+        self.judge(|it| it.decide(arrived))
     }
 
     /// Carries a body that is not kept to the one reader that may have it.

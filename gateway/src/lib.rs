@@ -7,6 +7,7 @@ pub mod explain;
 mod fetch;
 pub mod forward;
 pub mod hit;
+mod judge;
 pub mod machine;
 mod pass;
 pub mod refusals;

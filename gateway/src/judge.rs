@@ -1,0 +1,74 @@
+//! Whether a response that has arrived is kept: asks `semantics::storable`, counts and remembers a refusal.
+
+use crate::fetch::Arrived;
+use crate::refusals::Refused;
+use crate::route::{Gateway, Route};
+use larder_semantics::request::RequestFacts;
+use larder_semantics::storable::{self, Refusal, Storable};
+use larder_semantics::trace::Silent;
+use larder_stdx::clock;
+use larder_store::ram::KeyHash;
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::Request;
+
+/// What is asked about: a request on its way, with its key.
+pub(crate) struct Judge<'a> {
+    pub gateway: &'a Gateway,
+    pub route: &'a Route,
+    pub request: &'a Request,
+    pub facts: &'a RequestFacts<'a>,
+    pub key: &'a [u8],
+    pub hash: KeyHash,
+    /// The store remembers already that answers under this key are not shared; when it forgets, one request
+    /// finds out for all.
+    pub remembered: bool,
+}
+
+impl Judge<'_> {
+    /// Decides about storing. A refusal is counted, remembered so that nobody waits for the like, and kept for
+    /// `explain`.
+    pub fn decide(&self, arrived: &Arrived) -> Storable {
+        let policy = &self.route.policy;
+        let verdict = storable::decide(
+            self.facts,
+            arrived.response.status,
+            &arrived.response.fields.view(),
+            policy,
+            arrived.request_time,
+            arrived.response_time,
+            &mut Silent,
+        );
+        let verdict = match (verdict, arrived.response.framing) {
+            (Storable::Store, Framing::Length(length)) if length > policy.max_object => {
+                self.gateway.counters.cache_object_too_large.add(1);
+                Storable::Refuse(Refusal::TooLarge)
+            }
+            (verdict, _) => verdict,
+        };
+        if let Storable::Refuse(refusal) = verdict {
+            self.note(arrived, refusal);
+        }
+        verdict
+    }
+
+    fn note(&self, arrived: &Arrived, refusal: Refusal) {
+        self.gateway.counters.cache_refusals.add(1);
+        if refusal != Refusal::Method && !self.remembered {
+            self.remember_miss();
+        }
+        self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
+            method: self.request.method.clone(),
+            request: self.request.fields.clone(),
+            status: arrived.response.status,
+            response: arrived.response.fields.clone(),
+            request_time: arrived.request_time,
+            response_time: arrived.response_time,
+        });
+    }
+
+    /// Nobody is to wait for another's answer under this key, for a while.
+    pub fn remember_miss(&self) {
+        let until = clock::monotonic().0 + u64::from(self.route.policy.hit_for_miss) * 1000;
+        self.gateway.store.remember_miss(self.hash, self.key, until);
+    }
+}
