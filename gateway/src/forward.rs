@@ -62,7 +62,7 @@ pub fn outgoing(
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
     let keep = |it: &Field<'_>| match it.name.len() {
         6 => !(anonymous && it.is("cookie") || it.is("expect")),
-        _ => !is_ours(it.name) && !(drops_conditions && is_condition(it)),
+        _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
     let mut fields = FieldList::with_room_for(&sent, write::ROOM + request.authority.len());
     fields.push("Host", route.host.as_deref().unwrap_or(&request.authority));
