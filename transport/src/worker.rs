@@ -454,3 +454,65 @@ pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // only by shared reference.
     unsafe { AsyncFd::register(socket) }.map_err(std::io::Error::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    /// Moves `bytes` in every second, in which the client is waited for as `wait` has it; how it ends.
+    fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&Watched) -> Option<Wait<'_>>) -> Expired {
+        let long = Duration::from_secs(3600);
+        let limits = Limits {
+            head_size: 4096,
+            target_size: 4096,
+            body_size: 4096,
+            head_timeout: long,
+            body_timeout: long,
+            idle_timeout: long,
+            write_timeout: long,
+            min_rate,
+            connections: 1,
+        };
+        runtime().unwrap().block_on(async {
+            let worker = Worker::new(Arc::default(), limits);
+            let (ours, _theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let it = worker.admit(ours.into()).unwrap().unwrap();
+            it.rest();
+            let start = clock::monotonic().0;
+            for second in 1..=25 {
+                // Each wait is a new one, as if something came each time.
+                let _wait = wait(&it);
+                it.note(bytes);
+                worker.sweep(start + second * 1000);
+            }
+            worker.dismiss(&it);
+            it.expired()
+        })
+    }
+
+    fn body(it: &Watched) -> Option<Wait<'_>> {
+        Some(it.read_while(Reading::Body, NEVER))
+    }
+
+    fn write(it: &Watched) -> Option<Wait<'_>> {
+        Some(it.write_while(3_600_000))
+    }
+
+    fn given_up(it: &Watched) -> Option<Wait<'_>> {
+        drop(it.read_while(Reading::Body, 1));
+        drop(it.write_while(1));
+        None
+    }
+
+    #[test]
+    fn a_client_that_drips_is_too_slow_and_one_that_is_not_waited_for_is_not() {
+        assert_eq!(Expired::Reading(Reading::Body), rate(128, 127, body));
+        assert_eq!(Expired::No, rate(128, 128, body));
+        assert_eq!(Expired::No, rate(0, 0, body));
+        assert_eq!(Expired::Writing, rate(128, 1, write));
+        assert_eq!(Expired::No, rate(128, 1000, write));
+        assert_eq!(Expired::No, rate(128, 0, given_up), "nor has it a deadline");
+    }
+}

@@ -1,5 +1,6 @@
 //! The HTTP/1.1 server connection over real sockets: answers, order, framing, and every way to end.
 
+#[allow(dead_code, reason = "each test program uses a part of it")]
 mod support;
 
 use std::io::{Read, Write};

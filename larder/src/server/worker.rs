@@ -14,7 +14,7 @@ use larder_gateway::{Gateway, Route};
 use larder_origin::{Address, Origin};
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
-use larder_transport::worker::Worker;
+use larder_transport::worker::{Worker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -22,7 +22,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio::sync::watch;
-use tokio::task::LocalSet;
 
 /// A configuration with what it opens.
 pub struct Live {
@@ -136,13 +135,8 @@ pub fn start(
     orders: watch::Receiver<Orders>,
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .max_blocking_threads(8)
-            .build()
-            .expect("the system gives a runtime what it gave the first");
-        let local = LocalSet::new();
-        runtime.block_on(local.run_until(run(shared, own, orders)));
+        let runtime = runtime().expect("the system gives a runtime what it gave the first");
+        runtime.block_on(run(shared, own, orders));
     })
 }
 

@@ -6,7 +6,7 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
 use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
-use larder_transport::listener::{self, Listen};
+use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{self, Limits, Worker};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::fs::File;
@@ -59,9 +59,12 @@ impl Server {
     }
 
     pub fn with(limits: Limits) -> Self {
+        Self::on(listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap(), limits)
+    }
+
+    pub fn on(bound: Bound, limits: Limits) -> Self {
         clock::tick();
-        let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
-        let address = bound.tcp().unwrap();
+        let address = bound.tcp().unwrap_or(([127, 0, 0, 1], 0).into());
         let counters = Arc::new(Counters::default());
         let (orders, mut inbox) = unbounded_channel();
         let shared = counters.clone();

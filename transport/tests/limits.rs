@@ -1,0 +1,180 @@
+//! Limits over real sockets: each is met, counted, and harms nobody else. Every test waits for the event itself.
+
+#[allow(dead_code, reason = "each test program uses a part of it")]
+mod support;
+
+use larder_transport::listener::{self, Listen};
+use larder_transport::worker::Limits;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use support::{Server, limits};
+
+const SHORT: Duration = Duration::from_millis(100);
+
+const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n/fast";
+const GET: &str = "GET /fast HTTP/1.1\r\nHost: a\r\n\r\n";
+const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 63\r\n\
+    Cache-Control: no-store\r\nConnection: close\r\n\r\n408 Request Timeout\nThe request's head did not arrive in time.\n";
+
+#[test]
+fn a_head_that_takes_too_long_is_answered_and_cut_off() {
+    let server = Server::with(Limits { head_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    peer.say(GET.to_owned() + "GET /fast HTTP");
+    assert_eq!(PAGE.to_owned() + LATE, peer.rest());
+    assert_eq!(1, server.counters.client_head_timeouts.get());
+    assert_eq!("", server.connect().rest(), "a client that said nothing is told nothing");
+    assert_eq!(1, server.counters.client_idle_timeouts.get());
+}
+
+#[test]
+fn a_head_that_drips_is_cut_off_all_the_same() {
+    let server = Server::with(Limits { head_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    let mut speaker = peer.stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        use std::io::Write;
+        let drip = std::iter::once(&b"GET / HTTP/1.1\r\n"[..]).chain(std::iter::repeat(&b"X: y\r\n"[..]));
+        // Until the other end resets, which is what is waited for.
+        for it in drip {
+            if speaker.write_all(it).is_err() {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_millis(5));
+        }
+    });
+    assert_eq!(LATE, peer.until("in time.\n"));
+    writer.join().unwrap();
+}
+
+#[test]
+fn an_idle_connection_is_closed_without_a_word() {
+    let server = Server::with(Limits { idle_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    peer.say(GET);
+    assert_eq!(PAGE, peer.rest());
+    assert_eq!(
+        [1, 0],
+        [&server.counters.client_idle_timeouts, &server.counters.client_head_timeouts].map(|it| it.get())
+    );
+}
+
+#[test]
+fn a_body_that_stops_is_given_up() {
+    let server = Server::with(Limits { body_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    peer.say("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhell");
+    let expect = "HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\nConnection: close\r\n\r\nTimedOut";
+    assert_eq!(expect, peer.rest());
+    assert_eq!(1, server.counters.client_body_timeouts.get());
+}
+
+#[test]
+fn a_client_that_does_not_read_is_reset() {
+    let server = Server::with(Limits { write_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    peer.say("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    while server.counters.connections_open.get() > 0 || server.counters.connections_accepted.get() == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(1, server.counters.client_write_timeouts.get());
+    assert_eq!(0, server.counters.client_aborts.get());
+    assert_eq!(std::io::ErrorKind::ConnectionReset, peer.closed().unwrap_err().kind());
+}
+
+#[test]
+fn connections_over_the_limit_are_closed_at_once() {
+    let server = Server::with(Limits { connections: 2, ..limits() });
+    let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
+    for it in &mut kept {
+        it.say(GET);
+        assert_eq!(PAGE, it.until("/fast"));
+    }
+    assert_eq!("", server.connect().rest());
+    assert_eq!(1, server.counters.connections_refused.get());
+    drop(kept);
+    while server.counters.connections_open.get() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(PAGE, server.talk(GET));
+}
+
+#[test]
+fn an_address_in_use_is_refused_in_one_sentence() {
+    let server = Server::new();
+    let refused = listener::bind(&Listen::Tcp(server.address)).err().unwrap();
+    let expect = format!(
+        "cannot listen on {}: it is in use; stop what listens there, or choose another",
+        server.address
+    );
+    assert!(refused.starts_with(&expect), "{refused}");
+}
+
+#[test]
+fn a_socket_file_is_replaced_only_if_nobody_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listen = Listen::Unix(path.clone());
+    drop(listener::bind(&listen).unwrap());
+    let bound = listener::bind(&listen).expect("the first is gone");
+    let refused = listener::bind(&listen).err().unwrap();
+    assert!(refused.contains("it is in use"), "{refused}");
+    std::fs::write(folder.path().join("file"), "mine").unwrap();
+    assert!(listener::bind(&Listen::Unix(folder.path().join("file"))).is_err());
+    assert_eq!("mine", std::fs::read_to_string(folder.path().join("file")).unwrap());
+
+    let server = Server::on(bound, limits());
+    let mut stream = UnixStream::connect(&path).unwrap();
+    std::io::Write::write_all(&mut stream, GET.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut all = String::new();
+    stream.read_to_string(&mut all).unwrap();
+    assert_eq!(PAGE, all);
+    drop(server);
+}
+
+#[test]
+fn accepting_goes_on_once_there_are_descriptors_again() {
+    // A process of its own: the limit is one of processes.
+    if std::env::var_os("FEW_DESCRIPTORS").is_none() {
+        let this = std::env::current_exe().unwrap();
+        let name = "accepting_goes_on_once_there_are_descriptors_again";
+        let status =
+            std::process::Command::new(this).args([name, "--exact"]).env("FEW_DESCRIPTORS", "1").status();
+        return assert!(status.unwrap().success());
+    }
+    let server = Server::new();
+    let mut idle: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for it in &mut idle {
+        it.say(GET);
+        assert_eq!(PAGE, it.until("/fast"));
+    }
+    let mut waiting = server.connect();
+    let mut held = Vec::new();
+    while server.counters.connections_accepted.get() < 5 {
+        std::thread::yield_now();
+    }
+    let limit = rustix::process::Rlimit { current: Some(64), maximum: Some(64) };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, limit).unwrap();
+    // One descriptor for our end of a connection, none for the other.
+    let last = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        held.push(file);
+    }
+    held.pop();
+    let mut late = server.connect();
+    late.say(GET);
+    while server.counters.accept_errors.get() == 0 {
+        std::thread::yield_now();
+    }
+    waiting.say(GET);
+    assert_eq!(PAGE, waiting.until("/fast"), "whoever is connected is served");
+    assert_eq!(PAGE, late.until("/fast"), "idle connections made room");
+    assert!(server.counters.accept_errors.get() < 100, "and it was not asked again and again");
+    for it in &mut idle {
+        assert_eq!("", it.rest(), "closed in order");
+    }
+    drop((held, last));
+    assert_eq!(PAGE, server.talk(GET));
+}
