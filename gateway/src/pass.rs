@@ -6,6 +6,7 @@ use crate::forward::{self, Ask};
 use crate::hit;
 use crate::machine::Step;
 use crate::run::Machine;
+use bytes::Bytes;
 use larder_origin::Exchange;
 use larder_semantics::cache_status::Report;
 use larder_semantics::invalidate;
@@ -34,6 +35,14 @@ impl<'c> Machine<'_, 'c> {
         }
         self.gateway.counters.cache_passes.add(1);
         let framing = self.request.framing;
+        // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
+        let first = match self.body.as_mut().map(RequestBody::arrived).transpose() {
+            Ok(first) => first.flatten(),
+            Err(gone) => {
+                self.error = client_status(gone);
+                return Step::Error;
+            }
+        };
         let outgoing = forward::outgoing(self.request, self.route, self.client, framing, Ask::AsSent);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = match self.route.origin().send(outgoing).await {
@@ -44,7 +53,7 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         let mut upload = match self.body.take() {
-            Some(body) if framing != Framing::Empty => Some(carry(body, exchange.clone())),
+            Some(body) if framing != Framing::Empty => Some(carry(first, body, exchange.clone())),
             _ => None,
         };
         let response = loop {
@@ -136,8 +145,11 @@ impl<'c> Machine<'_, 'c> {
 }
 
 /// Carries the request's body to the origin.
-fn carry<'c>(mut body: RequestBody<'c>, exchange: Rc<Exchange>) -> Upload<'c> {
+fn carry<'c>(first: Option<Bytes>, mut body: RequestBody<'c>, exchange: Rc<Exchange>) -> Upload<'c> {
     Box::pin(async move {
+        if let Some(bytes) = first {
+            exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
+        }
         while let Some(bytes) = body.next().await.map_err(UploadFailed::Client)? {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }

@@ -96,7 +96,11 @@ pub struct Origin {
     pub address: SocketAddr,
     received: Arc<Mutex<Vec<Received>>>,
     connections: Arc<AtomicUsize>,
+    bytes: Bytes,
 }
+
+/// Everything that came on each connection.
+type Bytes = Arc<Mutex<Vec<Vec<u8>>>>;
 
 impl Origin {
     /// An origin that answers each request with what `answer` makes of it.
@@ -105,13 +109,23 @@ impl Origin {
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));
-        let origin = Self { address, received: received.clone(), connections: connections.clone() };
+        let bytes = Bytes::default();
+        let origin = Self {
+            address,
+            received: received.clone(),
+            connections: connections.clone(),
+            bytes: bytes.clone(),
+        };
         let answer: Arc<Answer> = Arc::new(answer);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (answer, received) = (answer.clone(), received.clone());
+                let (answer, received, bytes) = (answer.clone(), received.clone(), bytes.clone());
                 let connection = connections.fetch_add(1, SeqCst);
-                std::thread::spawn(move || serve(stream, connection, &*answer, &received));
+                bytes.lock().unwrap().push(Vec::new());
+                std::thread::spawn(move || {
+                    let mut peer = Peer { stream, bytes, connection };
+                    serve(&mut peer, &*answer, &received);
+                });
             }
         });
         origin
@@ -144,6 +158,11 @@ impl Origin {
         self.connections.load(SeqCst)
     }
 
+    /// Every byte so far, by connection: what makes no whole request is here, too.
+    pub fn bytes(&self) -> Vec<Vec<u8>> {
+        self.bytes.lock().unwrap().clone()
+    }
+
     /// `http://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
@@ -169,13 +188,21 @@ pub fn response(text: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-fn serve(mut stream: TcpStream, connection: usize, answer: &Answer, received: &Mutex<Vec<Received>>) {
-    let _ = stream.set_nodelay(true);
+/// One connection of larder's.
+struct Peer {
+    stream: TcpStream,
+    bytes: Bytes,
+    connection: usize,
+}
+
+fn serve(peer: &mut Peer, answer: &Answer, received: &Mutex<Vec<Received>>) {
+    let _ = peer.stream.set_nodelay(true);
     let mut buffer = Vec::new();
-    while let Some((head, body)) = read_request(&mut stream, &mut buffer) {
+    while let Some((head, body)) = read_request(peer, &mut buffer) {
+        let stream = &mut peer.stream;
         let request = {
             let mut all = received.lock().unwrap();
-            let request = Received { head, body, connection, number: all.len() };
+            let request = Received { head, body, connection: peer.connection, number: all.len() };
             all.push(request.clone());
             request
         };
@@ -199,7 +226,7 @@ fn serve(mut stream: TcpStream, connection: usize, answer: &Answer, received: &M
                     return;
                 }
                 Script::Reset => {
-                    let socket = socket2::SockRef::from(&stream);
+                    let socket = socket2::SockRef::from(&*stream);
                     let _ = socket.set_linger(Some(std::time::Duration::ZERO));
                     return;
                 }
@@ -210,22 +237,22 @@ fn serve(mut stream: TcpStream, connection: usize, answer: &Answer, received: &M
 
 /// Reads one request; its body as raw bytes. `None` when the connection ends, whole request or not: an incomplete
 /// request is visible in nothing but its absence.
-fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
+fn read_request(peer: &mut Peer, buffer: &mut Vec<u8>) -> Option<(String, Vec<u8>)> {
     let end = loop {
         if let Some(at) = buffer.windows(4).position(|it| it == b"\r\n\r\n") {
             break at + 4;
         }
-        read_more(stream, buffer)?;
+        read_more(peer, buffer)?;
     };
     let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
     buffer.drain(..end);
     let lower = head.to_ascii_lowercase();
-    if lower.contains("transfer-encoding: chunked") {
+    if lower.contains("\r\ntransfer-encoding: chunked\r\n") {
         loop {
             if let Some(length) = chunked_end(buffer) {
                 return Some((head, buffer.drain(..length).collect()));
             }
-            read_more(stream, buffer)?;
+            read_more(peer, buffer)?;
         }
     }
     let length = lower
@@ -234,14 +261,15 @@ fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String,
         .and_then(|it| it.trim().parse::<usize>().ok())
         .unwrap_or(0);
     while buffer.len() < length {
-        read_more(stream, buffer)?;
+        read_more(peer, buffer)?;
     }
     Some((head, buffer.drain(..length).collect()))
 }
 
-fn read_more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<()> {
+fn read_more(peer: &mut Peer, buffer: &mut Vec<u8>) -> Option<()> {
     let mut chunk = [0; 16 * 1024];
-    let count = stream.read(&mut chunk).ok().filter(|it| *it > 0)?;
+    let count = peer.stream.read(&mut chunk).ok().filter(|it| *it > 0)?;
+    peer.bytes.lock().unwrap()[peer.connection].extend_from_slice(&chunk[..count]);
     buffer.extend_from_slice(&chunk[..count]);
     Some(())
 }

@@ -158,6 +158,15 @@ impl<'c> RequestBody<'c> {
         }
     }
 
+    /// The bytes that have arrived already, without waiting and without asking for any; `None` where there are
+    /// none. A body that is announced as too large is refused here as well.
+    ///
+    /// # Errors
+    /// As [`RequestBody::next`].
+    pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
+        self.take()
+    }
+
     /// The trailer section, after [`RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.connection.body.borrow_mut().trailers.take()
