@@ -68,6 +68,7 @@ impl Arena {
             self.ledger.release(self.cost(length));
             return Err(NoPages);
         };
+        self.ledger.enter_arena(self.cost(length));
         let extent = Extent { arena: self.clone(), offset, size, length, cost: self.cost(length) };
         let mut at = offset;
         for chunk in chunks {
@@ -95,7 +96,6 @@ impl Arena {
 
     /// Bytes of memory that the file takes now, by the kernel's count.
     #[cfg(test)]
-    #[allow(dead_code)]
     pub fn resident(&self) -> u64 {
         u64::try_from(rustix::fs::fstat(&self.file).unwrap().st_blocks).unwrap() * 512
     }
@@ -143,7 +143,7 @@ impl Drop for Extent {
             }
         }
         self.arena.free.lock().give(self.offset, self.size);
-        self.arena.ledger.release(self.cost);
+        self.arena.ledger.leave_arena(self.cost);
     }
 }
 

@@ -134,7 +134,7 @@ impl Flights {
         }
     }
 
-    fn stripe(&self, primary: KeyHash) -> &Mutex<BTreeMap<FlightId, Arc<Fill>>> {
+    fn stripe(&self, primary: KeyHash) -> &Stripe {
         &self.stripes[primary.place(STRIPES)]
     }
 }

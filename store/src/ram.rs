@@ -8,7 +8,7 @@
 use crate::arena::Arena;
 use crate::flights::Flights;
 use crate::ledger::Ledger;
-use crate::s3fifo::{Handle, MOST_USES, S3Fifo};
+use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -24,11 +24,15 @@ pub use crate::shelf::{Body, Shelf, Stored};
 /// Shards of the index: a power of two.
 const SHARDS: usize = 64;
 
-/// What one shelf costs in the index and the policy: a slot at a half-full table's worst, a node, a ghost.
-const SLOT_COST: u64 = 288;
+/// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
+const SLOT_COST: u64 = 256;
 
 /// What one remembered hit-for-miss costs.
 const MISS_COST: u64 = 96;
+
+/// Memory that the process may take for other things than the store before the store has to make room: added to what
+/// it took when the store was made.
+pub const OUTSIDE: u64 = 16 << 20;
 
 /// Shelves that are evicted under one hold of the books.
 const BATCH: usize = 32;
@@ -89,7 +93,8 @@ pub struct Store {
     shards: Box<[RwLock<Shard>]>,
     secret: Box<[u8; 192]>,
     heap_line: usize,
-    books: Mutex<S3Fifo<u128, BuildHasherDefault<AsIs>>>,
+    outside: u64,
+    books: Mutex<Books>,
     arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
@@ -101,6 +106,8 @@ pub struct Store {
 struct Shard {
     slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
     misses: Misses,
+    /// What the ledger has for the table.
+    footprint: u64,
 }
 
 struct Slot {
@@ -141,7 +148,8 @@ impl Store {
             shards: (0..SHARDS).map(shard).collect(),
             secret,
             heap_line: settings.heap_line,
-            books: Mutex::new(S3Fifo::new(settings.budget)),
+            outside: own_memory().unwrap_or(0) + OUTSIDE,
+            books: Mutex::new(Books { policy: S3Fifo::new(settings.budget), footprint: 0 }),
             arena,
             ledger,
             flights: Flights::new(settings.fills),
@@ -267,11 +275,10 @@ impl Store {
                 self.ledger.release(MISS_COST);
             }
             let found = shard.slots.get(&hash.0).is_some_and(|it| *it.shelf.key == *key);
-            found.then(|| shard.slots.remove(&hash.0)).flatten()
+            found.then(|| shard.take(hash.0, &self.ledger)).flatten()
         };
         if let Some(slot) = &gone {
-            books.remove(slot.handle);
-            self.ledger.release(slot.charged);
+            books.policy.remove(slot.handle);
         }
         self.flights.detach(hash, key);
         drop(books);
@@ -294,6 +301,16 @@ impl Store {
         self.ledger.used()
     }
 
+    /// Compares what the process has resident with what is in use, and evicts where there is too much: an allocator
+    /// that cannot give back what was freed, or connections that take more than [`OUTSIDE`], make the budget
+    /// smaller, down to a half. Cheap; to be called from one timer, some times a second.
+    pub fn mind_memory(&self) {
+        if let Some(resident) = own_memory() {
+            self.ledger.mind(resident, self.outside);
+            self.trim();
+        }
+    }
+
     fn bounds(&self, variants: usize) -> Bounds {
         Bounds { variants, bytes: self.ledger.most_for_one() }
     }
@@ -304,8 +321,8 @@ impl Store {
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
     fn put(&self, books: &mut Books, hash: KeyHash, shelf: Shelf) -> Option<Arc<Shelf>> {
-        let charged = shelf.heap_cost() + SLOT_COST;
-        let size = charged + shelf.arena_bytes();
+        let charged = shelf.heap_cost();
+        let size = charged + SLOT_COST + shelf.arena_bytes();
         let shelf = Arc::new(shelf);
         self.ledger.charge(charged);
         let mut shard = self.shard(hash).write();
@@ -313,13 +330,15 @@ impl Store {
             self.ledger.release(MISS_COST);
         }
         if let Some(slot) = shard.slots.get_mut(&hash.0) {
-            books.resize(slot.handle, size);
+            books.policy.resize(slot.handle, size);
             self.ledger.release(slot.charged);
             slot.charged = charged;
             return Some(std::mem::replace(&mut slot.shelf, shelf));
         }
-        let handle = books.insert(hash.0, size);
+        let handle = books.policy.insert(hash.0, size);
         shard.slots.insert(hash.0, Slot { shelf, handle, charged, uses: AtomicU8::new(0) });
+        shard.settle(&self.ledger);
+        books.settle(&self.ledger);
         None
     }
 
@@ -355,7 +374,7 @@ impl Store {
         let mut books = self.books.lock();
         let (mut gone, mut freed) = (Vec::new(), 0);
         while freed < excess && gone.len() < BATCH {
-            let evicted = books.evict(|id, count| {
+            let evicted = books.policy.evict(|id, count| {
                 let shard = self.shard(KeyHash(id)).read();
                 let Some(slot) = shard.slots.get(&id) else { return 0 };
                 let uses = slot.uses.load(Relaxed);
@@ -363,16 +382,57 @@ impl Store {
                 uses
             });
             let Some(id) = evicted else { break };
-            let Some(slot) = self.shard(KeyHash(id)).write().slots.remove(&id) else { continue };
-            self.ledger.release(slot.charged);
+            let Some(slot) = self.shard(KeyHash(id)).write().take(id, &self.ledger) else { continue };
             freed += slot.charged + slot.shelf.arena_bytes();
             gone.push(slot.shelf);
         }
+        books.settle(&self.ledger);
         gone
     }
 }
 
-type Books = S3Fifo<u128, BuildHasherDefault<AsIs>>;
+/// Resident bytes of this process that no file backs, and that are not the arena (proc(5), statm); `None` where there
+/// is no /proc.
+fn own_memory() -> Option<u64> {
+    let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let mut pages = statm.split_ascii_whitespace().skip(1).map(str::parse::<u64>);
+    let (resident, shared) = (pages.next()?.ok()?, pages.next()?.ok()?);
+    Some(resident.saturating_sub(shared) * rustix::param::page_size() as u64)
+}
+
+/// What only one at a time may change.
+struct Books {
+    policy: S3Fifo<u128, BuildHasherDefault<AsIs>>,
+    /// What the ledger has for the policy.
+    footprint: u64,
+}
+
+impl Books {
+    /// Enters in the ledger what the policy takes now.
+    fn settle(&mut self, ledger: &Ledger) {
+        let now = self.policy.footprint();
+        ledger.settle(&mut self.footprint, now);
+    }
+}
+
+impl Shard {
+    /// Takes a shelf out, and gives back the table's memory where little of it is used.
+    fn take(&mut self, hash: u128, ledger: &Ledger) -> Option<Slot> {
+        let slot = self.slots.remove(&hash)?;
+        ledger.release(slot.charged);
+        if self.slots.capacity() > 4 * self.slots.len().max(64) {
+            self.slots.shrink_to(2 * self.slots.len());
+        }
+        self.settle(ledger);
+        Some(slot)
+    }
+
+    /// Enters in the ledger what the table takes now.
+    fn settle(&mut self, ledger: &Ledger) {
+        let now = table_bytes::<(u128, Slot)>(self.slots.capacity()) as u64;
+        ledger.settle(&mut self.footprint, now);
+    }
+}
 
 /// Which keys' answers are known not to be shared, and until when.
 #[derive(Default)]

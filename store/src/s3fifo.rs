@@ -190,6 +190,15 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         self.small.bytes + self.main.bytes
     }
 
+    /// Bytes that the queues themselves take, with what they once needed and could not give back.
+    #[must_use]
+    pub fn footprint(&self) -> u64 {
+        let Ghosts { known, order, .. } = &self.ghosts;
+        (self.nodes.len() * size_of::<Node<Id>>()
+            + table_bytes::<(Id, Ghost)>(known.capacity())
+            + order.capacity() * size_of::<(Id, u32)>()) as u64
+    }
+
     fn list(&mut self, queue: Queue) -> &mut List {
         if queue == Queue::Small { &mut self.small } else { &mut self.main }
     }
@@ -239,6 +248,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     }
 }
 
+/// Bytes of a hash table of `capacity`: an entry and a control byte for each of its buckets, of which it leaves an
+/// eighth free.
+pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
+    capacity / 7 * 8 * (size_of::<T>() + 1)
+}
+
 /// Who left the small queue lately: names and sizes only.
 struct Ghosts<Id, S> {
     known: HashMap<Id, Ghost, S>,
@@ -270,6 +285,11 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
             if self.known.get(&id).is_some_and(|it| it.serial == serial) {
                 self.take(&id);
             }
+        }
+        // What many small objects needed goes when there are few large ones.
+        if self.known.capacity() > 8 * most {
+            self.known.shrink_to(2 * most);
+            self.order.shrink_to(2 * most);
         }
     }
 

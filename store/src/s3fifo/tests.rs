@@ -107,10 +107,11 @@ impl Reference {
             while self.ghost.iter().map(|it| size_of(*it)).sum::<u64>() > self.capacity / 10 * 9 {
                 self.ghost.pop_front();
             }
-        } else if let Some((id, uses)) = self.main.pop_front()
-            && uses > 0
-        {
-            self.main.push_back((id, uses - 1));
+            return;
+        }
+        match self.main.pop_front() {
+            Some((id, uses)) if uses > 0 => self.main.push_back((id, uses - 1)),
+            Some(_) | None => {}
         }
     }
 }
