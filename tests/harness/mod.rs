@@ -4,10 +4,12 @@
 pub mod application;
 pub mod client;
 pub mod origin;
+pub mod pages;
 pub mod server;
 
 pub use client::{Client, Response};
 pub use origin::Origin;
+pub use pages::Pages;
 pub use server::Larder;
 
 use std::time::{Duration, Instant};
