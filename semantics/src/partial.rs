@@ -1,9 +1,12 @@
 //! Partial responses: kept, served from, completed and combined (RFC 9111 §3.3, §3.4, RFC 9110 §15.3.7.3).
 
+use crate::date;
 use crate::field::{self, Field};
+use crate::freshness::Freshness;
 use crate::range::{self, Selection, Spec};
 use crate::stored::Meta;
 use crate::validator;
+use larder_stdx::clock::WallTime;
 
 /// Which part of a representation is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,19 @@ pub fn missing(part: &Part) -> Option<String> {
         (first @ 1.., true) => Some(format!("bytes=0-{}", first - 1)),
         _ => None,
     }
+}
+
+/// What to ask for a stored part to become whole: the `Range` that it lacks and the strong validator that goes
+/// with it as `If-Range` (RFC 9110 §13.1.5: never a weak one).
+#[must_use]
+pub fn completion(stored: &Meta) -> Option<(String, Vec<u8>)> {
+    let range = missing(stored.partial.as_ref()?)?;
+    let validator = match (&stored.etag, stored.last_modified) {
+        (Some(tag), _) => (!tag.starts_with(b"W/")).then(|| tag.to_vec())?,
+        (None, Some(time)) if validator::last_modified_is_strong(stored) => date::format(time).into_bytes(),
+        (None, _) => return None,
+    };
+    Some((range, validator))
 }
 
 /// The bytes of a stored part that answer a `Range` value: (first, last, complete length where known), for
@@ -113,6 +129,35 @@ pub fn combine(old: &Meta, new: &Meta) -> Combine {
     }
 }
 
+/// What becomes of a part that came while something is stored under its key and variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// Both are joined ([`combine`]).
+    Combines,
+    /// It takes the other's place.
+    Replaces,
+    /// It gives way: a whole response that is still fresh, or whose bytes are the same, is worth more.
+    Gives,
+}
+
+/// Whether a part is kept beside, or in place of, what is stored.
+#[must_use]
+pub fn beside(stored: &Meta, part: &Meta, now: WallTime) -> Beside {
+    if stored.partial.is_some() {
+        return match combine(stored, part) {
+            Combine::Into { .. } => Beside::Combines,
+            Combine::Replace => Beside::Replaces,
+        };
+    }
+    let differs = match (&stored.etag, &part.etag) {
+        (Some(a), Some(b)) => !validator::weak_eq(a, b),
+        _ => stored.last_modified != part.last_modified,
+    };
+    let fresh = matches!(stored.freshness(now), Freshness::Fresh { .. });
+    let gives = stored.status == 200 && !differs && (fresh || validator::same_strong(stored, part));
+    if gives { Beside::Gives } else { Beside::Replaces }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,6 +196,43 @@ mod tests {
     fn facts_of_a_part() {
         assert!(part("0-9/10").is_whole() && !part("0-9/*").is_whole() && !part("1-9/10").is_whole());
         assert_eq!((10, 1), (part("0-9/*").length(), part("9-9/*").length()));
+    }
+
+    #[track_caller]
+    fn check_completion(stored: &str, expect: Option<(&str, &str)>) {
+        let got = completion(&meta(stored));
+        let expect = expect.map(|(range, validator)| (range.to_owned(), validator.as_bytes().to_vec()));
+        assert_eq!(expect, got, "{stored}");
+    }
+
+    #[test]
+    fn completing_takes_a_strong_validator() {
+        check_completion("e:\"a\" p:0-4/10", Some(("bytes=5-", "\"a\"")));
+        check_completion("e:W/\"a\" p:0-4/10", None);
+        check_completion("e:W/\"a\" lm:500 p:0-4/10", None);
+        check_completion("lm:500 p:0-4/10", Some(("bytes=5-", "Thu, 01 Jan 1970 00:08:20 GMT")));
+        check_completion("lm:1000 p:0-4/10", None);
+        check_completion("p:0-4/10", None);
+        check_completion("e:\"a\"", None);
+    }
+
+    #[track_caller]
+    fn check_beside(stored: &str, part: &str, expect: Beside) {
+        assert_eq!(expect, beside(&meta(stored), &meta(part), WallTime(1001)), "{stored} beside {part}");
+    }
+
+    #[test]
+    fn a_part_gives_way_to_a_whole_of_the_same_bytes() {
+        check_beside("e:\"a\"", "e:\"a\" p:0-4/10", Beside::Gives);
+        check_beside("e:\"a\"", "e:\"b\" p:0-4/10", Beside::Replaces);
+        check_beside("", "p:0-4/10", Beside::Gives);
+        check_beside("lm:500", "lm:501 p:0-4/10", Beside::Replaces);
+        check_beside("404", "p:0-4/10", Beside::Replaces);
+        check_beside("e:\"a\" p:5-9/10", "e:\"a\" p:0-4/10", Beside::Combines);
+        check_beside("e:\"a\" p:6-9/10", "e:\"a\" p:0-4/10", Beside::Replaces);
+        let stale = WallTime(5000);
+        assert_eq!(Beside::Replaces, beside(&meta("e:W/\"a\""), &meta("e:W/\"a\" p:0-4/10"), stale));
+        assert_eq!(Beside::Gives, beside(&meta("e:\"a\""), &meta("e:\"a\" p:0-4/10"), stale));
     }
 
     #[track_caller]

@@ -75,6 +75,28 @@ impl Storable {
 }
 
 impl Refusal {
+    /// Whether the next request for the same page will most likely fare the same, so that nobody should wait for
+    /// another's fetch. Not what one request brought about by its own fields, and not an error of the moment.
+    #[must_use]
+    pub fn is_about_the_page(self, status: u16) -> bool {
+        match self {
+            Refusal::Disabled
+            | Refusal::NoStore
+            | Refusal::Private
+            | Refusal::SetCookie
+            | Refusal::VaryStar
+            | Refusal::NoLifetime
+            | Refusal::Useless
+            | Refusal::TooLarge => status < 500,
+            Refusal::Status => matches!(status, 401 | 407),
+            Refusal::Method
+            | Refusal::RequestBody
+            | Refusal::RequestNoStore
+            | Refusal::Authorization
+            | Refusal::Partial => false,
+        }
+    }
+
     /// Stable, kebab-case.
     #[must_use]
     pub fn name(self) -> &'static str {

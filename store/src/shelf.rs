@@ -142,8 +142,8 @@ impl Shelf {
     /// The shelf with `new` in front, in place of `replaced` and of the same variant, and how many others had to go
     /// because there were too many.
     ///
-    /// The oldest goes that nobody selected since the last time one had to go: a stream of variants that are asked
-    /// for once does not push out those that are in use.
+    /// The oldest goes that nobody has selected; where all were selected, the oldest, and all must be selected anew.
+    /// So a stream of variants that are asked for once does not push out those that are in use.
     pub(crate) fn with(
         old: Option<&Shelf>,
         key: &[u8],
@@ -165,7 +165,9 @@ impl Shelf {
         let before = others.len();
         while !others.is_empty() && (others.len() >= most.variants || bytes > most.bytes) {
             let at = others.iter().rposition(|it| !it.1);
-            others[at.unwrap_or(0)..].iter_mut().for_each(|it| it.1 = false);
+            if at.is_none() {
+                others.iter_mut().for_each(|it| it.1 = false);
+            }
             let gone = others.remove(at.unwrap_or(others.len() - 1));
             bytes -= size(&gone.0);
         }
