@@ -1,19 +1,17 @@
 //! The steps `Validate` and `Fetch`: leading a shared fetch, or asking the origin alone.
 
 use crate::deliver::Answer;
-use crate::fetch::{self, Arrived};
+use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
 use crate::machine::Step;
-use crate::run::{Company, LOOKS, Machine};
+use crate::run::{Company, Machine};
 use larder_origin::OriginError;
 use larder_semantics::cache_status::Report;
 use larder_semantics::freshen::{self, HeadSays};
-use larder_semantics::partial;
-use larder_semantics::reuse::ForwardReason;
 use larder_semantics::storable::Storable;
 use larder_stdx::clock;
-use larder_store::{FillHead, FillReader, Stored};
+use larder_store::{FillHead, FillReader, FillWriter, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::sync::Arc;
@@ -86,54 +84,35 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// What is asked of the origin when asking alone.
-    fn question<'s>(&self, stored: Option<&'s Arc<Stored>>, rest: &'s str) -> Ask<'s> {
-        match stored {
-            Some(stored) if self.validate => Ask::Conditional(&stored.meta),
-            Some(stored) if !rest.is_empty() => match &stored.meta.etag {
-                Some(tag) => Ask::Rest(rest, tag),
-                None => Ask::AsSent,
-            },
-            _ => Ask::AsSent,
-        }
-    }
-
-    /// The `Range` that completes what is held in part, for a request for the whole; empty where there is none.
-    fn rest(&self) -> String {
-        let asks_whole = self.facts.range.is_none() && self.facts.method == "GET" && self.looks < LOOKS;
-        let part = self.found.as_ref().filter(|_| asks_whole && self.reason == ForwardReason::Partial);
-        part.and_then(|it| it.meta.partial.as_ref()).and_then(partial::missing).unwrap_or_default()
-    }
-
     async fn ask_alone(&mut self) -> Step {
+        // Begun before the origin is asked, so that a removal meanwhile reaches what it brings.
+        let fill = self.gateway.store.begin_alone(self.hash, &self.key);
         let found = self.found.clone();
-        let rest = self.rest();
-        let ask = self.question(found.as_ref(), &rest);
+        let ask = match &found {
+            Some(stored) if self.validate => Ask::Conditional(&stored.meta),
+            _ => Ask::AsSent,
+        };
         let arrived = match self.exchange(ask).await {
             Ok(arrived) => arrived,
             Err(error) => return self.origin_failed(error.status()),
         };
         let status = arrived.response.status;
-        self.local.origin_status.set(Some(status));
         if let (304, true, Some(old)) = (status, self.validate, &found) {
-            return self.validated_alone(old, &arrived).await;
+            return self.validated_alone(old, &arrived, fill).await;
         }
         if status >= 500
             && let Step::Hit = self.origin_failed(status)
         {
             return Step::Hit;
         }
-        if status == 206 && !rest.is_empty() {
-            return self.complete(arrived).await;
-        }
         if self.facts.method == "HEAD" {
             self.head_came(&arrived);
         }
-        self.keep_or_pass(arrived).await
+        self.keep_or_pass(arrived, fill).await
     }
 
     /// Stores and reads along, or passes the bytes on.
-    async fn keep_or_pass(&mut self, arrived: Arrived) -> Step {
+    async fn keep_or_pass(&mut self, arrived: Arrived, (writer, reader): (FillWriter, FillReader)) -> Step {
         let judge = Judge {
             gateway: self.gateway,
             route: self.route,
@@ -148,56 +127,38 @@ impl Machine<'_, '_> {
             self.answer = Some(self.direct(arrived, None, Some(report)));
             return Step::Pass;
         }
-        let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);
         tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
         self.lead(reader).await
     }
 
-    async fn validated_alone(&mut self, old: &Arc<Stored>, arrived: &Arrived) -> Step {
-        let fields = arrived.response.fields.view();
-        if !freshen::selects(&old.meta, &fields, true) {
+    async fn validated_alone(
+        &mut self,
+        old: &Arc<Stored>,
+        arrived: &Arrived,
+        fill: (FillWriter, FillReader),
+    ) -> Step {
+        if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             // The 304 was about something that is not stored: ask again, without condition.
-            self.validate = false;
-            self.found = None;
-            return if self.summary.status == 0 { self.ask_whole().await } else { Step::Error };
+            return match self.exchange(Ask::Whole).await {
+                Ok(again) if again.response.status == 304 => self.origin_failed(502),
+                Ok(again) => self.keep_or_pass(again, fill).await,
+                Err(error) => self.origin_failed(error.status()),
+            };
         }
         self.gateway.counters.cache_validated.add(1);
-        let job = self.job(false, false);
-        let new = fetch::freshened(old, &fields, &job, arrived.request_time, arrived.response_time);
-        self.gateway.store.replace(self.hash, &self.key, old, new.clone());
-        let report = self.forwarded(Some(304));
-        self.answer = Some(Answer::Stored { stored: new, report });
+        let stored = self.job(false, false).update(old, arrived);
+        self.answer = Some(Answer::Stored { stored, report: self.forwarded(Some(304)) });
         Step::Hit
-    }
-
-    async fn ask_whole(&mut self) -> Step {
-        match self.exchange(Ask::Whole).await {
-            Ok(arrived) if arrived.response.status != 304 => self.keep_or_pass(arrived).await,
-            Ok(_) => self.origin_failed(502),
-            Err(error) => self.origin_failed(error.status()),
-        }
-    }
-
-    /// The rest of what is held in part came: join both and look again (RFC 9111 §3.4).
-    async fn complete(&mut self, arrived: Arrived) -> Step {
-        self.looks += 1;
-        let job = self.job(false, false);
-        if !job.take_rest(arrived).await {
-            // It does not fit, or was cut short: forget the part, ask for the whole.
-            self.gateway.store.remove(self.hash, &self.key);
-        }
-        Step::Lookup
     }
 
     /// A HEAD response freshens or invalidates what is stored for GET (RFC 9111 §4.3.5).
     fn head_came(&mut self, arrived: &Arrived) {
         let Some(old) = self.found.clone().filter(|_| arrived.response.status == 200) else { return };
-        let fields = arrived.response.fields.view();
-        match freshen::head_says(&old.meta, &old.fields, &fields) {
+        let mut stored = old.fields.clone();
+        stored.set("Content-Length", old.body.len().to_string());
+        match freshen::head_says(&old.meta, &stored, &arrived.response.fields.view()) {
             HeadSays::Freshen => {
-                let job = self.job(false, false);
-                let new = fetch::freshened(&old, &fields, &job, arrived.request_time, arrived.response_time);
-                self.gateway.store.replace(self.hash, &self.key, &old, new);
+                self.job(false, false).update(&old, arrived);
             }
             HeadSays::Invalidate => {
                 self.gateway.store.remove(self.hash, &self.key);
@@ -214,6 +175,7 @@ impl Machine<'_, '_> {
             let response = exchange.head().await?;
             self.local.took_since(started);
             if response.status >= 200 {
+                self.local.origin_status.set(Some(response.status));
                 return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
             }
             self.send_interim(&response).await;

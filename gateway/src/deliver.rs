@@ -152,6 +152,11 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
         let mut fields = stored.fields.clone();
+        for cookie in
+            self.local.cookies.borrow().iter().filter(|_| matches!(report, Report::Forwarded { .. }))
+        {
+            fields.push(cookie.name, cookie.value);
+        }
         fields.push("Age", stored.meta.age(clock::wall()).to_string());
         match self.precondition(&stored.meta) {
             Precondition::Proceed => {}
@@ -191,12 +196,23 @@ impl<'c> Machine<'_, 'c> {
                 self.send_pieces(reply, 206, fields, vec![piece], report).await
             }
             Selection::Many(ranges) => self.send_many(reply, fields, &whole, &ranges, report).await,
-            Selection::Unsatisfiable => {
-                fields.set("Content-Range", format!("bytes */{length}"));
-                fields.remove("content-type");
-                self.send_pieces(reply, 416, fields, Vec::new(), report).await
-            }
+            Selection::Unsatisfiable => self.send_unsatisfiable(reply, fields, length, report).await,
         }
+    }
+
+    /// 416: nothing of what the stored response says of itself, its freshness above all, is about this one.
+    async fn send_unsatisfiable(
+        &mut self,
+        reply: &mut Reply<'c>,
+        mut fields: FieldList,
+        length: u64,
+        report: Report,
+    ) -> Sent {
+        fields.retain(|it| {
+            ["date", "via", "vary", "cache-status", "accept-ranges"].iter().any(|name| it.is(name))
+        });
+        fields.set("Content-Range", format!("bytes */{length}"));
+        self.send_pieces(reply, 416, fields, Vec::new(), report).await
     }
 
     async fn send_many(
@@ -254,7 +270,8 @@ impl<'c> Machine<'_, 'c> {
         report: Report,
     ) -> Sent {
         if precondition == Precondition::Failed {
-            return self.send_pieces(reply, 412, FieldList::new(), Vec::new(), report).await;
+            fields.retain(|it| ["date", "via", "vary", "cache-status"].iter().any(|name| it.is(name)));
+            return self.send_pieces(reply, 412, fields, Vec::new(), report).await;
         }
         fields.retain(|it| in_not_modified(it.name));
         self.head(reply, 304, fields, ResponseBody::None, Some(report)).await?;
@@ -274,25 +291,65 @@ impl<'c> Machine<'_, 'c> {
         if let Report::Forwarded { collapsed: true, .. } = report {
             fields.push("Age", head.meta.age(clock::wall()).to_string());
         }
-        let kept = matches!(report, Report::Forwarded { stored: true, .. });
-        if kept && status == 200 {
+        // The origin was asked without the client's conditions and range, or has disregarded them.
+        let mut window = None;
+        if status == 200 && self.facts.method == "GET" {
             match self.precondition(&head.meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
             }
+            match (self.selection(head), head.length) {
+                (Selection::One(first, last), Some(length)) => {
+                    fields.set("Content-Range", format!("bytes {first}-{last}/{length}"));
+                    window = Some((first, last));
+                }
+                (Selection::Unsatisfiable, Some(length)) => {
+                    return self.send_unsatisfiable(reply, fields, length, report).await;
+                }
+                // Several parts of what is still on its way would have to be waited for: the whole is an answer, too.
+                _ => {}
+            }
         }
-        let body = match head.length {
+        let body = match (window, head.length) {
             _ if matches!(status, 204 | 304) => ResponseBody::None,
-            Some(length) => ResponseBody::Length(length),
-            None => ResponseBody::Stream,
+            (Some((first, last)), _) => ResponseBody::Length(last - first + 1),
+            (None, Some(length)) => ResponseBody::Length(length),
+            (None, None) => ResponseBody::Stream,
         };
-        self.head(reply, status, fields, body, Some(report)).await?;
+        self.head(reply, if window.is_some() { 206 } else { status }, fields, body, Some(report)).await?;
+        let mut at = 0;
         loop {
             match flush_while_waiting(reply, reader.next()).await? {
-                Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
+                Ok(bytes) => {
+                    let piece = Piece::Bytes(bytes);
+                    let (start, end) = (at, at + piece.len());
+                    at = end;
+                    match window {
+                        None => reply.piece(piece).await?,
+                        Some((first, last)) => {
+                            let (from, to) = (first.max(start), (last + 1).min(end));
+                            if from < to {
+                                reply.piece(piece.slice(from - start, to - from)).await?;
+                            }
+                            if end > last {
+                                return Ok(None);
+                            }
+                        }
+                    }
+                }
                 Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                 Err(FillEnd::Failed) => return Err(Cut::Origin),
             }
+        }
+    }
+
+    /// What a range request selects of a body that is on its way.
+    fn selection(&self, head: &SharedHead) -> Selection {
+        match (self.facts.range, head.length) {
+            (Some(range), Some(length)) if conditional::range_applies(self.fields, &head.meta) => {
+                range::select(range, length)
+            }
+            _ => Selection::Whole,
         }
     }
 

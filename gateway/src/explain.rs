@@ -106,7 +106,7 @@ impl Gateway {
         let mut key = Vec::new();
         hit::write_key(&route.policy, &request.authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
-        let looked = self.store.lookup(hash, &key, clock::monotonic().0);
+        let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, selected) = select(&looked, &fields);
         let bypass =
             forward::bypass(&route.policy, &facts, &request.target, &fields).map(forward::Bypass::sentence);

@@ -7,8 +7,9 @@ use crate::route::{Gateway, Route};
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::FieldList;
+use larder_semantics::freshen::After;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::partial::{self, Combine};
+use larder_semantics::partial::{self, Beside, Combine, Part};
 use larder_semantics::policy::OnAbort;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
@@ -17,7 +18,7 @@ use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, reuse, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
-use larder_store::ram::{KeyHash, OverBudget};
+use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{FillEnd, FillHead, FillWriter, Stored};
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
@@ -59,6 +60,8 @@ pub(crate) struct Local {
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
     pub freshened: RefCell<Option<Arc<Stored>>>,
+    /// The `Set-Cookie` lines of a 304, which are for the client that asked and for no other.
+    pub cookies: RefCell<FieldList>,
     /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
     pub origin_status: std::cell::Cell<Option<u16>>,
     /// Microseconds until the origin's head had come: for the log.
@@ -85,31 +88,76 @@ pub(crate) struct Arrived {
 impl Job {
     /// Runs the fill to its end.
     pub async fn run(self, mut writer: FillWriter) {
-        let arrived = match self.ask(self.validate).await {
-            Ok(arrived) => arrived,
-            Err(error) => return self.fail(writer, error.status()),
+        let rest = self.rest();
+        let arrived = match self.ask_watched(self.question(rest.as_ref()), &writer).await {
+            Some(Ok(arrived)) => arrived,
+            Some(Err(error)) => return self.fail(writer, error.status()),
+            None => return,
         };
-        self.local.origin_status.set(Some(arrived.response.status));
-        if self.validate && arrived.response.status == 304 {
-            match self.freshen(&arrived) {
-                Some(new) => {
+        match arrived.response.status {
+            304 if self.validate => {
+                if let Some(new) = self.freshen(&arrived) {
                     self.gateway.counters.cache_validated.add(1);
                     *self.local.freshened.borrow_mut() = Some(new);
                     writer.head(FillHead::LookAgain, false);
                     return writer.finish(FillEnd::Complete(None));
                 }
-                None => match self.ask(false).await {
-                    // A 304 about something that is not stored: ask without condition, once.
-                    Ok(again) if again.response.status != 304 => return self.receive(again, writer).await,
-                    Ok(_) => return self.fail(writer, 502),
-                    Err(error) => return self.fail(writer, error.status()),
-                },
+                // It was about something that is not stored.
+                self.ask_whole(writer).await;
             }
+            206 | 416 if rest.is_some() => match self.completion(&arrived) {
+                Some(completion) => self.complete(arrived, completion, writer).await,
+                None => self.ask_whole(writer).await,
+            },
+            _ => self.receive_or_fail(arrived, writer).await,
         }
+    }
+
+    fn question<'s>(&'s self, rest: Option<&'s (String, Vec<u8>)>) -> Ask<'s> {
+        match (rest, &self.stored) {
+            (Some((range, validator)), _) => Ask::Rest(range, validator),
+            (None, Some(stored)) if self.validate => Ask::Conditional(&stored.meta),
+            _ => Ask::Whole,
+        }
+    }
+
+    /// What completes the part that is held, for a request for the whole: `Range` and `If-Range`.
+    fn rest(&self) -> Option<(String, Vec<u8>)> {
+        let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
+        partial::completion(&stored.meta)
+    }
+
+    /// Asks without condition, once, after an answer that could not be used.
+    async fn ask_whole(self, writer: FillWriter) {
+        match self.ask_watched(Ask::Whole, &writer).await {
+            Some(Ok(again)) if again.response.status != 304 => self.receive_or_fail(again, writer).await,
+            Some(Ok(_)) => self.fail(writer, 502),
+            Some(Err(error)) => self.fail(writer, error.status()),
+            None => {}
+        }
+    }
+
+    async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
         if arrived.response.status >= 500 && self.may_serve_stale() {
             return self.fail(writer, arrived.response.status);
         }
         self.receive(arrived, writer).await;
+    }
+
+    /// Asks; `None` if everybody who waited has gone and the fill is then to be cancelled.
+    async fn ask_watched(&self, ask: Ask<'_>, writer: &FillWriter) -> Option<Result<Arrived, OriginError>> {
+        if !self.cancels() {
+            return Some(self.ask(ask).await);
+        }
+        tokio::select! {
+            biased;
+            asked = self.ask(ask) => Some(asked),
+            () = writer.deserted() => None,
+        }
+    }
+
+    fn cancels(&self) -> bool {
+        self.route.policy.on_abort == OnAbort::Cancel && !self.background
     }
 
     fn fail(&self, mut writer: FillWriter, status: u16) {
@@ -126,11 +174,7 @@ impl Job {
             .is_some_and(|it| reuse::on_error(&it.meta, &facts, &self.route.policy, now, &mut Silent))
     }
 
-    async fn ask(&self, validate: bool) -> Result<Arrived, OriginError> {
-        let ask = match &self.stored {
-            Some(stored) if validate => Ask::Conditional(&stored.meta),
-            _ => Ask::Whole,
-        };
+    async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing = forward::outgoing(&self.request, &self.route, &self.client, Framing::Empty, ask);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = self.route.origin().send(outgoing).await?;
@@ -142,6 +186,7 @@ impl Job {
                 self.local.rung.notify_one();
                 continue;
             }
+            self.local.origin_status.set(Some(response.status));
             return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
         }
     }
@@ -149,14 +194,48 @@ impl Job {
     /// Freshens what is stored after a 304 (RFC 9111 §4.3.4); `None` if it was about something else.
     fn freshen(&self, arrived: &Arrived) -> Option<Arc<Stored>> {
         let old = self.stored.as_ref()?;
-        let fields = arrived.response.fields.view();
-        if !freshen::selects(&old.meta, &fields, true) {
+        if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             return None;
         }
-        let new = freshened(old, &fields, self, arrived.request_time, arrived.response_time);
-        // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
-        self.gateway.store.replace(self.hash, &self.key, old, new.clone());
-        Some(new)
+        Some(self.update(old, arrived))
+    }
+
+    /// What is stored with the head that a 304 or a HEAD response brought, for the client that asked; in the store as
+    /// far as it may be kept there.
+    pub fn update(&self, old: &Arc<Stored>, arrived: &Arrived) -> Arc<Stored> {
+        let fields = arrived.response.fields.view();
+        let policy = &self.route.policy;
+        let new = Arc::new(self.freshened(old, arrived));
+        let request = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &request);
+        match freshen::after(&facts, &new.fields, &new.meta, policy) {
+            After::Update => {
+                // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
+                self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+            }
+            After::Leave => {}
+            After::Drop => {
+                self.gateway.store.remove(self.hash, &self.key);
+                self.judge(None, |it| it.remember_miss());
+            }
+        }
+        if !self.background {
+            let mut cookies = self.local.cookies.borrow_mut();
+            fields.iter().filter(|it| it.is("set-cookie")).for_each(|it| cookies.push(it.name, it.value));
+        }
+        new
+    }
+
+    fn freshened(&self, old: &Stored, arrived: &Arrived) -> Stored {
+        let update = arrived.response.fields.view();
+        let (request_time, response_time) = (arrived.request_time, arrived.response_time);
+        let policy = &self.route.policy;
+        let (mut fields, meta) =
+            freshen::apply(&old.fields, &old.meta, &update, policy, request_time, response_time);
+        if update.iter().any(|it| it.is("via")) {
+            forward::mark_stored(&mut fields, arrived.response.version);
+        }
+        assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone())
     }
 
     /// Decides whether the response is kept, and carries its bytes to the store and to the readers.
@@ -191,7 +270,7 @@ impl Job {
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             // Every request will have to ask: nobody should queue behind another.
-            self.judge(|it| it.remember_miss());
+            self.judge(None, |it| it.remember_miss());
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         forward::mark_stored(&mut kept, version);
@@ -216,50 +295,61 @@ impl Job {
         self.decide(arrived) == Storable::Store
     }
 
-    /// Reads the rest of what is held in part and stores both as one; says whether that worked.
-    pub async fn take_rest(&self, arrived: Arrived) -> bool {
+    /// What a 206 that was asked for makes of the part that is held: the whole, if it fits and may be kept.
+    fn completion(&self, arrived: &Arrived) -> Option<Completion> {
+        let old = self.stored.as_ref()?;
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
-        let meta =
+        let mut meta =
             Meta::of(arrived.response.status, &fields, policy, arrived.request_time, arrived.response_time);
-        let kept = stored::stored_fields(&fields, policy, arrived.response_time);
-        let Some(old) = self.stored.as_ref().filter(|_| self.decide(&arrived) == Storable::Store) else {
-            return false;
-        };
-        let mut chunks = Vec::new();
-        let mut length = 0;
-        loop {
-            match arrived.exchange.next().await {
-                Ok(Some(bytes)) => {
-                    length += bytes.len() as u64;
-                    chunks.push(bytes);
-                    if length > policy.max_object {
-                        return false;
-                    }
-                }
-                Ok(None) => break,
-                Err(_) => return false,
-            }
+        let (held, came) = (old.meta.partial?, meta.partial?);
+        let Combine::Into { part, whole: true } = partial::combine(&old.meta, &meta) else { return None };
+        let follows = |a: Part, b: Part| a.last.checked_add(1) == Some(b.first);
+        let exact = !matches!(arrived.response.framing, Framing::Length(it) if it != came.length());
+        if !exact || !(follows(held, came) || follows(came, held)) {
+            return None;
         }
-        let Ok(body) = self.gateway.store.make_body(&chunks) else { return false };
-        let new = assemble(meta, kept, None, body, old.variant.clone());
-        let Some(mut whole) = join(&self.gateway.store, old, &new) else { return false };
-        forward::mark_stored(&mut whole.fields, arrived.response.version);
-        let whole = Arc::new(assemble(whole.meta, whole.fields, None, whole.body, whole.variant));
-        let most = usize::from(policy.max_variants);
-        self.gateway.store.insert(self.hash, &self.key, whole, most).is_ok()
+        if self.judge(Some(b"bytes=0-"), |it| it.decide(arrived)) != Storable::Store
+            || part.length() > policy.max_object
+        {
+            return None;
+        }
+        let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
+        kept.remove("content-range");
+        kept.remove("content-length");
+        forward::mark_stored(&mut kept, arrived.response.version);
+        (meta.status, meta.partial) = (200, None);
+        let head = SharedHead {
+            status: 200,
+            fields: kept,
+            length: Some(part.length()),
+            vary: old.meta.vary.clone(),
+            variant: old.variant.clone(),
+            meta,
+        };
+        Some(Completion { head: Arc::new(head), held: contents(&old.body)?, held_first: held.first == 0 })
     }
 
-    /// Asks the judge, with everything that it may want to know.
-    fn judge<T>(&self, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
+    /// Carries the whole to the readers and to the store: what is held and what comes, in the order of the bytes.
+    async fn complete(self, arrived: Arrived, it: Completion, mut writer: FillWriter) {
+        *self.local.own.borrow_mut() = None;
+        writer.head(FillHead::Shared(it.head.clone()), true);
+        let before = if it.held_first { it.held.clone() } else { Bytes::new() };
+        let after = if it.held_first { Bytes::new() } else { it.held };
+        self.keep_between(before, arrived, after, it.head, writer).await;
+    }
+
+    /// Asks the judge, with everything that it may want to know; `range` is a `Range` of our own making.
+    fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
         let fields = self.request.fields.view();
         let authority = self.request.authority.to_ascii_lowercase();
         let authority = authority.strip_suffix(":80").unwrap_or(&authority);
-        let facts = RequestFacts::read(&self.request.method, &fields).with_uri(
+        let mut facts = RequestFacts::read(&self.request.method, &fields).with_uri(
             "http",
             authority,
             &self.request.target,
         );
+        facts.range = facts.range.or(range);
         ask(&Judge {
             gateway: &self.gateway,
             route: &self.route,
@@ -272,7 +362,7 @@ impl Job {
     }
 
     fn decide(&self, arrived: &Arrived) -> Storable {
-        self.judge(|it| it.decide(arrived))
+        self.judge(None, |it| it.decide(arrived))
     }
 
     /// Carries a body that is not kept to the one reader that may have it.
@@ -294,10 +384,26 @@ impl Job {
     }
 
     /// Carries a body to the readers and, after its verified end, into the store.
-    async fn keep(self, arrived: Arrived, head: Arc<SharedHead>, mut writer: FillWriter) {
-        let cancel = self.route.policy.on_abort == OnAbort::Cancel && !self.background;
+    async fn keep(self, arrived: Arrived, head: Arc<SharedHead>, writer: FillWriter) {
+        self.keep_between(Bytes::new(), arrived, Bytes::new(), head, writer).await;
+    }
+
+    /// The same with bytes that are held already before or after those that come.
+    async fn keep_between(
+        self,
+        before: Bytes,
+        arrived: Arrived,
+        after: Bytes,
+        head: Arc<SharedHead>,
+        mut writer: FillWriter,
+    ) {
+        let most = self.route.policy.max_object;
+        let mut length = (before.len() + after.len()) as u64;
+        if writer.push(before, most).await.is_err() {
+            return;
+        }
         loop {
-            let next = if cancel {
+            let next = if self.cancels() {
                 tokio::select! {
                     biased;
                     next = arrived.exchange.next() => next,
@@ -308,7 +414,12 @@ impl Job {
             };
             match next {
                 Ok(Some(bytes)) => {
-                    if writer.push(bytes, self.route.policy.max_object).await.is_err() {
+                    length += bytes.len() as u64;
+                    // Nothing beyond what the head said: a 206 may bring more than its Content-Range.
+                    if head.length.is_some_and(|it| length > it) {
+                        return;
+                    }
+                    if writer.push(bytes, most).await.is_err() {
                         return;
                     }
                 }
@@ -316,50 +427,59 @@ impl Job {
                 Err(_) => return writer.finish(FillEnd::Failed),
             }
         }
+        if head.length.is_some_and(|it| length != it) || writer.push(after, most).await.is_err() {
+            return;
+        }
         let trailers = arrived.exchange.trailers();
         if writer.may_store() {
-            self.store(&head, trailers.clone(), &writer.chunks());
+            self.store(&head, trailers.clone(), &writer);
         }
         writer.finish(FillEnd::Complete(trailers.map(Arc::new)));
     }
 
-    fn store(&self, head: &SharedHead, trailers: Option<FieldList>, chunks: &[Bytes]) {
-        let kept = self.gateway.store.make_body(chunks).and_then(|body| {
+    fn store(&self, head: &SharedHead, trailers: Option<FieldList>, writer: &FillWriter) {
+        let body = self.gateway.store.make_body(&writer.chunks()).map_err(NotStored::from);
+        let kept = body.and_then(|body| {
             let stored =
                 assemble(head.meta.clone(), head.fields.clone(), trailers, body, head.variant.clone());
-            let stored = self.combined(stored);
-            let most = usize::from(self.route.policy.max_variants);
-            self.gateway.store.insert(self.hash, &self.key, stored, most)
+            match self.with_what_is_stored(stored) {
+                Some(stored) => {
+                    let most = usize::from(self.route.policy.max_variants);
+                    writer.insert(Arc::new(stored), most).map(|()| self.gateway.counters.cache_stores.add(1))
+                }
+                None => Ok(()),
+            }
         });
         match kept {
-            Ok(()) => {
-                self.gateway.counters.cache_stores.add(1);
-                self.gateway.refusals.forget(self.hash);
-            }
-            Err(OverBudget) => self.gateway.counters.cache_over_budget.add(1),
+            Ok(()) => self.gateway.refusals.forget(self.hash),
+            // An invalidation or a purge was faster.
+            Err(NotStored::Removed) => {}
+            Err(NotStored::OverBudget) => self.gateway.counters.cache_over_budget.add(1),
         }
     }
 
-    /// A new part joined with the part that is held already, where RFC 9111 §3.4 allows.
-    fn combined(&self, new: Stored) -> Arc<Stored> {
-        let joined = (new.meta.partial.is_some())
-            .then(|| self.stored.as_ref().and_then(|old| join(&self.gateway.store, old, &new)))
-            .flatten();
-        Arc::new(joined.unwrap_or(new))
+    /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
+    fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
+        if new.meta.partial.is_none() {
+            return Some(new);
+        }
+        let looked = self.gateway.store.lookup(self.hash, &self.key, 0);
+        let Lookup::Shelf(shelf) = looked else { return Some(new) };
+        let Some(old) = shelf.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
+        match partial::beside(&old.meta, &new.meta, clock::wall()) {
+            Beside::Combines => Some(join(&self.gateway.store, old, &new).unwrap_or(new)),
+            Beside::Replaces => Some(new),
+            Beside::Gives => None,
+        }
     }
 }
 
-/// The stored response after a 304 or a HEAD response freshened it; the body is shared.
-pub(crate) fn freshened(
-    old: &Arc<Stored>,
-    update: &[larder_semantics::field::Field<'_>],
-    job: &Job,
-    request_time: WallTime,
-    response_time: WallTime,
-) -> Arc<Stored> {
-    let policy = &job.route.policy;
-    let (fields, meta) = freshen::apply(&old.fields, &old.meta, update, policy, request_time, response_time);
-    Arc::new(assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone()))
+/// A part that is about to become whole.
+struct Completion {
+    head: Arc<SharedHead>,
+    held: Bytes,
+    /// What is held is the beginning; else it is the end.
+    held_first: bool,
 }
 
 /// Makes a stored response ready to send: its head is written once, here.

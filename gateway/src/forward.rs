@@ -202,6 +202,14 @@ impl Bypass {
     }
 }
 
+/// Whether the answer to a POST may be kept for GET, should it say so itself: not where a GET with the same fields
+/// would pass the cache.
+#[must_use]
+pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fields: &[Field<'_>]) -> bool {
+    let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
+    facts.method == "POST" && bypass(policy, &get, target, fields).is_none()
+}
+
 /// Decides whether the cache is used at all.
 #[must_use]
 pub fn bypass(

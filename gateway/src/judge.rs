@@ -2,11 +2,10 @@
 
 use crate::fetch::Arrived;
 use crate::refusals::Refused;
-use crate::route::{Gateway, Route};
+use crate::route::{self, Gateway, Route};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Refusal, Storable};
 use larder_semantics::trace::Silent;
-use larder_stdx::clock;
 use larder_store::ram::KeyHash;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
@@ -53,7 +52,7 @@ impl Judge<'_> {
 
     fn note(&self, arrived: &Arrived, refusal: Refusal) {
         self.gateway.counters.cache_refusals.add(1);
-        if refusal != Refusal::Method && !self.remembered {
+        if refusal.is_about_the_page(arrived.response.status) && !self.remembered {
             self.remember_miss();
         }
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
@@ -68,7 +67,7 @@ impl Judge<'_> {
 
     /// Nobody is to wait for another's answer under this key, for a while.
     pub fn remember_miss(&self) {
-        let until = clock::monotonic().0 + u64::from(self.route.policy.hit_for_miss) * 1000;
+        let until = route::misses_clock() + u64::from(self.route.policy.hit_for_miss) * 1000;
         self.gateway.store.remember_miss(self.hash, self.key, until);
     }
 }

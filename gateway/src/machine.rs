@@ -6,12 +6,12 @@
 //!    │          │     ├── Fetch ────┤                     │
 //!    │          │     │    │        ├── Hit (304, stale)  │
 //!    │          │     │    └ Pass   │                     │
-//!    │          └── Wait ── Lookup, Store, Hit, Fetch     │
+//!    │          └── Wait ── Lookup, Store, Hit, Validate, Fetch
 //!    └── Pass ──────────────────────┴── Error ────────────┘
 //! ```
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, to `Store` when the follower reads along,
-//! to `Hit` when the origin failed and stale may be served, and to `Fetch` when waiting was in vain. `Fetch`
+//! to `Hit` when the origin failed and stale may be served, and to `Validate` or `Fetch` when waiting was in vain. `Fetch`
 //! and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
 //! this client only. The steps themselves are in `run`.
 
@@ -50,10 +50,10 @@ impl Step {
         match self {
             Receive => &[Lookup, Pass, Error],              // Error: CONNECT, TRACE.
             Lookup => &[Hit, Validate, Fetch, Wait, Error], // Error: only-if-cached.
-            Wait => &[Lookup, Store, Hit, Fetch, Error],
-            Validate => &[Store, Hit, Pass, Error, Fetch], // Fetch: the 304 was about something else.
-            Fetch => &[Store, Hit, Pass, Error, Lookup],   // Lookup: a part was completed.
-            Pass => &[Deliver, Store, Error],              // Store: a POST that may be kept.
+            Wait => &[Lookup, Store, Hit, Validate, Fetch, Error],
+            Validate => &[Store, Hit, Pass, Error],
+            Fetch => &[Store, Hit, Pass, Error],
+            Pass => &[Deliver, Store, Error], // Store: a POST that may be kept.
             Hit | Store | Error => &[Deliver],
             Deliver => &[Finish],
             Finish => &[],
@@ -108,6 +108,7 @@ mod tests {
         check(&[Lookup, Validate, Hit, Deliver, Finish]);
         check(&[Lookup, Wait, Lookup, Hit, Deliver, Finish]);
         check(&[Lookup, Wait, Store, Deliver, Finish]);
+        check(&[Lookup, Wait, Validate, Hit, Deliver, Finish]);
         check(&[Pass, Error, Deliver, Finish]);
     }
 

@@ -102,7 +102,7 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         let arrived = Arrived { exchange, response, request_time, response_time };
-        if self.request.method == "POST" && self.route.policy.enabled {
+        if forward::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
             self.make_key();
             if self.job(false, false).would_store(&arrived) {
                 let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);

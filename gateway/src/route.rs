@@ -28,6 +28,12 @@ pub(crate) struct Scratch {
     pub variant: Vec<u8>,
 }
 
+/// Milliseconds by which hit-for-miss memories are kept: the wall clock's, which tests can move. One that jumps
+/// costs a few requests their company, or lends it to a few, and no more.
+pub(crate) fn misses_clock() -> u64 {
+    larder_stdx::clock::wall().0.saturating_mul(1000)
+}
+
 impl Gateway {
     /// The gateway of one worker.
     #[must_use]

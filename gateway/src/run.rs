@@ -5,7 +5,7 @@ use crate::deliver::Answer;
 use crate::fetch::{Job, Local};
 use crate::forward::{self, Bypass};
 use crate::machine::Step;
-use crate::route::{Gateway, Route};
+use crate::route::{self, Gateway, Route};
 use crate::{explain, hit};
 use larder_semantics::cache_status::Report;
 use larder_semantics::field::Field;
@@ -72,6 +72,8 @@ pub(crate) struct Machine<'a, 'c> {
     /// The store remembers already that answers are not shared.
     pub remembered: bool,
     pub error: u16,
+    /// What the response of another's fetch varies on, although nothing is stored yet.
+    pub vary: Vec<Box<str>>,
 }
 
 impl Gateway {
@@ -110,6 +112,7 @@ impl Gateway {
             looks: 0,
             remembered: false,
             error: 502,
+            vary: Vec::new(),
         };
         let mut step = Step::Receive;
         while step != Step::Finish {
@@ -132,12 +135,10 @@ impl Gateway {
 
     /// Starts the validation of a stale response that is being served (RFC 5861 §3).
     fn validate_in_background(self: &Rc<Self>, job: Job, flight: KeyHash) {
-        if let Begin::Lead(writer, reader) = self.store.begin(job.hash, flight, &job.key) {
+        // Nobody reads it: what is not kept is not read to its end either.
+        if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
             self.counters.background_validations.add(1);
-            tokio::task::spawn_local(async move {
-                let _nobody_else = reader; // Kept so that the fill does not look deserted.
-                job.run(writer).await;
-            });
+            tokio::task::spawn_local(job.run(writer));
         }
     }
 }
@@ -172,15 +173,9 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn lookup(&mut self) -> Step {
-        let looked = self.gateway.store.lookup(self.hash, &self.key, clock::monotonic().0);
-        let mut flight = self.hash;
+        let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
             Lookup::Shelf(shelf) => {
-                if !shelf.vary.is_empty() {
-                    let mut key = self.key.clone();
-                    vary::write_key(&shelf.vary, self.fields, &mut key);
-                    flight = self.gateway.store.hash(&key);
-                }
                 shelf.select(self.fields, &mut Vec::new()).cloned().ok_or(ForwardReason::VaryMiss)
             }
             Lookup::HitForMiss => {
@@ -190,6 +185,10 @@ impl<'c> Machine<'_, 'c> {
                 Err(ForwardReason::UriMiss)
             }
             Lookup::Nothing => Err(ForwardReason::UriMiss),
+        };
+        let flight = match &looked {
+            Lookup::Shelf(shelf) => self.flight(&shelf.vary),
+            Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.vary),
         };
         self.found = selected.as_ref().ok().cloned();
         let usable = match &selected {
@@ -212,6 +211,16 @@ impl<'c> Machine<'_, 'c> {
                 Step::Error
             }
         }
+    }
+
+    /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
+    fn flight(&self, names: &[Box<str>]) -> KeyHash {
+        if names.is_empty() {
+            return self.hash;
+        }
+        let mut key = self.key.clone();
+        vary::write_key(names, self.fields, &mut key);
+        self.gateway.store.hash(&key)
     }
 
     fn serve_found(&mut self, now: clock::WallTime) -> Step {
@@ -303,7 +312,11 @@ impl<'c> Machine<'_, 'c> {
                     self.read_along(reader, head, true);
                     Step::Store
                 }
-                Fits::OtherVariant => Step::Lookup,
+                Fits::OtherVariant => {
+                    // Those of one variant wait for one another, not for this one.
+                    self.vary.clone_from(&head.vary);
+                    Step::Lookup
+                }
                 Fits::MayNotShare => {
                     self.company = Company::Alone;
                     alone
@@ -349,9 +362,9 @@ impl<'c> Machine<'_, 'c> {
             .clone()
             .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent));
         if let Some(stored) = stale {
-            let ttl = hit::ttl(&stored.meta, now);
-            self.gateway.counters.cache_stale_hits.add(1);
-            self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl } });
+            self.gateway.counters.cache_stale_hits.add(u64::from(hit::ttl(&stored.meta, now) <= 0));
+            let report = self.forwarded(self.local.origin_status.get());
+            self.answer = Some(Answer::Stored { stored, report });
             return Step::Hit;
         }
         // What the origin said of its own failure stays with the leader; a follower says that it failed.
