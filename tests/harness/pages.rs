@@ -89,7 +89,8 @@ impl Pages {
     /// What larder says that it would do: the verdict of `explain`.
     pub fn predict(&self, method: &str, target: &str, lines: &str) -> String {
         let headers: Vec<Value> = split(lines).map(|(name, value)| json!([name, value])).collect();
-        let body = json!({ "url": format!("http://h{target}"), "method": method, "headers": headers }).to_string();
+        let body =
+            json!({ "url": format!("http://h{target}"), "method": method, "headers": headers }).to_string();
         let mut client = Client::connect(self.larder.admin);
         let (admin, length) = (self.larder.admin, body.len());
         client.send(format!(
@@ -126,7 +127,10 @@ fn answer(text: &str, number: usize, moved: i64) -> Vec<Script> {
 }
 
 /// `@+60` as a date by larder's clock.
-#[allow(clippy::disallowed_methods, reason = "the origin has a clock of its own, which larder's is compared with")]
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the origin has a clock of its own, which larder's is compared with"
+)]
 fn dated(line: &str, moved: i64) -> String {
     let Some((before, rest)) = line.split_once('@') else { return line.to_owned() };
     let end = rest.find(|it: char| !it.is_ascii_digit() && it != '+' && it != '-').unwrap_or(rest.len());
@@ -176,7 +180,11 @@ impl Page<'_> {
     /// Sends any request for it, after having it explained; what was predicted must be what happens.
     #[track_caller]
     pub fn ask(&self, method: &str, lines: &str, body: &str) -> Response {
-        let lines = &lines.split(" | ").map(|it| dated(it, self.pages.moved.load(SeqCst))).collect::<Vec<_>>().join(" | ");
+        let lines = &lines
+            .split(" | ")
+            .map(|it| dated(it, self.pages.moved.load(SeqCst)))
+            .collect::<Vec<_>>()
+            .join(" | ");
         let predicted = self.pages.predict(method, &self.target, lines);
         let before = self.received().len();
         let response = self.ask_unexplained(method, lines, body);
@@ -219,9 +227,8 @@ impl Page<'_> {
 fn observed(response: &Response, asked: Option<&Received>, lines: &str) -> Vec<&'static str> {
     let lower = lines.to_ascii_lowercase();
     let own = lower.contains("if-") && lower.contains("match:") || lower.contains("since:");
-    let conditional = |it: &Received| {
-        it.field("if-none-match").is_some() || it.field("if-modified-since").is_some()
-    };
+    let conditional =
+        |it: &Received| it.field("if-none-match").is_some() || it.field("if-modified-since").is_some();
     let cache = response.cache().rsplit(", ").next().unwrap_or("");
     let ttl = cache.split_once("ttl=").and_then(|it| it.1.parse::<i64>().ok());
     match (ttl, cache) {

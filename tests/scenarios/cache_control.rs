@@ -33,7 +33,8 @@ fn lifetimes() {
 #[test]
 fn numbers_that_overflow_are_large() {
     let pages = Pages::new("cache_status = true");
-    for it in ["2147483647", "2147483648", "2147483649", "4294967296", "99999999999", "18446744073709551616"] {
+    for it in ["2147483647", "2147483648", "2147483649", "4294967296", "99999999999", "18446744073709551616"]
+    {
         check(&pages, &format!("max-age={it}"), Hit);
     }
     check(&pages, &format!("max-age={}", "9".repeat(200)), Hit);

@@ -42,10 +42,30 @@ fn if_none_match() {
 #[test]
 fn if_modified_since() {
     let pages = Pages::new("");
-    check(&pages, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT", 304);
-    check(&pages, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT", 304);
-    check(&pages, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "If-Modified-Since: Sun Nov  6 08:49:38 1994", 304);
-    check(&pages, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT", 200);
+    check(
+        &pages,
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        304,
+    );
+    check(
+        &pages,
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Modified-Since: Sunday, 06-Nov-94 08:49:37 GMT",
+        304,
+    );
+    check(
+        &pages,
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Modified-Since: Sun Nov  6 08:49:38 1994",
+        304,
+    );
+    check(
+        &pages,
+        "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT",
+        "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT",
+        200,
+    );
     check(&pages, "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT", "If-Modified-Since: nonsense", 200);
     check(&pages, "Date: @-100", "If-Modified-Since: @0", 304);
     check(&pages, "Date: @0", "If-Modified-Since: @-100", 200);
@@ -91,8 +111,11 @@ fn other_statuses_have_no_preconditions() {
 #[test]
 fn a_304_carries_what_it_must_and_no_more() {
     let pages = Pages::new("");
-    let page = pages.page(&["Cache-Control: max-age=60 | ETag: \"a\" | Last-Modified: @-500 | Content-Location: /x \
-         | Expires: @+60 | Vary: Foo | Date: @0 | Content-Type: text/html | Content-Language: en | X-App: 1"]);
+    let page =
+        pages.page(&[
+            "Cache-Control: max-age=60 | ETag: \"a\" | Last-Modified: @-500 | Content-Location: /x \
+         | Expires: @+60 | Vary: Foo | Date: @0 | Content-Type: text/html | Content-Language: en | X-App: 1",
+        ]);
     page.get("");
     for _ in 0..2 {
         let it = page.get("If-None-Match: \"a\"");
@@ -138,6 +161,10 @@ fn a_validation_answers_by_what_it_brought() {
         page.get("");
         pages.advance(11);
         assert_eq!(expect, page.get(conditions).status, "{second} {conditions}");
-        assert_eq!(Some("\"a\""), page.received()[1].field("if-none-match"), "the stored validator is asked about");
+        assert_eq!(
+            Some("\"a\""),
+            page.received()[1].field("if-none-match"),
+            "the stored validator is asked about"
+        );
     }
 }

@@ -9,7 +9,8 @@ fn the_stored_validators_are_sent_and_no_others() {
     let page = pages.page(&["Cache-Control: max-age=10 | ETag: W/\"a\" | Last-Modified: @-100", "304"]);
     page.get("");
     pages.advance(11);
-    let client = "If-None-Match: \"mine\" | If-Modified-Since: @0 | If-Match: \"mine\" | If-Unmodified-Since: @0";
+    let client =
+        "If-None-Match: \"mine\" | If-Modified-Since: @0 | If-Match: \"mine\" | If-Unmodified-Since: @0";
     let status = page.get(client).status;
     assert_eq!(412, status, "If-Match is evaluated here, against what was validated");
     let asked = &page.received()[1];
@@ -37,8 +38,14 @@ fn a_304_freshens_every_field_it_may() {
         assert_eq!((Some("1"), Some("new"), Some("1")), (field("x-old"), field("x-both"), field("x-new")));
         assert_eq!(1, response.fields.iter().filter(|it| it.0.eq_ignore_ascii_case("x-twice")).count());
         assert_eq!((Some("3"), Some("max-age=100")), (field("x-twice"), field("cache-control")));
-        assert_eq!((Some("text/plain"), Some("4"), None), (field("content-type"), field("content-length"), field("content-encoding")));
-        assert_eq!((None, None, Some("de")), (field("content-range"), field("x-hop"), field("content-language")));
+        assert_eq!(
+            (Some("text/plain"), Some("4"), None),
+            (field("content-type"), field("content-length"), field("content-encoding"))
+        );
+        assert_eq!(
+            (None, None, Some("de")),
+            (field("content-range"), field("x-hop"), field("content-language"))
+        );
         if request == "hit" {
             assert_eq!(None, field("set-cookie"));
         }
@@ -51,7 +58,8 @@ fn a_304_freshens_every_field_it_may() {
 #[test]
 fn a_304_that_brings_a_via_does_not_take_ours() {
     let pages = Pages::new("");
-    let page = pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" | Via: 1.1 x", "304 | ETag: \"a\" | Via: 1.1 y"]);
+    let page = pages
+        .page(&["Cache-Control: max-age=10 | ETag: \"a\" | Via: 1.1 x", "304 | ETag: \"a\" | Via: 1.1 y"]);
     page.get("");
     pages.advance(11);
     assert_eq!(Some("1.1 y, 1.1 larder"), page.get("").field("via"));
@@ -60,7 +68,8 @@ fn a_304_that_brings_a_via_does_not_take_ours() {
 #[test]
 fn age_starts_again_at_the_304() {
     let pages = Pages::new("");
-    let page = pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" | Age: 3", "304 | ETag: \"a\" | Age: 5"]);
+    let page =
+        pages.page(&["Cache-Control: max-age=10 | ETag: \"a\" | Age: 3", "304 | ETag: \"a\" | Age: 5"]);
     page.get("");
     pages.advance(20);
     let age: u32 = page.get("").field("age").unwrap().parse().unwrap();
@@ -135,7 +144,8 @@ fn a_full_response_replaces() {
 fn head_freshens_what_is_stored_for_get() {
     let pages = Pages::new("");
     let first = "Cache-Control: max-age=10 | ETag: \"a\" | Last-Modified: @-5000 | X: old || body";
-    let page = pages.page(&[first, "Cache-Control: max-age=100 | ETag: \"a\" | X: new | Content-Length: 4 || body"]);
+    let page =
+        pages.page(&[first, "Cache-Control: max-age=100 | ETag: \"a\" | X: new | Content-Length: 4 || body"]);
     page.get("");
     pages.advance(11);
     let head = page.ask("HEAD", "", "");
@@ -148,7 +158,11 @@ fn head_freshens_what_is_stored_for_get() {
 #[test]
 fn head_that_differs_makes_stale() {
     let pages = Pages::new("");
-    for differs in ["ETag: \"b\" | Content-Length: 4", "ETag: \"a\" | Content-Length: 5", "Last-Modified: @-1 | Content-Length: 4"] {
+    for differs in [
+        "ETag: \"b\" | Content-Length: 4",
+        "ETag: \"a\" | Content-Length: 5",
+        "Last-Modified: @-1 | Content-Length: 4",
+    ] {
         let first = "Cache-Control: max-age=600 | ETag: \"a\" | Last-Modified: @-5000 || body";
         let page = pages.page(&[first, &format!("{differs} || body"), "Cache-Control: max-age=600 || other"]);
         page.get("");
