@@ -277,14 +277,10 @@ impl<H: Handler> Door<H> {
             }
             one => one,
         };
-        match self.worker.admit(socket) {
-            None => {}
-            Some(Err(_)) => self.worker.counters.accept_errors.add(1),
-            Some(Ok(watched)) => {
-                let client = Client { peer, local };
-                let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
-                tokio::task::spawn_local(served);
-            }
+        if let Some(watched) = self.worker.admit(socket) {
+            let client = Client { peer, local };
+            let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
+            tokio::task::spawn_local(served);
         }
     }
 }

@@ -362,18 +362,27 @@ impl Connection {
     /// a system call that would only say so.
     #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        if self.watched.may_read_unwatched() {
+            match self.receive(into) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                other => return Poll::Ready(other),
+            }
+        }
         loop {
-            let mut guard = match ready!(self.watched.io.poll_read_ready(context)) {
-                Ok(guard) => guard,
-                Err(_) => return Poll::Ready(Err(Errno::IO)),
+            let mut guard = match self.watched.io().map(|it| it.poll_read_ready(context)) {
+                Ok(Poll::Ready(Ok(guard))) => guard,
+                Ok(Poll::Pending) => return Poll::Pending,
+                Ok(Poll::Ready(Err(_))) => return Poll::Ready(Err(Errno::IO)),
+                Err(_) => {
+                    self.worker.counters.accept_errors.add(1);
+                    return Poll::Ready(Err(Errno::IO));
+                }
             };
-            match rustix::net::recv(self.watched.fd(), &mut *into, RecvFlags::empty()) {
-                Ok((count, _)) => {
+            match self.receive(into) {
+                Ok(count) => {
                     if count > 0 && count < into.len() {
                         guard.clear_ready();
                     }
-                    self.worker.counters.client_bytes_received.add(count as u64);
-                    self.watched.note(count as u64);
                     return Poll::Ready(Ok(count));
                 }
                 Err(Errno::AGAIN) => guard.clear_ready(),
@@ -381,6 +390,14 @@ impl Connection {
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    #[inline]
+    fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
+        let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
+        self.worker.counters.client_bytes_received.add(count as u64);
+        self.watched.note(count as u64);
+        Ok(count)
     }
 
     /// Lends the outbox: the connection's own while something waits in it, else the worker's.
@@ -430,7 +447,8 @@ impl Connection {
                 }
             }
             // Several may wait here at once: a body that says `100 Continue`, and a reply.
-            let Ok(mut guard) = self.watched.io.writable().await else { return Err(self.gone()) };
+            let Ok(io) = self.watched.io() else { return Err(self.gone()) };
+            let Ok(mut guard) = io.writable().await else { return Err(self.gone()) };
             // The guard is from before the attempt: room that comes after it is not overlooked.
             let before = self.waiting();
             sent = self.send_now();
