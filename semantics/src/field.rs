@@ -226,8 +226,10 @@ impl FieldList {
         if self.iter().all(&mut keep) {
             return;
         }
-        let mut kept =
-            Self { text: Vec::with_capacity(self.text.capacity()), index: Vec::with_capacity(self.index.capacity()) };
+        let mut kept = Self {
+            text: Vec::with_capacity(self.text.capacity()),
+            index: Vec::with_capacity(self.index.capacity()),
+        };
         for it in self.iter().filter(|it| keep(*it)) {
             kept.push(it.name, it.value);
         }
