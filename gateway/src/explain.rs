@@ -12,7 +12,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::storable::{self, Storable};
-use larder_semantics::trace::{Outcome, Record, Rule};
+use larder_semantics::trace::{Outcome, Record, Rule, Silent};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
@@ -108,20 +108,22 @@ impl Gateway {
         let hash = self.store.hash(&key);
         let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, selected) = select(&looked, &fields);
-        let bypass =
-            forward::bypass(&route.policy, &facts, &request.target, &fields).map(forward::Bypass::sentence);
+        let bypass = forward::bypass(&route.policy, &facts, &request.target, &fields);
         let mut record = Record::default();
         let verdict = match bypass {
-            Some(sentence) => pass(sentence, &mut record),
+            Some(bypass) => pass(bypass.sentence(), &mut record),
             None => decide(selected.as_ref(), route, &facts, &fields, now, &mut record),
         };
         let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
-        let change = change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now);
+        let change = match bypass {
+            Some(bypass) => bypass.remedy().map(str::to_owned),
+            None => change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now),
+        };
         Explanation {
             key: readable(&key),
             recipe: route.policy.key.describe(),
             holds,
-            bypass,
+            bypass: bypass.map(forward::Bypass::sentence),
             stored: selected.ok().map(|it| stored_facts(&it, now)),
             rules: record.0,
             verdict,
@@ -242,7 +244,20 @@ fn sentences(changes: &[Change]) -> String {
     changes.iter().map(Change::sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// The smallest change that would make the store answer: of the stored response where there is one, else of
+/// What would have the origin asked for what the store answers: the request, where its directives count; else
+/// the configuration.
+fn to_the_origin(stored: &Stored, route: &Route, request: &Request, now: WallTime) -> &'static str {
+    let mut fields = request.fields.clone();
+    fields.push("Cache-Control", "no-cache");
+    let fields = fields.view();
+    let facts = RequestFacts::read(&request.method, &fields);
+    match reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) {
+        Reuse::Validate(_) | Reuse::Forward(_) => "Send the request with Cache-Control: no-cache.",
+        _ => "Set cache.enabled = false for the route.",
+    }
+}
+
+/// The smallest change that would make the store answer, or not answer where it does: of the stored response where there is one, else of
 /// the last exchange whose response was not stored.
 fn change(
     verdict: &Verdict,
@@ -253,7 +268,7 @@ fn change(
     now: WallTime,
 ) -> Option<String> {
     match (verdict.name, stored) {
-        ("hit" | "stale-hit", _) => None,
+        ("hit" | "stale-hit", Some(stored)) => Some(to_the_origin(stored, route, request, now).to_owned()),
         (_, Some(stored)) => {
             let fields = request.fields.view();
             flip::smallest_for_reuse(

@@ -200,6 +200,19 @@ impl Bypass {
             Bypass::Target => "the target names no resource",
         }
     }
+
+    /// What would let the request use the cache, for `explain`; `None` where nothing could.
+    #[must_use]
+    pub fn remedy(self) -> Option<&'static str> {
+        match self {
+            Bypass::Disabled => Some("Set cache.enabled = true for the route."),
+            Bypass::Method => Some("Send the request with GET."),
+            Bypass::Body => Some("Send the request without a body."),
+            Bypass::PrivateCookie => Some("Send the request without Cookie."),
+            Bypass::Override => Some("Send the request without the field that overrides method or target."),
+            Bypass::Target => None,
+        }
+    }
 }
 
 /// Whether the answer to a POST may be kept for GET, should it say so itself: not where a GET with the same fields
