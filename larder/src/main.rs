@@ -43,6 +43,7 @@ fn main() -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str) -> String) -> ExitCode {
+    let watch = plan.file().map(server::Watch::new);
     let config = match plan.load() {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
@@ -50,7 +51,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str) -> String) -> ExitCode {
     for warning in &config.warnings {
         eprintln!("larder: warning: {warning}");
     }
-    match server::run(config, plan, after) {
+    match server::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
         Err(server::Stopped::CutOff) => ExitCode::from(FAILED),

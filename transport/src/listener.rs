@@ -200,6 +200,9 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
             "permission is denied".to_owned(),
             "choose a port from 1024 up, or a path that this user may write",
         ),
+        io::ErrorKind::NotFound => {
+            ("there is no such directory".to_owned(), "make it, or choose another path")
+        }
         _ => (error.to_string(), "choose another address"),
     };
     format!("cannot listen on {what}: {why}; {deed}.")

@@ -11,14 +11,14 @@ mod totals;
 mod worker;
 
 use crate::cli::Plan;
-use crate::config::{self, AdminListen, Config, plain};
+use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
 use admin::Admin;
 use larder_gateway::Gateway;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::Worker;
-use reload::Watch;
+pub use reload::Watch;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -44,18 +44,24 @@ pub enum Stopped {
     CutOff,
 }
 
-/// Runs a configuration until a signal ends it. Prints its addresses once every socket is open, then what `after`
+/// Runs a configuration until a signal ends it, and reads it anew when `watch` sees its file change: begun before
+/// the file was read, so that no change is missed. Prints its addresses once every socket is open, then what `after`
 /// makes of the first.
 ///
 /// # Errors
 /// See [`Stopped`].
-pub fn run(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<(), Stopped> {
+pub fn run(
+    config: Config,
+    plan: Plan,
+    watch: Option<Watch>,
+    after: impl FnOnce(&str) -> String,
+) -> Result<(), Stopped> {
     let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|it| Stopped::AtStart(format!("The system gives no event loop: {it}.")))?;
-    LocalSet::new().block_on(&runtime, house.keep(admin, inbox, threads))
+    LocalSet::new().block_on(&runtime, house.keep(watch, admin, inbox, threads))
 }
 
 type Started = (House, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
@@ -66,11 +72,14 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let totals = Arc::new(Totals::default());
     let own = totals.add_part();
-    let cannot =
-        |what: &str, error: &std::io::Error| format!("The {what} cannot be opened: {}.", plain(error));
-    let errors = ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &it))?;
+    let cannot = |what: &str, target: &Target, error: &std::io::Error| match target {
+        Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
+        Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
+    };
+    let errors =
+        ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &config.log.error, &it))?;
     let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
-        .map_err(|it| cannot("access log", &it))?;
+        .map_err(|it| cannot("access log", &config.log.access, &it))?;
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
     let live = Live::open(config, &own)?;
@@ -181,6 +190,7 @@ enum Event {
 impl House {
     async fn keep(
         self,
+        mut file: Option<Watch>,
         admin: Vec<Bound>,
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
@@ -188,7 +198,6 @@ impl House {
         let mut signals = Signals::new()
             .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?;
         let admin = self.open_admin(admin, inbox);
-        let mut file = self.plan.file().map(Watch::new);
         let mut limits = LimitWatch::default();
         loop {
             match signals.next().await {
