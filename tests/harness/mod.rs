@@ -3,6 +3,7 @@
 
 pub mod application;
 pub mod client;
+pub mod command;
 pub mod origin;
 pub mod pages;
 pub mod server;

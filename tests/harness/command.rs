@@ -1,0 +1,53 @@
+//! A command of larder that ends by itself: what it printed, and with which code.
+
+use super::{PATIENCE, server};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Its exit code.
+    pub code: i32,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+/// Runs `larder ARGS…` in `folder` to its end.
+///
+/// # Panics
+/// If it does not end: a server was started that should not have been.
+#[track_caller]
+pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(server::binary());
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    let (tell, ended) = mpsc::channel();
+    std::thread::spawn(move || tell.send(child.wait_with_output()));
+    let Ok(output) = ended.recv_timeout(PATIENCE) else {
+        // SAFETY: kill takes no pointers; the process is our child, and the thread has not seen it end.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        panic!("larder {} does not end", arguments.join(" "));
+    };
+    let output = output.unwrap();
+    Ended {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Waits for a process that was told to end.
+#[track_caller]
+pub fn wait(child: &mut Child) -> ExitStatus {
+    let mut status = None;
+    super::until("the process ends", || {
+        status = child.try_wait().unwrap();
+        status.is_some()
+    });
+    status.unwrap()
+}

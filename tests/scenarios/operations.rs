@@ -1,0 +1,529 @@
+//! What an operator does: starts, checks, reloads, rotates logs, asks why, and stops.
+
+use crate::harness::command::{run, wait};
+use crate::harness::origin::{Gate, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+const PAGE: &str = "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nhello";
+
+/// A configuration with an error log, before `origin`; `cache` are the settings of its only route.
+fn config(origin: &Origin, cache: &str, log: &str) -> String {
+    format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n[log]\nerror = \"error.log\"\n\
+         {log}\n\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\ncache = {{ {cache} }}\n",
+        origin.url()
+    )
+}
+
+fn start(config: String) -> Larder {
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn read(larder: &Larder, name: &str) -> String {
+    std::fs::read_to_string(larder.folder.path().join(name)).unwrap_or_default()
+}
+
+/// The lines of a log, once `count` are there.
+#[track_caller]
+fn lines(larder: &Larder, name: &str, count: usize) -> Vec<String> {
+    until("the lines are written", || read(larder, name).lines().count() >= count);
+    read(larder, name).lines().map(str::to_owned).collect()
+}
+
+/// One GET over a Unix socket; the whole response as text.
+fn get_unix(socket: &Path, target: &str) -> String {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream
+        .write_all(format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").as_bytes())
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn a_reload_under_load_loses_nothing() {
+    let origin = Origin::fixed(PAGE);
+    let larder = start(config(&origin, "", ""));
+    larder.get("/");
+    let stop = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..4)
+        .map(|number| {
+            let (stop, mut client) = (stop.clone(), larder.client());
+            std::thread::spawn(move || {
+                let mut count = 0_u64;
+                while !stop.load(SeqCst) {
+                    // Hits, and pages that nobody asked for yet.
+                    let target = if count % 8 == 0 { format!("/{number}/{count}") } else { "/".to_owned() };
+                    let page = client.get(&target);
+                    assert!(page.status == 200 && page.complete && page.text() == "hello", "{page:?}");
+                    count += 1;
+                }
+                count
+            })
+        })
+        .collect();
+    for turn in 1..=20 {
+        let on = turn % 2 == 1;
+        std::fs::write(larder.config(), config(&origin, &format!("x_cache = {on}"), "")).unwrap();
+        larder.signal(libc::SIGHUP);
+        until("the reload is counted", || larder.counter("config_reloads") >= turn);
+        // Each worker takes it over by itself.
+        until("the change is there", || (0..8).all(|_| larder.get("/").field("x-cache").is_some() == on));
+        assert!(larder.get("/").is_hit(), "the store outlives a reload");
+    }
+    let bad = config(&origin, "default_tll = \"60s\"", "");
+    std::fs::write(larder.config(), &bad).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the refusal is counted", || larder.counter("config_rejections") >= 1);
+    assert!(larder.get("/").is_hit());
+    stop.store(true, SeqCst);
+    let served: u64 = load.into_iter().map(|it| it.join().expect("every request was answered")).sum();
+    assert!(served > 0);
+    let line = 1 + bad.lines().position(|it| it.contains("default_tll")).unwrap();
+    let said = format!("larder.toml:{line}: site.route.cache.default_tll: unknown key; did you mean");
+    until("the reason is in the error log", || read(&larder, "error.log").contains(&said));
+    assert!(read(&larder, "error.log").contains("reload-refused"));
+}
+
+#[test]
+fn a_changed_file_is_noticed() {
+    let origin = Origin::fixed(PAGE);
+    let larder = start(config(&origin, "", ""));
+    std::fs::write(larder.config(), config(&origin, "x_cache = true", "")).unwrap();
+    until("the change is there", || larder.get("/").field("x-cache").is_some());
+    std::fs::write(larder.config(), "listen = [").unwrap();
+    until("the refusal is counted", || larder.counter("config_rejections") == 1);
+    assert!(larder.get("/").field("x-cache").is_some());
+    // What needs a restart is refused as well, by its line, and the rest of the file with it.
+    let moved = config(&origin, "", "").replacen("127.0.0.1:0", "127.0.0.1:1", 1);
+    std::fs::write(larder.config(), moved).unwrap();
+    until("the second refusal is counted", || larder.counter("config_rejections") == 2);
+    assert!(larder.get("/").field("x-cache").is_some());
+    until("the key is named", || {
+        read(&larder, "error.log")
+            .contains("larder.toml:1: listen cannot change while running; restart larder.")
+    });
+}
+
+#[test]
+fn the_access_log_in_combined_form_and_its_rotation() {
+    let origin = Origin::fixed(PAGE);
+    let larder = start(config(&origin, "", "access = \"access.log\""));
+    let more = "User-Agent: a \"quoted\" one\r\nReferer: http://r/\r\n";
+    let mut client = larder.client();
+    for target in ["/a?b=c", "/a?b=c", "/%22"] {
+        client.get_with(target, more);
+    }
+    let before = lines(&larder, "access.log", 3);
+    let (first, rest) = before[0].split_once(" [").unwrap();
+    let (time, rest) = rest.split_once("] ").unwrap();
+    assert_eq!("127.0.0.1 - -", first);
+    assert_eq!("\"GET /a?b=c HTTP/1.1\" 200 5 \"http://r/\" \"a \\x22quoted\\x22 one\"", rest);
+    assert!(time.len() == "21/Nov/2026:07:42:06 +0000".len() && time.ends_with(" +0000"), "{time}");
+    let at = |name: &str| larder.folder.path().join(name);
+    std::fs::rename(at("access.log"), at("access.log.1")).unwrap();
+    larder.signal(libc::SIGUSR1);
+    until("the log is opened anew", || at("access.log").exists());
+    client.get("/after");
+    assert!(lines(&larder, "access.log", 1)[0].contains("GET /after "));
+    assert_eq!(before, lines(&larder, "access.log.1", 3));
+    assert_eq!(0, larder.counter("log_lines_dropped"));
+}
+
+#[test]
+fn the_access_log_in_json() {
+    let origin = Origin::scripted(|request| match request.target() {
+        "/cut" => vec![
+            Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this".to_vec()),
+            Script::Close,
+        ],
+        _ => vec![Script::Send(response(PAGE))],
+    });
+    let larder = start(config(&origin, "", "access = \"access.log\"\nformat = \"json\""));
+    for target in ["/a", "/a", "/cut"] {
+        larder.get(target);
+    }
+    larder.client().send("GET / HTTP/1.1\r\n\r\n").is_closed();
+    let lines = lines(&larder, "access.log", 4);
+    let find = |target: &str, cache: &str| {
+        let parsed = lines.iter().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
+        let mut found = parsed.filter(|it| it["target"] == target && it["cache"] == cache);
+        found.next().unwrap_or_else(|| panic!("{target} {cache} in {lines:#?}"))
+    };
+    let (miss, hit) = (find("/a", "uri-miss"), find("/a", "hit"));
+    for it in [&miss, &hit] {
+        assert_eq!(
+            ("GET", "h", 200, 5),
+            (
+                it["method"].as_str().unwrap(),
+                it["host"].as_str().unwrap(),
+                it["status"].as_u64().unwrap(),
+                it["bytes"].as_u64().unwrap(),
+            )
+        );
+        assert_eq!(("whole", "*/*"), (it["end"].as_str().unwrap(), it["route"].as_str().unwrap()));
+    }
+    assert!(miss["origin_us"].as_u64().unwrap() <= miss["duration_us"].as_u64().unwrap(), "{miss}");
+    assert!(hit["origin_us"].is_null());
+    let cut = find("/cut", "uri-miss");
+    assert_eq!(("cut", 9), (cut["end"].as_str().unwrap(), cut["bytes"].as_u64().unwrap()));
+    assert_eq!(400, find("-", "")["status"]);
+}
+
+#[test]
+fn a_full_pipe_never_blocks_serving() {
+    let origin = Origin::fixed(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name is a string that ends in a zero and lives until the call returns.
+    assert_eq!(0, unsafe { libc::mkfifo(name.as_ptr(), 0o600) });
+    let larder = start(config(&origin, "", &format!("access = \"{}\"", pipe.display())));
+    let mut client = larder.client();
+    let target = format!("/{}", "x".repeat(7000));
+    // Far more than pipe, queue and buffers hold: nobody reads.
+    for _ in 0..4_000 {
+        let page = client.get(&target);
+        assert!(page.status == 200 && page.complete, "{page:?}");
+    }
+    until("lines are dropped", || larder.counter("log_lines_dropped") > 0);
+    assert!(larder.resident() < 256 << 20);
+    // And it stops, although the log cannot be written.
+    let mut larder = larder;
+    larder.signal(libc::SIGTERM);
+    assert_eq!(Some(0), wait(&mut larder.child).code());
+}
+
+#[test]
+fn a_stop_lets_requests_finish() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone()), Script::Send(response(PAGE))]);
+    let mut larder = start(config(&origin, "", "access = \"access.log\""));
+    let (mut busy, mut idle) = (larder.client(), larder.client());
+    busy.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the request is at the origin", || gate.waiting() == 1);
+    larder.signal(libc::SIGTERM);
+    assert!(idle.is_closed(), "an idle connection is closed at once");
+    until("nobody is let in any more", || std::net::TcpStream::connect(larder.address).is_err());
+    gate.open();
+    let page = busy.read();
+    assert_eq!((200, "hello", true), (page.status, page.text().as_str(), page.complete));
+    assert!(busy.is_closed());
+    assert_eq!(Some(0), wait(&mut larder.child).code());
+    assert!(lines(&larder, "access.log", 1)[0].contains("\"GET / HTTP/1.1\" 200 5"));
+    assert!(read(&larder, "error.log").contains(" info stopped"));
+}
+
+#[test]
+fn a_stop_does_not_wait_for_ever() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone())]);
+    let text =
+        config(&origin, "", "").replace("workers = 2", "workers = 2\nlimits.drain_timeout = \"100ms\"");
+    let mut larder = start(text);
+    let mut busy = larder.client();
+    busy.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the request is at the origin", || gate.waiting() == 1);
+    larder.signal(libc::SIGTERM);
+    assert_eq!(Some(1), wait(&mut larder.child).code());
+    assert!(busy.is_closed());
+    assert!(read(&larder, "error.log").contains("cut-off"));
+    gate.open();
+}
+
+#[test]
+fn serve_needs_a_directory_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("sub")).unwrap();
+    std::fs::write(folder.path().join("index.html"), "the index").unwrap();
+    std::fs::write(folder.path().join("sub/a.txt"), "a text").unwrap();
+    std::fs::write(folder.path().join(".secret"), "no").unwrap();
+    let socket = folder.path().join("web.sock");
+    let unix = format!("unix:{}", socket.display());
+    let root = folder.path().to_str().unwrap();
+    let larder = Larder::command(&[
+        "serve",
+        root,
+        "--listing",
+        "--listen",
+        "127.0.0.1:0",
+        "--listen",
+        &unix,
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    assert_eq!("the index", larder.get("/").text());
+    let text = larder.get("/sub/a.txt");
+    assert_eq!((200, "a text"), (text.status, text.text().as_str()));
+    assert!(text.field("content-type").unwrap().starts_with("text/plain"));
+    assert!(larder.get("/sub/").text().contains("a.txt"));
+    assert_eq!((404, 404), (larder.get("/.secret").status, larder.get("/nothing").status));
+    assert!(get_unix(&socket, "/sub/a.txt").ends_with("\r\n\r\na text"));
+    assert!(larder.printed().contains(&format!("listening on {unix}\n")), "{}", larder.printed());
+}
+
+#[test]
+fn proxy_takes_the_settings_that_matter() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhello");
+    let larder = Larder::command(&[
+        "proxy",
+        &origin.url(),
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+        "--workers",
+        "1",
+        "--ram",
+        "8MiB",
+        "--default-ttl",
+        "1m",
+        "--log",
+        "-",
+        "--set",
+        "cache.x_cache=true",
+    ]);
+    let mut client = larder.client();
+    assert_eq!(Some("MISS"), client.get("/").field("x-cache"));
+    let hit = client.get("/");
+    assert_eq!((Some("HIT"), true), (hit.field("x-cache"), hit.is_hit()));
+    until("the log is on standard output", || {
+        larder.printed().matches("\"GET / HTTP/1.1\" 200 5").count() == 2
+    });
+    let quiet = Larder::command(&["proxy", &origin.url(), "--listen", "127.0.0.1:0", "--admin", "off"]);
+    assert!(quiet.printed().contains("admin off\n"));
+    assert_eq!(200, quiet.get("/").status);
+}
+
+#[test]
+fn two_larders_on_one_machine() {
+    let origin = Origin::fixed(PAGE);
+    let before = || Larder::command(&["proxy", &origin.url(), "--listen", "127.0.0.1:0"]);
+    let (one, two) = (before(), before());
+    assert_ne!(one.admin, two.admin);
+    for larder in [&one, &two] {
+        assert!((9180..=9280).contains(&larder.admin.port()), "{}", larder.admin);
+        larder.get("/");
+        assert_eq!(1, larder.counter("cache_stores"));
+    }
+    // explain asks the one that serves the port.
+    for (larder, stored) in [(&one, "/one"), (&two, "/two")] {
+        larder.get(stored);
+        let url = |path: &str| format!("http://{}{path}", larder.address);
+        let host = format!("GET {stored} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.address);
+        larder.client().send(host).read();
+        for (path, verdict) in [(stored, "hit"), ("/neither", "miss")] {
+            let said = run(larder.folder.path(), &["explain", &url(path), "--json"]);
+            let said: serde_json::Value =
+                serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+            assert_eq!(verdict, said["verdict"]["name"], "{path}: {said:#}");
+        }
+    }
+}
+
+#[test]
+fn the_admin_answers_on_a_unix_socket_of_its_own_user() {
+    let origin = Origin::fixed(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let spelt = format!("unix:{}", socket.display());
+    let arguments =
+        ["proxy", &origin.url(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--admin-socket"];
+    let arguments = [&arguments[..], &[socket.to_str().unwrap()]].concat();
+    let larder = Larder::command(&arguments);
+    until("it is printed", || larder.printed().contains(&format!("admin on {spelt}\n")));
+    assert_eq!(0o600, std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777);
+    assert!(get_unix(&socket, "/cache/stats").contains("\"cache_hits\""));
+    let said = run(folder.path(), &["explain", "http://h/", "--admin", &spelt]);
+    assert_eq!(0, said.code, "{said:?}");
+    assert!(said.out.contains("\nverdict  miss\n"), "{}", said.out);
+    let second = run(folder.path(), &arguments);
+    assert_eq!(2, second.code, "the socket is in use: {second:?}");
+    assert!(second.err.contains("choose another address with --admin-socket"), "{}", second.err);
+    drop(larder);
+    drop(Larder::command(&arguments)); // What was left of the first is replaced.
+}
+
+/// Whether `line` is one sentence: one line that says who speaks.
+#[track_caller]
+fn check_refused(folder: &Path, arguments: &[&str], expect: &str) {
+    let ended = run(folder, arguments);
+    let shown = arguments.join(" ");
+    assert_eq!((2, ""), (ended.code, ended.out.as_str()), "{shown}: {}", ended.err);
+    assert!(ended.err.starts_with("larder: ") && ended.err.contains(expect), "{shown}: {}", ended.err);
+    assert_eq!(1, ended.err.lines().count(), "{shown}: {}", ended.err);
+}
+
+#[test]
+fn what_cannot_start_says_so_and_starts_nothing() {
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("bad.toml"), "listen = [\"127.0.0.1:0\"]\n[cash]\nsize = 1\n").unwrap();
+    std::fs::write(folder.path().join("not.toml"), "listen = \n").unwrap();
+    let check = |arguments: &str, expect: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        check_refused(folder.path(), &arguments, expect);
+    };
+    check(&format!("proxy :1 --admin off --listen 127.0.0.1:0 --listen {taken}"), "it is in use");
+    check(&format!("proxy :1 --listen 127.0.0.1:0 --admin {taken}"), "choose another address with --admin");
+    check("proxy :1 --listen unix:nowhere/x.sock", "there is no such directory");
+    check("proxy nonsense", "ORIGIN: found \"nonsense\"");
+    check("proxy http://127.0.0.1:99999", "ORIGIN: found");
+    check("proxy https://a", "TLS towards origins is not built yet");
+    check("proxy", "needs ORIGIN; for example");
+    check("proxy :1 --ram 1ZB", "--ram: found \"1ZB\"; allowed:");
+    check("proxy :1 --workers 0", "--workers: found \"0\"; allowed:");
+    check("proxy :1 --listen 127.0.0.1:http", "--listen: found");
+    check(
+        "proxy :1 --log nowhere/access.log --listen 127.0.0.1:0 --admin off",
+        "nowhere/access.log cannot be opened",
+    );
+    check("prxy :1", "did you mean `larder proxy`?");
+    check("serve nowhere", "DIR: nowhere: no such file or directory");
+    check("run", "there is neither larder.toml here");
+    check("run -c nowhere.toml", "nowhere.toml: cannot be read");
+    check("run -c bad.toml", "bad.toml:2: cash: unknown");
+    check("check -c bad.toml", "bad.toml:2: cash: unknown");
+    check("check -c not.toml", "not.toml:1: ");
+    check("explain ftp://a/", "URL: found \"ftp://a/\"");
+    drop(holder);
+    let nobody = run(folder.path(), &["explain", "http://a/", "--admin", &taken]);
+    assert_eq!(1, nobody.code);
+    assert!(nobody.err.starts_with(&format!("larder: No larder answers at {taken} (connection refused)")));
+}
+
+#[test]
+fn check_says_what_a_file_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "listen = [\"127.0.0.1:8080\", \"unix:/run/l.sock\"]\n[cache.ram]\nsize = \"1GiB\"\n[[site]]\nhosts = [\"*.example.com\"]\n\
+                [[site.route]]\npath = \"/s/*\"\nfiles = { root = \".\" }\n[[site.route]]\nproxy = { to = [\"http://[::1]:81\"] }\n\
+                cache = { enabled = false }\n";
+    std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+    let said = run(folder.path(), &["check"]);
+    assert_eq!((0, ""), (said.code, said.err.as_str()));
+    for expect in [
+        "larder.toml: OK\n",
+        "listen   127.0.0.1:8080, unix:/run/l.sock\n",
+        "ram      1GiB\n",
+        "site     *.example.com\n",
+        "/s/*               files ",
+        "/*                 proxy http://[::1]:81 (not cached)\n",
+    ] {
+        assert!(said.out.contains(expect), "{expect}: {}", said.out);
+    }
+    let many = "workers = 0\nlisten = [\"x\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = { to = [\"http://a:1\"] }\n";
+    std::fs::write(folder.path().join("many.toml"), many).unwrap();
+    let said = run(folder.path(), &["check", "-c", "many.toml"]);
+    assert_eq!((2, 2), (said.code, said.err.lines().count()), "every mistake at once: {}", said.err);
+}
+
+#[test]
+fn explain_tells_what_happened_and_what_will() {
+    let origin = Origin::new(|request| match request.target() {
+        "/private" => "HTTP/1.1 200 OK\nCache-Control: private\n\nmine".to_owned(),
+        "/bare" => "HTTP/1.1 200 OK\n\nbare".to_owned(),
+        _ => PAGE.to_owned(),
+    });
+    let text = config(&origin, "private_cookies = [\"session*\"], default_ttl = \"60s\"", "");
+    let larder = start(text.clone());
+    let admin = larder.admin.to_string();
+    for target in ["/page", "/private", "/bare"] {
+        larder.get(target);
+    }
+    larder.advance(10);
+    let explain = |path: &str, more: &[&str]| {
+        let url = format!("http://h{path}");
+        let said = run(larder.folder.path(), &[&["explain", &url, "--admin", &admin], more].concat());
+        assert_eq!((0, ""), (said.code, said.err.as_str()), "{path}");
+        said.out
+    };
+    let page = explain("/page", &[]);
+    let line = 1 + text.lines().position(|it| it.starts_with("cache = ")).unwrap();
+    for expect in [
+        "verdict  hit\n",
+        "route    */*",
+        "key      http://h/page\n",
+        "ram      1 variant(s)\n",
+        "status 200, 5 bytes",
+        "10",
+        "600",
+        "RFC 9111",
+        "cache.private_cookies",
+        &format!("larder.toml:{line}\n"),
+        "to change the verdict: Send the request with Cache-Control: no-cache.\n",
+    ] {
+        assert!(page.contains(expect), "{expect}: {page}");
+    }
+    let json = |path: &str, more: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&explain(path, &[&["--json"], more].concat())).unwrap()
+    };
+    for (path, more, verdict) in [
+        ("/page", &[][..], "hit"),
+        ("/page", &["-H", "Cache-Control: no-cache"], "miss"),
+        ("/page", &["-X", "HEAD"], "hit"),
+        ("/page", &["-X", "POST"], "pass"),
+        ("/page", &["-H", "Cookie: session1=x"], "pass"),
+        ("/bare", &[], "hit"),
+        ("/private", &[], "miss"),
+        ("/nobody-asked", &[], "miss"),
+    ] {
+        let said = json(path, more);
+        assert_eq!(verdict, said["verdict"]["name"], "{path} {more:?}: {said:#}");
+        let rules = said["rules"].as_array().unwrap();
+        let decided = rules.iter().filter(|it| it["outcome"] == "decided").count();
+        assert_eq!(1, decided, "one rule decides {path} {more:?}: {said:#}");
+        let shown = &json(path, more)["settings"]["given"];
+        assert!(shown.as_array().unwrap().iter().any(|it| it["key"] == "cache.default_ttl"), "{shown}");
+    }
+    let refused = json("/private", &[]);
+    assert!(refused["last_refusal"]["rules"].to_string().contains("private"), "{refused:#}");
+    assert!(refused["change"].is_string() || refused["last_refusal"]["change"].is_string(), "{refused:#}");
+}
+
+#[test]
+fn the_demo_shows_what_it_promises() {
+    let larder = Larder::command(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let mut client = larder.client();
+    until("it says what to try", || larder.printed().contains("larder explain"));
+    let (miss, hit) = (client.get("/recipes/1"), client.get("/recipes/1"));
+    assert!(miss.status == 200 && !miss.is_hit() && hit.is_hit(), "{}, {}", miss.cache(), hit.cache());
+    assert_eq!(miss.body, hit.body);
+    // A search is a page for each query.
+    let (pear, plum) = (client.get("/search?q=pear"), client.get("/search?q=plum"));
+    assert!(client.get("/search?q=pear").is_hit() && pear.body != plum.body);
+    // A page that changes.
+    let now = client.get("/now");
+    larder.advance(60);
+    assert_ne!(now.body, {
+        client.get("/now");
+        client.get("/now").body
+    });
+    // A login is private.
+    let login = login(&mut client);
+    let page = client.get_with("/me", &login);
+    assert!(page.text().contains("Ada") && !page.is_hit(), "{}", page.text());
+    assert!(!larder.get("/me").text().contains("Ada"));
+    // Hundreds of pages, and images.
+    assert_eq!(200, client.get("/recipes/300").status);
+    let photo = client.get("/photos/1.png");
+    assert!(photo.body.starts_with(b"\x89PNG") && client.get("/photos/1.png").is_hit());
+}
+
+/// Logs in as Ada, as the form of the demo does.
+fn login(client: &mut Client) -> String {
+    let kind = "Content-Type: application/x-www-form-urlencoded\r\n";
+    let landed = client.request("POST", "/login", kind, "name=Ada");
+    let cookie = landed.field("set-cookie").unwrap_or_else(|| panic!("{landed:?}"));
+    format!("Cookie: {}\r\n", cookie.split(';').next().unwrap())
+}
