@@ -60,7 +60,7 @@ fn larder(origin: SocketAddr) -> SocketAddr {
     let config = plan.load().unwrap();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        larder::server::run(config, plan, |address| {
+        larder::server::run(config, plan, None, |address| {
             tell.send(address.to_owned()).unwrap();
             String::new()
         })

@@ -61,7 +61,8 @@ fn a_reload_under_load_loses_nothing() {
                 let mut count = 0_u64;
                 while !stop.load(SeqCst) {
                     // Hits, and pages that nobody asked for yet.
-                    let target = if count % 8 == 0 { format!("/{number}/{count}") } else { "/".to_owned() };
+                    let target =
+                        if count.is_multiple_of(8) { format!("/{number}/{count}") } else { "/".to_owned() };
                     let page = client.get(&target);
                     assert!(page.status == 200 && page.complete && page.text() == "hello", "{page:?}");
                     count += 1;
