@@ -284,6 +284,38 @@ fn who_is_deserted_is_joined_no_more() {
     assert!(matches!(begin(&store, b"k"), Begin::Lead(..)));
 }
 
+#[test]
+fn a_hundred_thousand_aborts_leave_nothing() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    for n in 0..100_000u32 {
+        let (mut writer, leader) = lead(&store, b"k");
+        let mut follower = follow(&store, b"k");
+        match n % 5 {
+            0 => drop(writer),
+            1 => drop((leader, follower, writer)),
+            2 => {
+                assert!(now(follower.next()).is_none());
+                drop((leader, follower));
+                writer.head(shared(), false);
+                assert_eq!(Some(Err(Abandoned)), now(writer.push(Bytes::from_static(b"x"), MOST)));
+            }
+            3 => {
+                writer.head(shared(), true);
+                push(&mut writer, b"some");
+                drop((writer, leader));
+                assert!(matches!(drain(&mut follower).1, Some(FillEnd::Failed)));
+            }
+            _ => {
+                assert!(now(writer.deserted()).is_none());
+                store.remove(store.hash(b"k"), b"k");
+            }
+        }
+    }
+    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    assert!(matches!(begin(&store, b"k"), Begin::Lead(..)), "none of the places is taken");
+}
+
 /// Counts its wake-ups.
 #[derive(Default)]
 struct Bell(AtomicUsize);

@@ -1,0 +1,231 @@
+//! Several workers on one store, all at once: leaders, followers, aborts, removals and evictions. What anybody reads is
+//! whole, of one version, and not older than a removal that had returned before.
+
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_stdx::clock::WallTime;
+use larder_store::fill::SharedHead;
+use larder_store::ram::Lookup;
+use larder_store::{Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Settings, Store, Stored};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+const KEYS: usize = 12;
+const WORKERS: u64 = 4;
+const TURNS: usize = 400;
+
+/// What the origin would answer now, and the version below which nothing may be seen any more.
+#[derive(Default)]
+struct Page {
+    origin: AtomicU64,
+    floor: AtomicU64,
+}
+
+#[derive(Default)]
+struct World {
+    pages: [Page; KEYS],
+    hits: AtomicU64,
+    leads: AtomicU64,
+    follows: AtomicU64,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) % most
+    }
+}
+
+fn meta() -> Meta {
+    Meta {
+        status: 200,
+        request_time: WallTime(1),
+        response_time: WallTime(1),
+        date: WallTime(1),
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
+        must_revalidate: false,
+        no_cache: false,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: None,
+        last_modified: None,
+        vary: Vec::new(),
+        partial: None,
+    }
+}
+
+/// Words of the body of a page: some fit the heap, some are for the arena.
+fn words(page: usize) -> usize {
+    100 + page * 1200
+}
+
+#[track_caller]
+fn check(page: usize, bytes: &[u8], floor: u64) {
+    assert_eq!(words(page) * 8, bytes.len(), "whole");
+    let first = &bytes[..8];
+    assert!(bytes == first.repeat(words(page)), "one version");
+    let word = u64::from_ne_bytes(first.try_into().unwrap());
+    assert_eq!(page as u64, word % KEYS as u64, "its own page");
+    assert!(
+        word / KEYS as u64 >= floor,
+        "version {} is older than {floor}, which was removed",
+        word / KEYS as u64
+    );
+}
+
+async fn read(mut reader: FillReader) -> (Vec<u8>, FillEnd) {
+    let mut all = Vec::new();
+    loop {
+        match reader.next().await {
+            Ok(bytes) => all.extend_from_slice(&bytes),
+            Err(end) => return (all, end),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What happens to a fetch.
+#[derive(Clone, Copy, PartialEq)]
+enum Mood {
+    /// It is kept and stored.
+    Store,
+    /// It is passed on only.
+    Pass,
+    /// Its origin goes away in the middle.
+    Break,
+    /// Its client goes away at once.
+    Abort,
+}
+
+const MOODS: [Mood; 8] =
+    [Mood::Store, Mood::Store, Mood::Store, Mood::Store, Mood::Store, Mood::Pass, Mood::Break, Mood::Abort];
+
+/// Asks the origin, shares the answer, and stores it if the mood is right.
+async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter, mood: Mood) {
+    let version = world.pages[page].origin.load(SeqCst);
+    let word = version * KEYS as u64 + page as u64;
+    let body = Bytes::from(word.to_ne_bytes().repeat(words(page)));
+    let head = SharedHead {
+        status: 200,
+        fields: FieldList::new(),
+        length: Some(body.len() as u64),
+        vary: Vec::new(),
+        variant: Box::default(),
+        meta: meta(),
+    };
+    writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
+    for (n, start) in (0..body.len()).step_by(9_000).enumerate() {
+        if mood == Mood::Break && n == 1 {
+            return;
+        }
+        let end = body.len().min(start + 9_000);
+        if writer.push(body.slice(start..end), u64::MAX).await.is_err() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    if writer.may_store() {
+        keep(store, &writer);
+    }
+    writer.finish(FillEnd::Complete(None));
+}
+
+fn keep(store: &Store, writer: &FillWriter) {
+    let Ok(body) = store.make_body(&writer.chunks()) else { return };
+    std::thread::yield_now(); // Room for a removal.
+    let (fields, head) = (FieldList::new(), Box::default());
+    let stored = Stored { meta: meta(), head, fields, trailers: None, body, variant: Box::default() };
+    let _ = writer.insert(Arc::new(stored), 1);
+}
+
+async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
+    let key = [page as u8];
+    let hash = store.hash(&key);
+    let floor = world.pages[page].floor.load(SeqCst);
+    if let Lookup::Shelf(shelf) = store.lookup(hash, &key, 0) {
+        world.hits.fetch_add(1, SeqCst);
+        let body = &shelf.variants[0].body;
+        return match body {
+            Body::Heap(bytes) => check(page, bytes, floor),
+            Body::Arena(it) => check(page, it.owner.mapped(it.offset, it.length).unwrap(), floor),
+        };
+    }
+    match store.begin(hash, hash, &key) {
+        Begin::Lead(writer, reader) => {
+            world.leads.fetch_add(1, SeqCst);
+            if mood == Mood::Abort {
+                drop(reader);
+                return fetch(world, store, page, writer, mood).await;
+            }
+            let write = fetch(world, store, page, writer, mood);
+            if let ((), (all, FillEnd::Complete(_))) = tokio::join!(write, read(reader)) {
+                check(page, &all, floor);
+            }
+        }
+        Begin::Follow(mut reader) => {
+            world.follows.fetch_add(1, SeqCst);
+            if mood == Mood::Abort {
+                return;
+            }
+            reader.head().await;
+            if let (all, FillEnd::Complete(_)) = read(reader).await {
+                check(page, &all, floor);
+            }
+        }
+        Begin::Full => {}
+    }
+}
+
+fn change(world: &World, store: &Store, page: usize) {
+    let new = world.pages[page].origin.fetch_add(1, SeqCst) + 1;
+    let key = [page as u8];
+    store.remove(store.hash(&key), &key);
+    world.pages[page].floor.fetch_max(new, SeqCst);
+}
+
+#[test]
+fn nothing_torn_and_nothing_older_than_a_removal_is_read() {
+    let settings = Settings { budget: 1 << 20, heap_line: 16 * 1024, fills: 100 };
+    let counters = Arc::new(Counters::default());
+    let store = Store::new(settings, counters.clone()).unwrap();
+    let world = World::default();
+    std::thread::scope(|scope| {
+        for seed in 1..=WORKERS {
+            let (store, world) = (&store, &world);
+            scope.spawn(move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                let mut random = Random(seed * 0x9E37_79B9);
+                for _ in 0..TURNS {
+                    // Four requests at a time on each worker, of few pages: many meet.
+                    let mut next = || (random.below(KEYS as u64) as usize, MOODS[random.below(8) as usize]);
+                    let [a, b, c, d] = [next(), next(), next(), next()];
+                    runtime.block_on(async {
+                        tokio::join!(
+                            request(world, store, a.0, a.1),
+                            request(world, store, b.0, b.1),
+                            request(world, store, c.0, c.1),
+                            request(world, store, d.0, d.1),
+                        )
+                    });
+                    if random.below(4) == 0 {
+                        change(world, store, random.below(KEYS as u64) as usize);
+                    }
+                }
+            });
+        }
+    });
+    let seen = [&world.hits, &world.leads, &world.follows].map(|it| it.load(SeqCst));
+    assert!(seen.iter().all(|it| *it > 100), "hits, leads and follows: {seen:?}");
+    for page in 0..KEYS {
+        change(&world, &store, page);
+    }
+    assert!(store.used() < 64 << 10, "only tables are left: {}", store.used());
+}
