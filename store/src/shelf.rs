@@ -124,12 +124,12 @@ impl Shelf {
         for (it, wanted) in self.variants.iter().zip(&self.wanted) {
             let names = &it.meta.vary[..];
             // Neighbours mostly vary on the same names: their key is written once.
-            if written != Some(names) {
+            if !names.is_empty() && written != Some(names) {
                 scratch.clear();
                 vary::write_key(names, request, scratch);
                 written = Some(names);
             }
-            if *it.variant == scratch[..] {
+            if names.is_empty() || *it.variant == scratch[..] {
                 if self.variants.len() > 1 && !wanted.load(Relaxed) {
                     wanted.store(true, Relaxed);
                 }

@@ -1,0 +1,85 @@
+//! How long a hit takes in the store: hash, lookup and select, alone and with another worker beside it.
+//! `cargo run --release -p larder-store --example lookup_time`
+
+use larder_counters::Counters;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_stdx::clock::{WallTime, precise_micros};
+use larder_store::ram::Lookup;
+use larder_store::{Body, Settings, Store, Stored};
+use std::hint::black_box;
+use std::sync::Arc;
+
+const KEYS: usize = 100_000;
+const ROUNDS: usize = 20;
+
+fn main() {
+    let settings = Settings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
+    let store = Store::new(settings, Arc::new(Counters::default())).expect("a memfd");
+    let keys: Vec<_> =
+        (0..KEYS).map(|n| format!("http://www.example.com/articles/2024/page-{n:010}.html")).collect();
+    for key in &keys {
+        let body = store.make_body(&[vec![b'x'; 1795].into()]).expect("room");
+        store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored(body), 4).expect("room");
+    }
+    time("hash of 60 bytes", KEYS, || {
+        for key in &keys {
+            black_box(store.hash(key.as_bytes()));
+        }
+    });
+    time("hit among 100,000 keys", KEYS, || hits(&store, &keys));
+    time("hit among 100 keys", KEYS, || (0..KEYS / 100).for_each(|_| hits(&store, &keys[..100])));
+    time("hit of one key", KEYS, || (0..KEYS).for_each(|_| hits(&store, &keys[..1])));
+    time("hit among 100 keys, two workers at once, each", KEYS, || {
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..KEYS / 100).for_each(|_| hits(&store, &keys[..100])));
+            }
+        });
+    });
+}
+
+fn hits(store: &Store, keys: &[String]) {
+    let mut scratch = Vec::new();
+    for key in keys {
+        let Lookup::Shelf(shelf) = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) else {
+            panic!("nothing was evicted");
+        };
+        black_box(shelf.select(&[], &mut scratch));
+    }
+}
+
+fn time(what: &str, count: usize, mut work: impl FnMut()) {
+    let mut rounds: Vec<u64> = (0..ROUNDS)
+        .map(|_| {
+            let start = precise_micros();
+            work();
+            precise_micros() - start
+        })
+        .collect();
+    rounds.sort_unstable();
+    let ns = |micros: u64| micros as f64 * 1000.0 / count as f64;
+    println!("{what}: {:.1} ns (median; best {:.1})", ns(rounds[ROUNDS / 2]), ns(rounds[0]));
+}
+
+fn stored(body: Body) -> Arc<Stored> {
+    let meta = Meta {
+        status: 200,
+        request_time: WallTime(1),
+        response_time: WallTime(1),
+        date: WallTime(1),
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
+        must_revalidate: false,
+        no_cache: false,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: None,
+        last_modified: None,
+        vary: Vec::new(),
+        partial: None,
+    };
+    let (head, variant) = (Box::default(), Box::default());
+    Arc::new(Stored { meta, head, fields: FieldList::new(), trailers: None, body, variant })
+}
