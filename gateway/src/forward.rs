@@ -65,7 +65,7 @@ pub fn outgoing(
         _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
     let mut fields = FieldList::with_room_for(&sent, write::ROOM + request.authority.len());
-    fields.push("Host", route.host.as_deref().unwrap_or(&request.authority));
+    fields.push("Host", route.host.of(&request.authority));
     write::strip_hop_by_hop_into(&sent, keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Whole => {}

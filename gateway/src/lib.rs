@@ -14,5 +14,5 @@ pub mod refusals;
 pub mod route;
 pub mod run;
 
-pub use route::{Gateway, Route};
+pub use route::{Gateway, HostSent, Route};
 pub use run::Summary;

@@ -42,6 +42,25 @@ impl Gateway {
     }
 }
 
+/// Which `Host` an origin gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostSent {
+    /// The client's; the origin's own, which is given here, for an HTTP/1.0 client that names none.
+    Clients(String),
+    /// The origin's own.
+    Own(String),
+}
+
+impl HostSent {
+    /// The host for a request that names `authority`.
+    pub(crate) fn of<'a>(&'a self, authority: &'a str) -> &'a str {
+        match self {
+            HostSent::Clients(_) if !authority.is_empty() => authority,
+            HostSent::Clients(own) | HostSent::Own(own) => own,
+        }
+    }
+}
+
 /// One proxied route as a worker runs it.
 pub struct Route {
     /// Its name in logs: the site's first host and the path pattern.
@@ -50,8 +69,8 @@ pub struct Route {
     pub policy: Policy,
     /// Where requests go; never empty.
     pub origins: Vec<Rc<Origin>>,
-    /// `Host` as the origin gets it; `None` keeps the client's.
-    pub host: Option<String>,
+    /// Which `Host` the origin gets.
+    pub host: HostSent,
     /// Round robin over `origins`.
     pub(crate) next: Cell<usize>,
 }
@@ -62,7 +81,7 @@ impl Route {
     /// # Panics
     /// Without an origin: the configuration has checked that.
     #[must_use]
-    pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: Option<String>) -> Rc<Self> {
+    pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: HostSent) -> Rc<Self> {
         assert!(!origins.is_empty(), "a proxied route has an origin");
         Rc::new(Self { name, policy, origins, host, next: Cell::new(0) })
     }

@@ -70,3 +70,13 @@ fn an_origin_that_is_away_is_a_502_with_one_sentence() {
     assert_eq!(502, it.status);
     assert!(it.text().contains("The application"), "{}", it.text());
 }
+
+#[test]
+fn a_client_that_names_no_host_gets_the_origins_own() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    let mut client = larder.client();
+    client.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!("ok", client.read().text());
+    assert_eq!(Some(origin.address.to_string().as_str()), origin.received()[0].field("host"));
+}

@@ -118,8 +118,9 @@ mod tests {
             limits,
             Default::default(),
         );
+        let host = || larder_gateway::HostSent::Own("h".to_owned());
         let target = |name: &str| {
-            Target::Proxy(Route::new(name.to_owned(), Policy::default(), vec![origin.clone()], None))
+            Target::Proxy(Route::new(name.to_owned(), Policy::default(), vec![origin.clone()], host()))
         };
         let site = |(hosts, paths): &(&str, &[&str])| Site {
             hosts: hosts.split(' ').map(HostPattern::of).collect(),

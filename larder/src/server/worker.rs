@@ -10,7 +10,7 @@ use crate::log::LogHandle;
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::refusals::Refusals;
-use larder_gateway::{Gateway, Route};
+use larder_gateway::{Gateway, HostSent, Route};
 use larder_origin::{Address, Origin};
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -80,8 +80,8 @@ impl Live {
             Service::Proxy(proxy) => {
                 let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
                 let host = match proxy.host {
-                    OriginHost::Client => None,
-                    OriginHost::Own => Some(own_host(&proxy.to)),
+                    OriginHost::Client => HostSent::Clients(own_host(&proxy.to)),
+                    OriginHost::Own => HostSent::Own(own_host(&proxy.to)),
                 };
                 Target::Proxy(Route::new(name, route.cache.clone(), vec![origin], host))
             }
