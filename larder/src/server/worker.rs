@@ -175,6 +175,7 @@ async fn flush_log(front: Rc<Front>) {
 
 fn own_host(address: &Address) -> String {
     match address {
+        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
         Address::Tcp(host, 80) => host.clone(),
         Address::Tcp(host, port) => format!("{host}:{port}"),
         Address::Unix(_) => "localhost".to_owned(),
