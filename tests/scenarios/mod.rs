@@ -12,6 +12,7 @@ mod first_page;
 mod framing;
 mod heuristics;
 mod limits;
+mod memory;
 mod operations;
 mod passing;
 mod poisoning;

@@ -1,0 +1,126 @@
+//! The budget of the RAM tier is a promise about the process: while pages of every size come and go, and after
+//! they went.
+
+use crate::harness::origin::{Script, response};
+use crate::harness::{Larder, Origin, until};
+use std::os::unix::fs::MetadataExt;
+
+const BUDGET: u64 = 64 << 20;
+
+/// What the process takes beside the budget, whatever its size: see docs/decisions/0020-resident-memory.md.
+const BASE: u64 = larder_store::ram::OUTSIDE + (4 << 20) + WORKERS * (4 << 20);
+const WORKERS: u64 = 2;
+
+/// Resident bytes of larder, the pages of its arena included, which are not mapped but are its own.
+fn taken(larder: &Larder) -> u64 {
+    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", larder.child.id())).unwrap();
+    let arena = descriptors.flatten().filter_map(|it| {
+        let target = std::fs::read_link(it.path()).ok()?;
+        let is_arena = target.to_string_lossy().contains("larder-arena");
+        is_arena.then(|| std::fs::metadata(it.path()).ok()).flatten()
+    });
+    let arena: u64 = arena.map(|it| it.blocks() * 512).sum();
+    larder.resident() + arena
+}
+
+/// A body of `length` bytes that is different for every `seed`.
+fn body(seed: usize, length: usize) -> String {
+    (0..length).map(|at| char::from(b'a' + ((seed + at + at / 251) % 26) as u8)).collect()
+}
+
+/// An origin whose `/LENGTH/SEED` is a body of that length.
+fn sized() -> Origin {
+    Origin::scripted(|request| {
+        let mut parts = request.target().split('/').skip(1).map(|it| it.parse().unwrap_or(0));
+        let (length, seed) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", body(seed, length));
+        vec![Script::Send(response(&text))]
+    })
+}
+
+fn before(origin: &Origin) -> Larder {
+    Larder::before_with(origin, "", &format!("cache.ram.size = {BUDGET}"))
+}
+
+#[test]
+fn memory_stays_within_the_budget_under_a_churning_fill() {
+    let origin = sized();
+    let larder = before(&origin);
+    let most = BUDGET + BUDGET / 20 + BASE;
+    // One kind of size after another: the change of sizes is what allocators do not like.
+    let kinds =
+        [(30_000, 4_000), (3_000, 12_000), (900_000, 150), (400, 8_000), (15_000, 5_000), (200_000, 500)];
+    let mut seed = 0;
+    for (length, count) in kinds {
+        let clients: Vec<_> = (0..2_usize)
+            .map(|half| {
+                let (mut client, count, from) = (larder.client(), count / 2, seed + half * count / 2);
+                std::thread::spawn(move || {
+                    for seed in from..from + count {
+                        // Around the middle: from a half to one and a half.
+                        let length = length / 2 + (seed * 7919) % length;
+                        let page = client.get(&format!("/{length}/{seed}"));
+                        assert!(page.status == 200 && page.body.len() == length, "{}", page.cache());
+                    }
+                })
+            })
+            .collect();
+        seed += count;
+        while clients.iter().any(|it| !it.is_finished()) {
+            let taken = taken(&larder);
+            assert!(taken <= most, "{taken} bytes of {most} while {length}");
+            std::thread::yield_now();
+        }
+        clients.into_iter().for_each(|it| it.join().unwrap());
+    }
+    assert!(larder.counter("cache_evictions") > 0);
+    assert_eq!(0, larder.counter("cache_over_budget"));
+}
+
+#[test]
+fn memory_falls_when_pages_go_and_slow_readers_lose_nothing() {
+    let origin = sized();
+    let larder = before(&origin);
+    let length = 1_000_000;
+    let mut client = larder.client();
+    let empty = taken(&larder);
+    let targets: Vec<String> = (0..50).map(|seed| format!("/{length}/{seed}")).collect();
+    for target in &targets {
+        client.get(target);
+        assert!(client.get(target).is_hit());
+    }
+    let full = taken(&larder);
+    assert!(full >= empty + 45_000_000, "{empty} to {full}");
+    // Ten clients are in the middle of a page when it goes.
+    let mut slow: Vec<_> = targets[..10]
+        .iter()
+        .map(|target| {
+            let mut client = larder.client();
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            let begun = client.read_bytes(100);
+            (client, begun)
+        })
+        .collect();
+    for target in &targets {
+        assert_eq!(200, client.request("POST", target, "", "x").status);
+    }
+    assert!(larder.counter("cache_invalidations") >= 50);
+    // New pages take what the old ones gave back.
+    for seed in 100..130 {
+        client.get(&format!("/{length}/{seed}"));
+    }
+    for (seed, (client, begun)) in slow.iter_mut().enumerate() {
+        let mut text = std::mem::take(begun);
+        while !text.windows(4).any(|it| it == b"\r\n\r\n") {
+            text.extend(client.read_bytes(1));
+        }
+        let head = text.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+        text.extend(client.read_bytes(head + length - text.len()));
+        assert!(text[head..] == *body(seed, length).as_bytes(), "page {seed} is what it was");
+    }
+    drop(slow);
+    for seed in 100..130 {
+        assert_eq!(200, client.request("POST", &format!("/{length}/{seed}"), "", "x").status);
+    }
+    until("the memory is given back", || taken(&larder) < empty + 8_000_000);
+}
