@@ -35,6 +35,9 @@ use worker::{Live, Orders, Own, Shared};
 /// How long the logs may take to be written at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
 
+/// How often the store looks what the process takes: at a gigabyte of fills a second, 50 MB come between two looks.
+const MIND: Duration = Duration::from_millis(50);
+
 /// Why a server that was to run does not.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
@@ -198,6 +201,7 @@ impl House {
         let mut signals = Signals::new()
             .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?;
         let admin = self.open_admin(admin, inbox);
+        tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
         loop {
             match signals.next().await {
@@ -299,6 +303,16 @@ impl House {
         self.errors.event(Level::Info, "stopped", &[]);
         self.errors.close(LOG_CLOSE);
         stopped.map_err(|_| Stopped::CutOff)
+    }
+}
+
+/// Has the store look what the process takes: see docs/decisions/0020-resident-memory.md.
+async fn mind_memory(store: Arc<Store>) {
+    let mut tick = tokio::time::interval(MIND);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        store.mind_memory();
     }
 }
 
