@@ -133,6 +133,16 @@ impl Client {
         response
     }
 
+    /// Waits for a head and says whether it is `100 Continue`, which is then read; any other stays to be read.
+    pub fn is_told_to_continue(&mut self) -> bool {
+        while !self.buffer.windows(4).any(|it| it == b"\r\n\r\n") && self.more() {}
+        let told = self.buffer.starts_with(b"HTTP/1.1 100 ");
+        if told {
+            self.read_head();
+        }
+        told
+    }
+
     fn read_head(&mut self) -> Option<String> {
         loop {
             if let Some(at) = self.buffer.windows(4).position(|it| it == b"\r\n\r\n") {

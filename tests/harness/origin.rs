@@ -45,6 +45,8 @@ pub enum Script {
     Send(Vec<u8>),
     /// Waits until the gate is opened.
     Gate(Arc<Gate>),
+    /// Lets this much time pass: for origins that are slow, never for a test that hopes.
+    Pause(std::time::Duration),
     /// Closes the connection in an orderly way.
     Close,
     /// Resets it.
@@ -221,6 +223,7 @@ fn serve(peer: &mut Peer, answer: &Answer, received: &Mutex<Vec<Received>>) {
                     }
                 }
                 Script::Gate(gate) => gate.pass(),
+                Script::Pause(time) => std::thread::park_timeout(time),
                 Script::Close => {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;

@@ -153,6 +153,19 @@ impl Larder {
         self.output.lock().unwrap().clone()
     }
 
+    /// Open descriptors of the process.
+    pub fn descriptors(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// Milliseconds of processor time that the process has used.
+    pub fn processor_time(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let rest = stat.rsplit_once(") ").unwrap().1;
+        // utime and stime, in ticks of a hundredth of a second.
+        rest.split(' ').skip(11).take(2).map(|it| it.parse::<u64>().unwrap() * 10).sum()
+    }
+
     /// Resident bytes of the process.
     pub fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -1,1 +1,364 @@
-//! Statements 6 and 12: origins that hang, drip, lie or break off.
+//! Statements 6 and 12: origins that hang, drip, lie or break off. What is cut short looks so to everybody and is
+//! kept by nobody; what is no HTTP is a 502; what does not come is a 504; and the next request is none the worse.
+
+use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// larder before `origin`, which it waits for no longer than this.
+fn impatient(origin: &Origin) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], first_byte_timeout = \"400ms\", between_bytes_timeout = \"400ms\", total_timeout = \"2s\" }}\n\
+         cache = {{ stale_if_error = \"0s\" }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// One way to break off in the middle of a body that may be kept.
+struct Cut {
+    name: &'static str,
+    head: &'static str,
+    body: &'static [u8],
+    last: fn() -> Script,
+}
+
+fn cuts() -> Vec<Cut> {
+    const LENGTH: &str = "HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Length: 40\n\n";
+    const CHUNKED: &str = "HTTP/1.1 200 OK\nCache-Control: max-age=600\nTransfer-Encoding: chunked\n\n";
+    const CLOSE: &str =
+        "HTTP/1.1 200 OK\nCache-Control: max-age=600\nConnection: close\nTransfer-Encoding: x\n\n";
+    let close = || Script::Close;
+    let reset = || Script::Reset;
+    let cut = |name, head, body, last| Cut { name, head, body, last };
+    vec![
+        cut("short of its length", LENGTH, b"some of the bytes", close),
+        cut("one byte short", LENGTH, b"123456789012345678901234567890123456789", close),
+        cut("no byte at all", LENGTH, b"", close),
+        cut("short and reset", LENGTH, b"some of the bytes", reset),
+        cut("no last chunk", CHUNKED, b"5\r\nhello\r\n", close),
+        cut("within a chunk", CHUNKED, b"10\r\nhello", close),
+        cut("within a size", CHUNKED, b"5\r\nhello\r\n1", close),
+        cut("no line end behind a chunk", CHUNKED, b"5\r\nhello", close),
+        cut("no empty line", CHUNKED, b"5\r\nhello\r\n0\r\n", close),
+        cut("half an empty line", CHUNKED, b"5\r\nhello\r\n0\r\n\r", close),
+        cut("chunks and a reset", CHUNKED, b"5\r\nhello\r\n", reset),
+        cut("a size that is none", CHUNKED, b"5\r\nhello\r\nzz\r\nhello\r\n0\r\n\r\n", close),
+        cut("a chunk that is longer", CHUNKED, b"5\r\nhello!!\r\n0\r\n\r\n", close),
+        cut("a size beyond numbers", CHUNKED, b"5\r\nhello\r\nFFFFFFFFFFFFFFFFF\r\n", close),
+        cut("a bare line feed", CHUNKED, b"5\nhello\n0\n\n", close),
+        cut("in an unknown coding", CLOSE, b"hello", close),
+    ]
+}
+
+const ASK: [&str; 2] = ["GET / HTTP/1.1\r\nHost: h\r\n\r\n", "GET / HTTP/1.0\r\nHost: h\r\n\r\n"];
+
+#[test]
+fn what_is_cut_short_looks_so_to_whoever_asks_first() {
+    for cut in cuts() {
+        let (head, body, last) = (cut.head, cut.body, cut.last);
+        let origin = Origin::scripted(move |_| vec![Script::Send([&response(head), body].concat()), last()]);
+        let larder = Larder::before(&origin, "");
+        for (number, ask) in (1..).zip([ASK[0], ASK[1], ASK[0]]) {
+            let mut client = larder.client();
+            client.send(ask);
+            let it = client.read();
+            assert!(!it.complete || it.status >= 502, "{}: {ask:?} {it:?}", cut.name);
+            assert!(!it.is_hit(), "{}: {it:?}", cut.name);
+            assert_eq!(number, origin.requests(), "{}: was kept", cut.name);
+        }
+        assert_eq!(0, larder.counter("cache_stores"), "{}", cut.name);
+    }
+}
+
+#[test]
+fn what_is_cut_short_looks_so_to_whoever_follows() {
+    for cut in cuts().into_iter().filter(|it| !it.head.contains("Encoding: x")) {
+        let gate = Gate::new();
+        let (head, body, last, before) = (cut.head, cut.body, cut.last, gate.clone());
+        let origin = Origin::scripted(move |_| {
+            let half = if body.starts_with(b"5\n") { 0 } else { body.len().min(6) };
+            let (a, b) = body.split_at(half);
+            vec![
+                Script::Send([&response(head), a].concat()),
+                Script::Gate(before.clone()),
+                Script::Send(b.to_vec()),
+                last(),
+            ]
+        });
+        let larder = Larder::before(&origin, "");
+        let mut clients: Vec<Client> = (0..6).map(|_| larder.client()).collect();
+        clients[0].send(ASK[0]);
+        until("the leader is at the gate", || gate.waiting() == 1);
+        for (number, it) in clients.iter_mut().enumerate().skip(1) {
+            it.send(ASK[number % 2]);
+        }
+        until("the followers", || larder.counter("requests_collapsed") == 5);
+        gate.open();
+        for (number, client) in clients.iter_mut().enumerate() {
+            let it = client.read();
+            assert!(!it.complete || it.status >= 502, "{}: {number} {it:?}", cut.name);
+        }
+        assert_eq!(0, larder.counter("cache_stores"), "{}", cut.name);
+    }
+}
+
+#[test]
+fn an_upload_that_is_cut_short_never_looks_whole() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    let head = |lines: &str| format!("POST /up HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+    let length = head("Content-Length: 40\r\n");
+    let chunked = head("Transfer-Encoding: chunked\r\n");
+    let parts =
+        ["", "some", "5\r\nhello", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\nX: y\r\n"];
+    for start in [&length, &chunked] {
+        for part in parts.iter().skip(if start == &length { 0 } else { 2 }).chain([&parts[0]]) {
+            for how in 0..3 {
+                let mut client = larder.client();
+                client.send(start).send(part);
+                match how {
+                    0 => drop(client),
+                    1 => client.reset(),
+                    _ => {
+                        client.stream.shutdown(std::net::Shutdown::Write).unwrap();
+                        let it = client.read();
+                        assert!(it.status == 0 || it.status == 400, "{it:?}");
+                    }
+                }
+            }
+        }
+    }
+    until("all are gone", || larder.counter("connections_open") == 0);
+    assert_eq!(0, origin.requests(), "{:?}", origin.received());
+    // The connections to the origin were not used for anything else.
+    assert_eq!("ok", larder.client().request("POST", "/up", "", "whole").text());
+    assert_eq!(1, origin.requests());
+    for bytes in origin.bytes() {
+        let posts = String::from_utf8_lossy(&bytes).matches("POST /up").count();
+        assert!(posts <= 1, "a connection with half a request was used again");
+    }
+}
+
+/// What an origin may do to `/bad`; `/good` is answered well.
+fn two_faced(bad: impl Fn(&Received) -> Vec<Script> + Send + Sync + 'static) -> Origin {
+    Origin::scripted(move |it| match it.target() {
+        "/good" => vec![Script::Send(response("HTTP/1.1 200 OK\n\ngood"))],
+        _ => bad(it),
+    })
+}
+
+/// Asks `/bad` and `/good` on one connection, and more than once: the bad one has `statuses` or is cut off, in time.
+#[track_caller]
+#[allow(clippy::disallowed_methods, reason = "it is the real time that is bounded")]
+fn check(name: &str, larder: &Larder, statuses: &[u16]) {
+    for time in 0..3 {
+        let begun = Instant::now();
+        let mut client = larder.client();
+        let it = client.get("/bad");
+        assert!(begun.elapsed() < Duration::from_secs(4), "{name}: took {:?}", begun.elapsed());
+        let cut = it.status == 0 || !it.complete;
+        assert!(cut || statuses.contains(&it.status), "{name}, {time}: {it:?}");
+        assert!(!statuses.is_empty() || cut, "{name}: {it:?}");
+        let mut client = if cut { larder.client() } else { client };
+        for _ in 0..2 {
+            let good = client.get("/good");
+            assert_eq!(
+                (200, "good", true),
+                (good.status, good.text().as_str(), good.complete),
+                "{name}: {good:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_no_http_is_a_502_and_harms_nobody() {
+    let large = format!("HTTP/1.1 200 OK\r\nX: {}\r\n\r\n", "x".repeat(1_000_000));
+    let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X: y\r\n".repeat(5000));
+    let texts: Vec<&[u8]> = vec![
+        b"\0\xff\xfegarbage\r\n\r\n",
+        b"garbage",
+        b"\r\n\r\n\r\n\r\n",
+        b"HTTP/1.1\r\n\r\n",
+        b"HTTP/1.1 abc OK\r\n\r\n",
+        b"HTTP/1.1 20 OK\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
+        b"HTTP/2.0 200 OK\r\n\r\n",
+        b"ICY 200 OK\r\n\r\n",
+        b" HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: +5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nFoo : bar\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nFoo: b\rar\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nFoo: b\0ar\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nFoo\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\nbytes",
+        b"<html>hello</html>\n",
+        b"\x16\x03\x01\x02\x00",
+        large.as_bytes(),
+        many.as_bytes(),
+        b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+    ];
+    for text in texts {
+        let name = String::from_utf8_lossy(&text[..text.len().min(80)]).escape_debug().to_string();
+        let bytes = text.to_vec();
+        let origin = two_faced(move |_| vec![Script::Send(bytes.clone()), Script::Close]);
+        let larder = impatient(&origin);
+        let lenient: &[u8] = b"HTTP/1.1 200 OK\nContent-Length: 0\n\n";
+        check(&name, &larder, if text == lenient { &[502, 200] } else { &[502] });
+    }
+}
+
+#[test]
+fn what_does_not_come_is_a_504_within_its_bound() {
+    let never = Gate::new();
+    let gate = never.clone();
+    let origin = two_faced(move |_| vec![Script::Gate(gate.clone())]);
+    check("says nothing", &impatient(&origin), &[504]);
+    let gate = never.clone();
+    let origin = two_faced(move |_| {
+        vec![Script::Send(b"HTTP/1.1 200 OK\r\nX: y".to_vec()), Script::Gate(gate.clone())]
+    });
+    check("half a head", &impatient(&origin), &[504]);
+    let gate = never.clone();
+    let origin = two_faced(move |_| {
+        let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 10\n\nhalf";
+        vec![Script::Send(response(text)), Script::Gate(gate.clone())]
+    });
+    check("half a body", &impatient(&origin), &[]);
+    never.open();
+}
+
+/// Sends `first`, then `drop` again and again with a pause that no single wait is bounded by.
+fn dripping(first: &'static [u8], drop: &'static [u8]) -> Origin {
+    two_faced(move |_| {
+        let mut steps = vec![Script::Send(first.to_vec())];
+        for _ in 0..400 {
+            steps.push(Script::Pause(Duration::from_millis(20)));
+            steps.push(Script::Send(drop.to_vec()));
+        }
+        steps
+    })
+}
+
+#[test]
+fn what_drips_is_bounded_as_a_whole() {
+    check("a head", &impatient(&dripping(b"HTTP/1.1 200 OK\r\nX: ", b"y")), &[504]);
+    check("a body", &impatient(&dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"y")), &[]);
+    check(
+        "chunks",
+        &impatient(&dripping(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\ny\r\n")),
+        &[],
+    );
+    check("1xx", &impatient(&dripping(b"", b"HTTP/1.1 103 Early Hints\r\n\r\n")), &[502, 504]);
+}
+
+#[test]
+fn a_flood_of_interim_responses_is_cut_off() {
+    let flood = b"HTTP/1.1 103 Early Hints\r\nLink: <x>\r\n\r\n".repeat(10_000);
+    let origin = two_faced(move |_| vec![Script::Send(flood.clone()), Script::Close]);
+    let larder = impatient(&origin);
+    check("103", &larder, &[502]);
+    assert!(larder.counter("origin_interim_flood") >= 3);
+    let flood = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(10_000);
+    let origin = two_faced(move |_| vec![Script::Send(flood.clone()), Script::Close]);
+    check("100", &impatient(&origin), &[502]);
+}
+
+#[test]
+fn what_comes_too_much_is_nobody_elses() {
+    let spare = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nspoil";
+    for (name, head) in [
+        ("behind a length", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),
+        (
+            "behind the last chunk",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        ),
+        ("behind a 204", "HTTP/1.1 204 No\r\n\r\n"),
+        ("behind a 304", "HTTP/1.1 304 Not\r\n\r\n"),
+    ] {
+        for later in [false, true] {
+            let (gate, bytes) = (Gate::new(), head.as_bytes().to_vec());
+            let before = gate.clone();
+            let origin = two_faced(move |_| match later {
+                false => vec![Script::Send([&bytes[..], spare.as_bytes()].concat())],
+                true => vec![
+                    Script::Send(bytes.clone()),
+                    Script::Gate(before.clone()),
+                    Script::Send(spare.as_bytes().to_vec()),
+                ],
+            });
+            let larder = impatient(&origin);
+            let mut client = larder.client();
+            let it = client.get("/bad");
+            assert!(it.complete && it.text() != "spoil", "{name}: {it:?}");
+            let connections = origin.connections();
+            gate.open();
+            if later {
+                // It has rested, and was spoiled while it did.
+                spoiled(&origin, connections);
+            }
+            for _ in 0..3 {
+                let good = client.get("/good");
+                assert_eq!((200, "good"), (good.status, good.text().as_str()), "{name}: {good:?}");
+            }
+        }
+    }
+}
+
+/// Nothing tells that bytes have reached a socket of larder's that nobody reads but the kernel's own table.
+fn spoiled(origin: &Origin, _connections: usize) {
+    let port = format!(":{:04X} ", origin.address.port());
+    until("the bytes are in the socket", || {
+        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+        let waiting = |line: &str| {
+            let mut words = line.split_whitespace().skip(2);
+            let peer = format!("{} ", words.next().unwrap_or(""));
+            let queues = words.nth(1).unwrap_or("");
+            let state_gone = line.contains(" 06 ");
+            peer.ends_with(&port) && (state_gone || !queues.ends_with(":00000000"))
+        };
+        let ours = |line: &str| format!("{} ", line.split_whitespace().nth(2).unwrap_or("")).ends_with(&port);
+        table.lines().any(waiting) || !table.lines().any(ours)
+    });
+}
+
+#[test]
+fn stale_is_served_when_the_origin_breaks() {
+    let gate: Arc<Gate> = Gate::new();
+    let broken = gate.clone();
+    let origin = Origin::scripted(move |it| match it.number {
+        0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nkept"))],
+        1 => vec![Script::Close],
+        2 => vec![Script::Send(b"garbage\r\n\r\n".to_vec()), Script::Close],
+        3 => vec![Script::Send(response("HTTP/1.1 503 No\n\nno"))],
+        _ => vec![Script::Gate(broken.clone()), Script::Close],
+    });
+    let larder = impatient_with_stale(&origin);
+    larder.get("/");
+    larder.advance(20);
+    for number in 1..=4 {
+        let it = larder.get("/");
+        assert_eq!((200, "kept"), (it.status, it.text().as_str()), "{number}: {it:?}");
+    }
+    gate.open();
+}
+
+fn impatient_with_stale(origin: &Origin) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], first_byte_timeout = \"400ms\" }}\ncache = {{ stale_if_error = \"1h\" }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}

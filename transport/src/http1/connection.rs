@@ -286,7 +286,12 @@ impl Connection {
         match self.after.get() {
             After::KeepAlive if self.drain_body().await => After::KeepAlive,
             After::KeepAlive => self.close(Farewell::Lingering).await,
-            After::Close if self.body.borrow().is_at_end() && self.input.borrow().is_empty() => {
+            // Who asked for the close sends nothing more; anybody else may have, and must not be reset for it.
+            After::Close
+                if keep_alive == KeepAlive::No
+                    && self.body.borrow().is_at_end()
+                    && self.input.borrow().is_empty() =>
+            {
                 self.close(Farewell::Plain).await
             }
             After::Close => self.close(Farewell::Lingering).await,
