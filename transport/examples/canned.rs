@@ -1,39 +1,67 @@
 //! A server of one page from memory: what the transport costs, without a cache. For measuring beside
-//! `bench/limit/canned.c`; `canned ADDR:PORT [BYTES]`, one worker.
+//! `bench/limit/canned.c`; `canned ADDR:PORT [BYTES]`, one worker. Bodies above 16 KiB leave by `sendfile`, as the
+//! store's do.
 
 use larder_counters::Counters;
 use larder_stdx::clock;
+use larder_transport::body::{FileOwner, FileSlice, Piece};
 use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody};
 use larder_transport::listener::{self, Listen};
 use larder_transport::worker::{self, Limits, Worker};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The whole response, for a connection that lives on and for one that closes.
+/// The response, for a connection that lives on and for one that closes, and the body where it is large.
 struct Canned {
     more: Vec<u8>,
     last: Vec<u8>,
+    file: Option<FileSlice>,
+}
+
+struct Memory(File);
+
+impl FileOwner for Memory {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        None
+    }
 }
 
 impl Canned {
-    fn new(size: usize) -> Self {
+    fn new(size: usize) -> std::io::Result<Self> {
+        let is_file = size > 16 * 1024;
         let response = |connection: &str| {
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n{connection}\r\n"
             );
             let mut text = head.into_bytes();
-            text.resize(text.len() + size, b'x');
+            text.resize(text.len() + if is_file { 0 } else { size }, b'x');
             text
         };
-        Self { more: response(""), last: response("Connection: close\r\n") }
+        let mut file = None;
+        if is_file {
+            let mut memory = File::from(rustix::fs::memfd_create("canned", rustix::fs::MemfdFlags::CLOEXEC)?);
+            memory.write_all(&vec![b'x'; size])?;
+            file = Some(FileSlice { owner: Arc::new(Memory(memory)), offset: 0, length: size as u64 });
+        }
+        Ok(Self { more: response(""), last: response("Connection: close\r\n"), file })
     }
 }
 
 impl Handler for Canned {
     fn answer_now(&self, _: &RequestHead<'_>, _: &Client, last: bool, out: &mut Outbox) -> Now {
         out.text().extend_from_slice(if last { &self.last } else { &self.more });
+        if let Some(file) = &self.file {
+            out.push(Piece::File(file.clone()));
+        }
         Now::Answered
     }
 
@@ -60,16 +88,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let bound = listener::bind(&Listen::Tcp(address))?;
     println!("listening on {bound}");
+    let canned = Rc::new(Canned::new(size)?);
     let work = async move {
         let worker = Worker::new(Arc::new(Counters::default()), limits);
         tokio::task::spawn_local(worker.clone().watch());
-        listener::serve(bound, worker, Rc::new(Canned::new(size))).await;
+        listener::serve(bound, worker, canned).await;
     };
-    if std::env::var_os("LOCAL_SET").is_some() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        tokio::task::LocalSet::new().block_on(&runtime, work);
-    } else {
-        worker::runtime()?.block_on(work);
-    }
+    worker::runtime()?.block_on(work);
     Ok(())
 }
