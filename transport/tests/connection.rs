@@ -267,6 +267,21 @@ fn a_client_that_goes_away_is_counted_and_harms_nobody() {
 }
 
 #[test]
+fn a_panic_ends_one_connection_and_no_other() {
+    let server = Server::new();
+    let mut other = server.connect();
+    for target in ["/panic", "/fast/panic"] {
+        assert_eq!("", server.talk(get(target)));
+        other.say(get("/fast"));
+        assert_eq!(page("/fast"), other.until("/fast"));
+    }
+    drop(other);
+    while server.counters.connections_open.get() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
 fn a_drain_closes_what_is_idle_and_lets_the_rest_finish() {
     let server = Server::new();
     let mut idle = server.connect();

@@ -227,6 +227,7 @@ impl Answers {
                 reply.piece(slice(0, 1000)).await?;
                 reply.piece(slice(1000, FILE - 1000)).await?;
             }
+            "/panic" => panic!("asked for"),
             "/forever" => std::future::pending().await,
             _ => {
                 tokio::task::yield_now().await;
@@ -278,6 +279,7 @@ impl Handler for Answers {
         if !head.target.starts_with("/fast") {
             return Now::Later;
         }
+        assert_ne!("/fast/panic", head.target, "asked for");
         let close = if last { "Connection: close\r\n" } else { "" };
         let text = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {}\r\n\r\n", head.target.len());
         out.text().extend_from_slice(text.as_bytes());
