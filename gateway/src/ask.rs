@@ -11,7 +11,8 @@ use larder_semantics::cache_status::Report;
 use larder_semantics::freshen::{self, HeadSays};
 use larder_semantics::storable::Storable;
 use larder_stdx::clock;
-use larder_store::{FillHead, FillReader, FillWriter, Stored};
+use larder_store::ram::Removals;
+use larder_store::{FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::sync::Arc;
@@ -85,8 +86,8 @@ impl Machine<'_, '_> {
     }
 
     async fn ask_alone(&mut self) -> Step {
-        // Begun before the origin is asked, so that a removal meanwhile reaches what it brings.
-        let fill = self.gateway.store.begin_alone(self.hash, &self.key);
+        // Asked before the origin is, so that a removal meanwhile reaches what it brings.
+        let since = self.gateway.store.removals(self.hash);
         let found = self.found.clone();
         let ask = match &found {
             Some(stored) if self.validate => Ask::Conditional(&stored.meta),
@@ -98,7 +99,7 @@ impl Machine<'_, '_> {
         };
         let status = arrived.response.status;
         if let (304, true, Some(old)) = (status, self.validate, &found) {
-            return self.validated_alone(old, &arrived, fill).await;
+            return self.validated_alone(old, &arrived, since).await;
         }
         if status >= 500
             && let Step::Hit = self.origin_failed(status)
@@ -108,11 +109,11 @@ impl Machine<'_, '_> {
         if self.facts.method == "HEAD" {
             self.head_came(&arrived);
         }
-        self.keep_or_pass(arrived, fill).await
+        self.keep_or_pass(arrived, since).await
     }
 
     /// Stores and reads along, or passes the bytes on.
-    async fn keep_or_pass(&mut self, arrived: Arrived, (writer, reader): (FillWriter, FillReader)) -> Step {
+    async fn keep_or_pass(&mut self, arrived: Arrived, since: Removals) -> Step {
         let judge = Judge {
             gateway: self.gateway,
             route: self.route,
@@ -127,21 +128,17 @@ impl Machine<'_, '_> {
             self.answer = Some(self.direct(arrived, None, Some(report)));
             return Step::Pass;
         }
+        let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key, since);
         tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
         self.lead(reader).await
     }
 
-    async fn validated_alone(
-        &mut self,
-        old: &Arc<Stored>,
-        arrived: &Arrived,
-        fill: (FillWriter, FillReader),
-    ) -> Step {
+    async fn validated_alone(&mut self, old: &Arc<Stored>, arrived: &Arrived, since: Removals) -> Step {
         if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             // The 304 was about something that is not stored: ask again, without condition.
             return match self.exchange(Ask::Whole).await {
                 Ok(again) if again.response.status == 304 => self.origin_failed(502),
-                Ok(again) => self.keep_or_pass(again, fill).await,
+                Ok(again) => self.keep_or_pass(again, since).await,
                 Err(error) => self.origin_failed(error.status()),
             };
         }

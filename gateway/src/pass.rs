@@ -105,7 +105,9 @@ impl<'c> Machine<'_, 'c> {
         if forward::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
             self.make_key();
             if self.job(false, false).would_store(&arrived) {
-                let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key);
+                // Not before: the POST itself has just removed what was there.
+                let store = &self.gateway.store;
+                let (writer, reader) = store.begin_alone(self.hash, &self.key, store.removals(self.hash));
                 tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
                 return match self.lead(reader).await {
                     Step::Pass => Step::Deliver,

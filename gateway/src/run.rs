@@ -16,7 +16,7 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, FillHead, FillReader, Stored};
+use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::http1::{Client, Reply, RequestBody};
 use larder_wire::http1::request::Request;
 use std::rc::Rc;
@@ -256,7 +256,12 @@ impl<'c> Machine<'_, 'c> {
             return step;
         }
         match self.gateway.store.begin(self.hash, flight, &self.key) {
-            Begin::Lead(writer, reader) => {
+            Begin::Lead(mut writer, reader) => {
+                if let Some(step) = self.stored_meanwhile() {
+                    writer.head(FillHead::LookAgain, false);
+                    writer.finish(FillEnd::Complete(None));
+                    return step;
+                }
                 self.reader = Some(reader);
                 let job = self.job(validate, false);
                 tokio::task::spawn_local(job.run(writer));
@@ -271,6 +276,22 @@ impl<'c> Machine<'_, 'c> {
                 step
             }
         }
+    }
+
+    /// Another's fill may have stored and ended between our lookup and our own beginning: then its response answers.
+    fn stored_meanwhile(&mut self) -> Option<Step> {
+        let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, clock::monotonic().0)
+        else {
+            return None;
+        };
+        let stored = shelf.select(self.fields, &mut Vec::new())?;
+        let now = clock::wall();
+        let reuse = reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent);
+        if reuse != Reuse::Serve {
+            return None;
+        }
+        self.found = Some(stored.clone());
+        Some(self.serve_found(now))
     }
 
     pub fn job(&self, validate: bool, background: bool) -> Job {

@@ -7,7 +7,7 @@
 
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
-use crate::ram::{KeyHash, NotStored, Store, Stored};
+use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use parking_lot::Mutex;
@@ -149,10 +149,15 @@ impl Store {
         }
     }
 
-    /// A fill that nobody can join: for fetches that go alone. Begin it before asking the origin: a removal of `key`
-    /// reaches it from here on.
-    pub fn begin_alone(&self, primary: KeyHash, key: &[u8]) -> (FillWriter, FillReader) {
-        Fill::ends(self.flights.add_alone(primary, |id| Fill::new(self, id, key)))
+    /// A fill that nobody can join: for fetches that go alone. What was removed since `since`, which was asked before
+    /// the origin was, is not stored by it; a removal of a neighbour counts too, and costs a store at worst.
+    pub fn begin_alone(&self, primary: KeyHash, key: &[u8], since: Removals) -> (FillWriter, FillReader) {
+        let fill = self.flights.add_alone(primary, |id| Fill::new(self, id, key));
+        // A removal from here on finds the fill; one before has counted.
+        if self.removals(primary) != since {
+            fill.detach();
+        }
+        Fill::ends(fill)
     }
 }
 

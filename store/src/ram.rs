@@ -15,7 +15,10 @@ use larder_counters::Counters;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU8, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
@@ -47,6 +50,10 @@ pub struct Settings {
     /// Fetches in flight that may be shared.
     pub fills: usize,
 }
+
+/// A moment, as far as removals are concerned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removals(u64);
 
 /// The hash of a key. Seeded at random for each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +105,8 @@ pub struct Store {
     arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
+    /// How often something was removed, by shard of the key: see [`Store::removals`].
+    removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) me: Weak<Store>,
 }
@@ -153,6 +162,7 @@ impl Store {
             arena,
             ledger,
             flights: Flights::new(settings.fills),
+            removed: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             me: me.clone(),
         }))
@@ -269,6 +279,7 @@ impl Store {
     /// stored after, and nobody who comes after reads along. Says whether anything was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
         let mut books = self.books.lock();
+        self.removals_of(hash).fetch_add(1, SeqCst);
         let gone = {
             let mut shard = self.shard(hash).write();
             if shard.misses.forget(hash) {
@@ -283,6 +294,18 @@ impl Store {
         self.flights.detach(hash, key);
         drop(books);
         gone.is_some()
+    }
+
+    /// How often anything was removed in the neighbourhood of this key: to be asked before the origin is, by whoever
+    /// begins a fill only once the answer is there ([`Store::begin_alone`]).
+    #[must_use]
+    pub fn removals(&self, hash: KeyHash) -> Removals {
+        Removals(self.removals_of(hash).load(SeqCst))
+    }
+
+    fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        &self.removed[hash.0 as usize % self.removed.len()]
     }
 
     /// Remembers until `until` (monotonic milliseconds) that answers under this key are not shared. Bounded: the

@@ -217,7 +217,7 @@ fn what_is_removed_meanwhile_is_not_stored() {
     let store = store(8 << 20);
     let hash = store.hash(b"k");
     let (mut writer, mut reader) = lead(&store, b"k");
-    let (mut alone, _) = store.begin_alone(hash, b"k");
+    let (mut alone, _) = store.begin_alone(hash, b"k", store.removals(hash));
     let (mut other, _others) = lead(&store, b"other");
     let variant = store.begin(hash, store.hash(b"k+variant"), b"k");
     let Begin::Lead(mut variant, _variants) = variant else { panic!("another flight") };
@@ -247,7 +247,7 @@ fn fills_are_bounded_and_counted() {
     let _second = lead(&store, b"2");
     assert!(matches!(begin(&store, b"3"), Begin::Full));
     follow(&store, b"2");
-    store.begin_alone(store.hash(b"3"), b"3");
+    store.begin_alone(store.hash(b"3"), b"3", store.removals(store.hash(b"3")));
     assert_eq!(1, store.counters.fills_full.get());
     drop(first);
     lead(&store, b"3");
@@ -398,4 +398,18 @@ fn no_wake_up_is_lost_in_any_order_of_turns() {
             assert_eq!([Some(0), Some(3 * chunk.len()), Some(3 * chunk.len())], read, "{keep} {schedule}");
         }
     }
+}
+
+#[test]
+fn what_was_removed_while_the_origin_was_asked_alone_is_not_stored() {
+    let store = store(8 << 20);
+    let hash = store.hash(b"k");
+    let before = store.removals(hash);
+    store.remove(hash, b"k");
+    let (mut late, _reader) = store.begin_alone(hash, b"k", before);
+    late.head(shared(), true);
+    assert!(!late.may_store());
+    let (mut after, _reader) = store.begin_alone(hash, b"k", store.removals(hash));
+    after.head(shared(), true);
+    assert!(after.may_store());
 }
