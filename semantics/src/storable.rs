@@ -336,10 +336,13 @@ fn content_allows(
     if response.status == 206 {
         // Without a strong validator a part may still be kept and answer for its own bytes; only
         // `partial::combine` needs one (RFC 9111 §3.4).
-        let placed = Part::of(fields).is_some() && request.range.is_some();
+        let declared = first(fields, "content-length").and_then(decimal);
+        let fits = |part: Part| declared.is_none_or(|it| it == part.length());
+        let placed = Part::of(fields).is_some_and(fits) && request.range.is_some();
         rule(trace, "RFC 9111 §3.3", Refusal::Partial, !placed, || {
             let asked = if request.range.is_some() { "a Range" } else { "no Range" };
-            format!("{}; {asked} in the request", lines(fields, "Content-Range"))
+            let length = lines(fields, "Content-Length");
+            format!("{}; {length}; {asked} in the request", lines(fields, "Content-Range"))
         })?;
     }
     let length = first(fields, "content-length").and_then(decimal);
