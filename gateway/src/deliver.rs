@@ -60,7 +60,7 @@ impl<'c> Answer<'c> {
         let bodyless = method == "HEAD" || response.status == 304;
         Answer::Direct(Direct {
             status: response.status,
-            fields: forward::returned(&response.fields, response.version, bodyless),
+            fields: forward::returned_final(&response.fields, response.version, bodyless),
             body: body_of(&response, method),
             exchange,
             upload,
@@ -105,10 +105,9 @@ impl<'c> Machine<'_, 'c> {
             Answer::Own { status, sentence } => self.send_own(&mut reply, status, sentence).await,
         };
         self.summary.body = reply.body_bytes();
-        match sent {
-            Ok(trailers) => self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok(),
-            Err(Cut::Client) => self.gateway.counters.client_aborts.add(1),
-            Err(Cut::Origin) => self.gateway.counters.origin_bad_responses.add(1),
+        // What cut it short was counted where it was noticed: by the transport, or by the exchange with the origin.
+        if let Ok(trailers) = sent {
+            self.summary.complete = reply.finish(trailers.as_deref()).await.is_ok();
         }
         Step::Finish
     }

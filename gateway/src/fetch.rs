@@ -233,7 +233,7 @@ impl Job {
         let (mut fields, meta) =
             freshen::apply(&old.fields, &old.meta, &update, policy, request_time, response_time);
         if update.iter().any(|it| it.is("via")) {
-            forward::mark_stored(&mut fields, arrived.response.version);
+            forward::mark_stored(&mut fields, arrived.response.version, policy);
         }
         assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone())
     }
@@ -242,8 +242,11 @@ impl Job {
     pub async fn receive(self, arrived: Arrived, mut writer: FillWriter) {
         let bodyless = arrived.response.framing == Framing::Empty;
         let version = arrived.response.version;
-        let own =
-            forward::returned(&arrived.response.fields, version, bodyless && self.request.method == "HEAD");
+        let own = forward::returned_final(
+            &arrived.response.fields,
+            version,
+            bodyless && self.request.method == "HEAD",
+        );
         *self.local.own.borrow_mut() = Some((arrived.response.status, own.clone()));
         let verdict = self.decide(&arrived);
         let fields = arrived.response.fields.view();
@@ -273,7 +276,7 @@ impl Job {
             self.judge(None, |it| it.remember_miss());
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
-        forward::mark_stored(&mut kept, version);
+        forward::mark_stored(&mut kept, version, policy);
         let names = meta.vary.clone();
         let mut variant = Vec::new();
         vary::write_key(&names, &self.request.fields.view(), &mut variant);
@@ -317,7 +320,7 @@ impl Job {
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         kept.remove("content-range");
         kept.remove("content-length");
-        forward::mark_stored(&mut kept, arrived.response.version);
+        forward::mark_stored(&mut kept, arrived.response.version, policy);
         (meta.status, meta.partial) = (200, None);
         let head = SharedHead {
             status: 200,
@@ -440,6 +443,10 @@ impl Job {
     fn store(&self, head: &SharedHead, trailers: Option<FieldList>, writer: &FillWriter) {
         let body = self.gateway.store.make_body(&writer.chunks()).map_err(NotStored::from);
         let kept = body.and_then(|body| {
+            // A 206 in chunks may bring other bytes than its Content-Range names.
+            if head.meta.partial.is_some_and(|it| it.length() != body.len()) {
+                return Ok(());
+            }
             let stored =
                 assemble(head.meta.clone(), head.fields.clone(), trailers, body, head.variant.clone());
             match self.with_what_is_stored(stored) {

@@ -4,11 +4,13 @@
 use crate::route::Route;
 use larder_origin::Outgoing;
 use larder_semantics::cookies;
+use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::{Meta, is_nominated};
 use larder_semantics::validator;
+use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::write::{self, is_never_nominated, strip_hop_by_hop};
@@ -165,9 +167,22 @@ pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldLi
     kept
 }
 
+/// The same for a final response, which is dated now where the origin did not (RFC 9110 §6.6.1).
+#[must_use]
+pub fn returned_final(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
+    let mut kept = returned(fields, version, bodyless);
+    if kept.get("date").is_none() {
+        kept.push("Date", date::format(clock::wall()));
+    }
+    kept
+}
+
 /// Adds our `Via` to fields that are about to be stored.
-pub fn mark_stored(fields: &mut FieldList, version: Version) {
+pub fn mark_stored(fields: &mut FieldList, version: Version, policy: &Policy) {
     append(fields, "Via", via(version));
+    if policy.x_cache {
+        fields.remove("x-cache"); // Each hit has ours.
+    }
 }
 
 /// Why a request does not use the cache, decided before anything is looked up.

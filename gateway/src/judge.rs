@@ -51,8 +51,13 @@ impl Judge<'_> {
     }
 
     fn note(&self, arrived: &Arrived, refusal: Refusal) {
+        if refusal == Refusal::Method {
+            return; // Nobody expected the answer to a POST or a HEAD to be stored.
+        }
         self.gateway.counters.cache_refusals.add(1);
-        if refusal.is_about_the_page(arrived.response.status) && !self.remembered {
+        let about_the_page =
+            self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status);
+        if about_the_page && !self.remembered {
             self.remember_miss();
         }
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
