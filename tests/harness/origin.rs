@@ -171,6 +171,30 @@ impl Origin {
     }
 }
 
+/// Something else that serves HTTP and may be an origin: another larder.
+pub struct Place {
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// What larder may stand before.
+pub trait Behind {
+    /// `http://127.0.0.1:PORT`.
+    fn url(&self) -> String;
+}
+
+impl Behind for Origin {
+    fn url(&self) -> String {
+        Origin::url(self)
+    }
+}
+
+impl Behind for Place {
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
 /// Makes bytes of a readable response: lines end in LF in `text` and in CRLF on the wire.
 pub fn response(text: &str) -> Vec<u8> {
     let (head, body) = text.split_once("\n\n").unwrap_or((text, ""));

@@ -1,6 +1,7 @@
 //! A running larder: the real binary with a configuration of its own, on free ports, ended by its process id.
 
-use super::{Client, Origin};
+use super::Client;
+use super::origin::Behind;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,12 +31,12 @@ pub struct Larder {
 
 impl Larder {
     /// larder before `origin`, with a route's cache settings (`default_ttl = "60s", …`), or none.
-    pub fn before(origin: &Origin, cache: &str) -> Self {
+    pub fn before(origin: &impl Behind, cache: &str) -> Self {
         Self::before_with(origin, cache, "")
     }
 
     /// The same, with more lines at the top of the file.
-    pub fn before_with(origin: &Origin, cache: &str, top: &str) -> Self {
+    pub fn before_with(origin: &impl Behind, cache: &str, top: &str) -> Self {
         let url = origin.url();
         let config = format!(
             "listen = [\"127.0.0.1:0\"]\nworkers = 2\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\

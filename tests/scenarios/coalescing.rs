@@ -111,3 +111,234 @@ fn a_cut_body_is_cut_for_everyone_and_never_stored() {
         assert_eq!(number, origin.requests());
     }
 }
+
+/// How many threads of a test ask at once.
+const CROWD: usize = 12;
+
+fn crowd(larder: &Larder, lines: impl Fn(usize) -> String) -> Vec<crate::harness::Client> {
+    let mut clients: Vec<_> = (0..CROWD).map(|_| larder.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", lines(number)));
+    }
+    clients
+}
+
+#[test]
+fn waiting_has_a_bound() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| {
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nanswer {}", request.number);
+        let wait = (request.number == 0).then(|| Script::Gate(held.clone()));
+        wait.into_iter().chain([Script::Send(response(&text))]).collect()
+    });
+    let larder = Larder::before(&origin, "collapse_wait = \"50ms\"");
+    let mut leader = larder.client();
+    leader.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the leader is at the gate", || gate.waiting() == 1);
+    let follower = larder.get("/");
+    assert_eq!("answer 1", follower.text(), "it did not wait for ever, and fetched for itself");
+    assert_eq!(1, larder.counter("collapse_timeouts"));
+    assert!(larder.get("/").is_hit(), "what it brought is stored");
+    gate.open();
+    assert_eq!("answer 0", leader.read().text());
+}
+
+#[test]
+fn variants_are_fetched_once_each() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| {
+        let foo = request.field("foo").unwrap_or("-").to_owned();
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Foo\n\nfor {foo}");
+        vec![Script::Gate(held.clone()), Script::Send(response(&text))]
+    });
+    let larder = Larder::before(&origin, "");
+    let mut clients = crowd(&larder, |number| format!("Foo: {}\r\n", number % 3));
+    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+    gate.open();
+    for (number, client) in clients.iter_mut().enumerate() {
+        assert_eq!(format!("for {}", number % 3), client.read().text());
+    }
+    assert_eq!(3, origin.requests(), "one for each variant");
+}
+
+#[test]
+fn followers_of_a_validation_have_its_answer() {
+    let gate = Gate::new();
+    for (second, expect, requests) in [
+        ("HTTP/1.1 304 N\nETag: \"a\"\nCache-Control: max-age=60", "old", 2),
+        ("HTTP/1.1 200 OK\nETag: \"b\"\nCache-Control: max-age=60\n\nnew", "new", 2),
+        ("HTTP/1.1 503 S\n\nsorry", "old", 2),
+        // What may not be shared: everybody asks, and nobody waits for another.
+        ("HTTP/1.1 200 OK\nCache-Control: private\n\nyours", "yours", 1 + CROWD),
+    ] {
+        let gate = if gate.waiting() == 0 { Gate::new() } else { gate.clone() };
+        let held = gate.clone();
+        let origin = Origin::scripted(move |request| match request.number {
+            0 => {
+                vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nold"))]
+            }
+            _ => vec![Script::Gate(held.clone()), Script::Send(response(second))],
+        });
+        let larder = Larder::before(&origin, "");
+        larder.get("/");
+        larder.advance(15);
+        let mut clients = crowd(&larder, |_| String::new());
+        until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+        gate.open();
+        for client in &mut clients {
+            assert_eq!(expect, client.read().text(), "{second}");
+        }
+        assert_eq!(requests, origin.requests(), "{second}");
+    }
+}
+
+#[test]
+fn an_origin_that_fails_fails_for_all_at_once() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone()), Script::Close]);
+    let larder = Larder::before(&origin, "");
+    let mut clients = crowd(&larder, |_| String::new());
+    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(502, client.read().status);
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn a_crowd_s_own_conditions_and_ranges() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\n\nhello";
+        vec![Script::Gate(held.clone()), Script::Send(response(text))]
+    });
+    let larder = Larder::before(&origin, "");
+    let lines = ["", "If-None-Match: \"a\"\r\n", "If-None-Match: \"b\"\r\n", "If-Match: \"b\"\r\n"];
+    let mut clients = crowd(&larder, |number| lines[number % 4].to_owned());
+    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+    gate.open();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let expect = [200, 304, 200, 412][number % 4];
+        assert_eq!(expect, client.read().status, "{}", lines[number % 4]);
+    }
+    assert_eq!(1, origin.requests());
+    let received = &origin.received()[0];
+    assert_eq!((None, None), (received.field("if-none-match"), received.field("if-match")));
+}
+
+#[test]
+fn head_and_range_beside_a_fetch_do_not_wait() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match (request.number, request.field("range")) {
+        (0, _) => vec![
+            Script::Send(response(
+                "HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\nContent-Length: 6\n\nabc",
+            )),
+            Script::Gate(held.clone()),
+            Script::Send(b"def".to_vec()),
+        ],
+        (_, Some(_)) => vec![Script::Send(response(
+            "HTTP/1.1 206 P\nCache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 4-5/6\n\nef",
+        ))],
+        _ => vec![Script::Send(response("HTTP/1.1 200 OK\nETag: \"a\"\nContent-Length: 6\n\n"))],
+    });
+    let larder = Larder::before(&origin, "");
+    let mut leader = larder.client();
+    leader.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("half of it is here", || gate.waiting() == 1);
+    assert_eq!("ef", larder.client().get_with("/", "Range: bytes=4-5\r\n").text());
+    assert_eq!(Some("6"), larder.client().request("HEAD", "/", "", "").field("content-length"));
+    gate.open();
+    assert_eq!("abcdef", leader.read().text());
+    let whole = larder.get("/");
+    assert!(whole.is_hit() && whole.text() == "abcdef", "{whole:?}");
+}
+
+#[test]
+fn hit_for_miss_ends() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.number {
+        0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: private\n\nyours"))],
+        number => {
+            let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nanswer {number}");
+            vec![Script::Gate(held.clone()), Script::Send(response(&text))]
+        }
+    });
+    let larder = Larder::before(&origin, "hit_for_miss = \"30s\"");
+    larder.get("/");
+    larder.advance(35);
+    let mut clients = crowd(&larder, |_| String::new());
+    until("all wait again", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+    gate.open();
+    clients.iter_mut().for_each(|it| assert_eq!("answer 1", it.read().text()));
+    assert_eq!((2, 0), (origin.requests(), larder.counter("hit_for_miss")));
+}
+
+#[test]
+fn hit_for_miss_ends_at_the_first_answer_that_may_be_shared() {
+    let origin = Origin::new(|request| match request.number {
+        0 => "HTTP/1.1 200 OK\nCache-Control: private\n\nyours".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours".to_owned(),
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    assert!(larder.get("/").cache().ends_with("stored"));
+    assert!(larder.get("/").is_hit());
+    assert_eq!(1, larder.counter("hit_for_miss"));
+}
+
+#[test]
+fn errors_of_the_moment_part_nobody() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.number {
+        0 => vec![Script::Send(response("HTTP/1.1 503 S\n\nsorry"))],
+        _ => vec![
+            Script::Gate(held.clone()),
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok")),
+        ],
+    });
+    let larder = Larder::before(&origin, "");
+    assert_eq!(503, larder.get("/").status);
+    let mut clients = crowd(&larder, |_| String::new());
+    until("they wait for one", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
+    gate.open();
+    clients.iter_mut().for_each(|it| assert_eq!("ok", it.read().text()));
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_fetch_that_nobody_wants_is_cancelled_or_finished_as_the_route_says() {
+    for (on_abort, stored) in [("cancel", false), ("finish", true)] {
+        let (first, second) = (Gate::new(), Gate::new());
+        let (one, two) = (first.clone(), second.clone());
+        let origin = Origin::scripted(move |_| {
+            let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 600000\n\n";
+            let half = || Script::Send(vec![b'x'; 300_000]);
+            let head = Script::Send(response(text));
+            vec![head, Script::Gate(one.clone()), half(), Script::Gate(two.clone()), half()]
+        });
+        let larder = Larder::before(&origin, &format!("on_abort = \"{on_abort}\""));
+        let mut client = larder.client();
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.read_bytes(20);
+        client.reset();
+        first.open();
+        until("it is seen that the client is gone", || larder.counter("client_aborts") == 1);
+        if stored {
+            second.open();
+            until("it is stored", || larder.counter("cache_stores") == 1);
+        }
+        second.open();
+        let again = larder.get("/");
+        assert_eq!((stored, 600_000), (again.is_hit(), again.body.len()), "{on_abort}");
+        assert_eq!(if stored { 1 } else { 2 }, origin.requests());
+    }
+}

@@ -1,0 +1,115 @@
+//! The key recipe, row G13: what is one page, and what is not.
+
+use crate::harness::Pages;
+use crate::harness::pages::Second::{self, Hit, Miss};
+
+#[track_caller]
+fn query(pages: &Pages, a: &str, b: &str, expect: Second) {
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    page.with_query(a).get("");
+    assert_eq!(expect, page.with_query(b).get_again(""), "?{a} then ?{b}");
+}
+
+#[test]
+fn by_default_the_exact_target() {
+    let pages = Pages::new("");
+    query(&pages, "a=1&b=2", "a=1&b=2", Hit);
+    query(&pages, "a=1&b=2", "b=2&a=1", Miss);
+    query(&pages, "a=1", "a=2", Miss);
+    query(&pages, "a=1", "A=1", Miss);
+    query(&pages, "a", "a=", Miss);
+    query(&pages, "", "a", Miss);
+    query(&pages, "a=%2f", "a=%2F", Miss);
+    query(&pages, "a=1", "a=1&", Miss);
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    page.get("");
+    assert_eq!(Hit, page.get_again("Cookie: a=1"));
+    assert_eq!(Hit, page.get_again("User-Agent: x"));
+    for host in ["other", "h:81", "h.", "hh"] {
+        let mut client = pages.larder.client();
+        client.send(format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", page.target));
+        assert!(!client.read().is_hit(), "{host}");
+    }
+    for host in ["H", "h:80", "H:80"] {
+        let mut client = pages.larder.client();
+        client.send(format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", page.target));
+        assert!(client.read().is_hit(), "{host} is the same host");
+    }
+    let mut client = pages.larder.client();
+    client.send(format!("GET http://h{} HTTP/1.1\r\nHost: h\r\n\r\n", page.target));
+    assert!(client.read().is_hit(), "absolute form is another spelling");
+}
+
+#[test]
+fn parameters_dropped_and_sorted() {
+    let pages = Pages::new("key = { drop = [\"utm_*\", \"fbclid\"], sort = true }");
+    query(&pages, "a=1", "a=1&utm_source=x", Hit);
+    query(&pages, "a=1", "utm_source=x&a=1&fbclid=2", Hit);
+    query(&pages, "a=1", "a=1&utm=x", Miss);
+    query(&pages, "b=2&a=1", "a=1&b=2", Hit);
+    query(&pages, "a=1&a=2", "a=2&a=1", Miss);
+    query(&pages, "utm_source=x", "utm_source=y", Hit);
+    query(&pages, "a=1", "a=1&%75tm_source=x", Hit);
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    page.with_query("utm_a=1&b=2&a=1").get("");
+    assert!(
+        page.received()[0].target().ends_with("?utm_a=1&b=2&a=1"),
+        "the origin sees the target as it was"
+    );
+}
+
+#[test]
+fn parameters_kept_or_none() {
+    let pages = Pages::new("key = { keep = [\"page\", \"q*\"] }");
+    query(&pages, "page=1", "page=1&other=2", Hit);
+    query(&pages, "page=1", "page=2", Miss);
+    query(&pages, "q1=a&page=1", "page=1&q1=a", Miss);
+    let none = Pages::new("key = { query = \"none\" }");
+    query(&none, "a=1", "b=2", Hit);
+    query(&none, "", "b=2", Hit);
+}
+
+#[test]
+fn fields_cookies_and_hosts() {
+    let pages = Pages::new("key = { headers = [\"X-Country\"], cookies = [\"currency\"] }");
+    let check = |a: &str, b: &str, expect: Second| {
+        let page = pages.page(&["Cache-Control: max-age=60"]);
+        page.get(a);
+        assert_eq!(expect, page.get_again(b), "{a} then {b}");
+    };
+    check("X-Country: de", "X-Country: de", Hit);
+    check("X-Country: de", "X-Country: fr", Miss);
+    check("X-Country: de", "", Miss);
+    check("", "X-Country: ", Miss);
+    check("Cookie: currency=EUR", "Cookie: a=1; currency=EUR", Hit);
+    check("Cookie: currency=EUR", "Cookie: currency=USD", Miss);
+    check("Cookie: currency=EUR", "", Miss);
+    check("X-Country: de c:currency=EUR", "X-Country: de | Cookie: currency=EUR", Miss);
+    let shared = Pages::new("key = { ignore_host = true }");
+    let page = shared.page(&["Cache-Control: max-age=60"]);
+    page.get("");
+    let mut client = shared.larder.client();
+    client.send(format!("GET {} HTTP/1.1\r\nHost: other\r\n\r\n", page.target));
+    assert!(client.read().is_hit());
+}
+
+#[test]
+fn private_cookies_pass_and_others_are_nobody_s_business() {
+    let pages = Pages::new("private_cookies = [\"session*\"]");
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    page.get("Cookie: tracker=1");
+    assert_eq!(None, page.received()[0].field("cookie"));
+    assert_eq!(Hit, page.get_again("Cookie: tracker=2; other=3"));
+    assert_eq!(Miss, page.get_again("Cookie: tracker=2; session_id=3"));
+    assert_eq!(Some("tracker=2; session_id=3"), page.received()[1].field("cookie"));
+    assert_eq!(Hit, page.get_again(""));
+}
+
+#[test]
+fn a_route_without_a_cache_has_none() {
+    let pages = Pages::new("enabled = false");
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    page.get("");
+    assert_eq!(Miss, page.get_again(""));
+    assert!(page.get("").cache().contains("fwd=bypass"));
+}
