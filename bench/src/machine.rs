@@ -28,6 +28,7 @@ pub fn describe() -> Value {
         "processor": processor(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "congestion": fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default().trim(),
         "versions": versions,
         "revision": first_line("git", &["describe", "--always", "--dirty"]).unwrap_or("unknown".into()),
     })

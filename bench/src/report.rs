@@ -93,7 +93,7 @@ impl Report {
         let machine = |name: &str| self.machine[name].to_string().trim_matches('"').to_owned();
         let _ = writeln!(
             out,
-            "Measured {} at revision {} with `{}`: {} rounds of {} s. {}, {} cores, Linux {}; others used {:.0} % \
+            "Measured {} at revision {} with `{}`: {} rounds of {} s. {}, {} cores, Linux {}, congestion control {}; others used {:.0} % \
              of the machine meanwhile.\n",
             self.date,
             machine("revision"),
@@ -103,6 +103,7 @@ impl Report {
             machine("processor"),
             machine("cores"),
             machine("kernel"),
+            machine("congestion"),
             100.0 * self.others
         );
         if let Some(versions) = self.machine["versions"].as_object() {
@@ -253,7 +254,7 @@ mod tests {
         };
         Report {
             date: "2026-01-31".into(),
-            machine: json!({ "processor": "P", "cores": 2, "kernel": "6", "versions": { "nginx": "1.22" }, "revision": "abc" }),
+            machine: json!({ "processor": "P", "cores": 2, "kernel": "6", "congestion": "cubic", "versions": { "nginx": "1.22" }, "revision": "abc" }),
             command: "make bench".into(),
             turns: (3, 1),
             others: 0.25,
