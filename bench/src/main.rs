@@ -54,6 +54,19 @@ struct Asked {
     docs: Option<PathBuf>,
 }
 
+impl Asked {
+    /// What of it decides the figures, to run them again.
+    fn command(&self) -> String {
+        let mut words = vec!["larder-bench".to_owned()];
+        words.extend(self.quick.then(|| "--quick".to_owned()));
+        words.extend(self.only.iter().map(|it| format!("--only {}", it.join(","))));
+        words.extend(self.rounds.map(|it| format!("--rounds {it}")));
+        words.extend(self.seconds.map(|it| format!("--seconds {it}")));
+        words.extend((self.nice != 0).then(|| format!("--nice {}", self.nice)));
+        words.join(" ")
+    }
+}
+
 /// What to do about a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Wish {
@@ -139,10 +152,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
     let report = Report {
         date: today(),
         machine: machine::describe(),
-        command: std::iter::once("larder-bench".to_owned())
-            .chain(std::env::args().skip(1))
-            .collect::<Vec<_>>()
-            .join(" "),
+        command: asked.command(),
         turns: (settings.rounds, settings.seconds),
         others: Usage::now().others_since(began.0),
         cases: finished,
@@ -245,6 +255,8 @@ mod tests {
         assert_eq!(None, docs("--quick"));
         assert_eq!(None, docs("--only close"));
         assert_eq!(Some("x.md".into()), docs("--quick --docs x.md"));
+        let Ok(Wish::Run(all)) = asked("--only a,b --rounds 3 --nice=-5 --larder x") else { panic!() };
+        assert_eq!("larder-bench --only a,b --rounds 3 --nice -5", all.command());
         assert!(asked("--frobnicate").is_err());
         assert!(asked("--rounds many").is_err());
     }
