@@ -11,8 +11,8 @@
 //! ```
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, to `Store` when the follower reads along,
-//! to `Hit` when the origin failed and stale may be served, and to `Validate` or `Fetch` when waiting was in vain. `Fetch`
-//! and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
+//! to `Hit` when the origin failed and stale may be served, and to `Validate` or `Fetch` when waiting was in vain.
+//! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
 //! this client only. The steps themselves are in `run`.
 
 /// Where a request is. The only state of the machine: everything else is data.

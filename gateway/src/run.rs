@@ -323,7 +323,15 @@ impl<'c> Machine<'_, 'c> {
         };
         match head {
             FillHead::LookAgain => Step::Lookup,
-            FillHead::Failed(status) => self.origin_failed(status),
+            FillHead::Failed(status) => {
+                let step = self.origin_failed(status);
+                if let Some(Answer::Stored { report: Report::Forwarded { collapsed, .. }, .. }) =
+                    &mut self.answer
+                {
+                    *collapsed = true; // The request that failed was another's.
+                }
+                step
+            }
             FillHead::Private(_) => {
                 self.company = Company::Alone;
                 alone
