@@ -187,9 +187,17 @@ fn followers_of_a_validation_have_its_answer() {
         let mut clients = crowd(&larder, |_| String::new());
         until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
         gate.open();
-        for client in &mut clients {
-            assert_eq!(expect, client.read().text(), "{second}");
-        }
+        let answers: Vec<_> = clients.iter_mut().map(|it| it.read()).collect();
+        assert!(answers.iter().all(|it| it.text() == expect), "{second} {answers:?}");
+        let collapsed = answers.iter().filter(|it| it.cache().ends_with("collapsed")).count();
+        let hits = answers.iter().filter(|it| it.is_hit()).count();
+        let others = CROWD - 1;
+        let said = match expect {
+            "yours" => (0, 0),
+            _ if second.contains("304") => (0, others),
+            _ => (others, 0),
+        };
+        assert_eq!(said, (collapsed, hits), "{second} {answers:?}");
         assert_eq!(requests, origin.requests(), "{second}");
     }
 }
