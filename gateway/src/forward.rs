@@ -22,9 +22,16 @@ use std::io::Write;
 /// known to `semantics::request`.
 const OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-forwarded-prefix"];
 
-/// Fields that say who forwarded: ours replace whatever the client wrote, which is in no key.
-const FORWARDED: [&str; 7] = [
+/// Fields that say who forwarded, and from where: ours replace whatever the client wrote, which is in no key. A page
+/// that was made for `X-Forwarded-Ssl: on` would be everybody's.
+const FORWARDED: [&str; 13] = [
     "host",
+    "front-end-https",
+    "x-forwarded-protocol",
+    "x-forwarded-ssl",
+    "x-host",
+    "x-original-host",
+    "x-url-scheme",
     "x-forwarded-proto",
     "x-forwarded-host",
     "x-forwarded-port",
@@ -63,7 +70,7 @@ pub fn outgoing(
         && !cookies::is_private(&sent, &policy.private_cookies);
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
     let keep = |it: &Field<'_>| match it.name.len() {
-        6 => !(anonymous && it.is("cookie") || it.is("expect")),
+        6 => !(anonymous && it.is("cookie") || it.is("expect") || is_ours(it.name)),
         _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
     let mut fields = FieldList::with_room_for(&sent, write::ROOM + request.authority.len());
@@ -125,7 +132,8 @@ fn is_condition(it: &Field<'_>) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    matches!(name.len(), 4 | 9 | 16..=18) && FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
+    matches!(name.len(), 4 | 6 | 9 | 12 | 15..=18 | 20)
+        && FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
 /// Our own mark in `Via` (RFC 9110 §7.6.3): the protocol in which the message came to us.

@@ -1,1 +1,214 @@
-//! Statement 20: each limit that is hit has a status, a counter and a line in the log.
+//! Statement 20: each limit that is hit has a status, a counter and a line in the log, at most once a second. And
+//! 15: when there are no descriptors left, hits go on and nothing spins.
+
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use std::time::{Duration, Instant};
+
+fn larder(origin: &Origin, limits: &str) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\n{limits}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"] }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// Waits for the line about a limit, and looks that there is at most one for each second.
+#[track_caller]
+fn assert_logged(larder: &Larder, counter: &str) {
+    let path = larder.folder.path().join("errors.log");
+    let named = format!("limit={counter} ");
+    let read = || std::fs::read_to_string(&path).unwrap_or_default();
+    until(&format!("{counter} is logged"), || read().contains(&named));
+    let text = read();
+    let mut seconds: Vec<&str> =
+        text.lines().filter(|it| it.contains(&named)).map(|it| it.split(' ').next().unwrap_or("")).collect();
+    let lines = seconds.len();
+    seconds.dedup();
+    assert_eq!(lines, seconds.len(), "{text}");
+}
+
+#[test]
+fn heads_targets_and_bodies() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = larder(&origin, "head_size = \"2KiB\"\ntarget_size = \"512B\"\nbody_size = \"1KiB\"");
+    for number in 1..=5 {
+        let it = larder.client().get_with("/", &format!("X: {}\r\n", "x".repeat(3000)));
+        assert_eq!(431, it.status, "{it:?}");
+        assert_eq!(number, larder.counter("head_too_large"));
+        let it = larder.get(&format!("/{}", "x".repeat(600)));
+        assert_eq!(414, it.status, "{it:?}");
+        assert_eq!(number, larder.counter("target_too_long"));
+        let mut client = larder.client();
+        let it = client.request("POST", "/", "", &"x".repeat(1025));
+        assert_eq!((413, Some("close")), (it.status, it.field("connection")), "{it:?}");
+        assert!(client.is_closed());
+        assert_eq!(2 * number - 1, larder.counter("body_too_large"));
+        let it = larder.client().request("POST", "/", "Expect: 100-continue\r\n", &"x".repeat(1025));
+        assert_eq!((413, 0), (it.status, it.interim.len()), "{it:?}");
+        assert_eq!(2 * number, larder.counter("body_too_large"));
+    }
+    assert_eq!(0, origin.requests());
+    assert!(origin.bytes().iter().all(Vec::is_empty), "nothing was sent to the origin");
+    for counter in ["head_too_large", "target_too_long", "body_too_large"] {
+        assert_logged(&larder, counter);
+    }
+    // Just below each of them.
+    assert_eq!(200, larder.get(&format!("/{}", "x".repeat(500))).status);
+    assert_eq!(200, larder.client().request("POST", "/", "", &"x".repeat(1024)).status);
+    assert_eq!(200, larder.client().get_with("/", &format!("X: {}\r\n", "x".repeat(1900))).status);
+}
+
+#[test]
+fn a_chunked_body_that_grows_over_the_limit() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = larder(&origin, "body_size = \"100KiB\"");
+    let mut client = larder.client();
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096));
+    for _ in 0..40 {
+        client.send(&chunk);
+    }
+    let it = client.read();
+    assert_eq!((413, Some("close")), (it.status, it.field("connection")), "{it:?}");
+    assert!(client.is_closed());
+    assert_eq!(1, larder.counter("body_too_large"));
+    assert_eq!(0, origin.requests(), "the origin had no whole request");
+}
+
+#[test]
+fn connections() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
+    let larder = larder(&origin, "connections = 50");
+    let mut clients: Vec<Client> = (0..50).map(|_| larder.client()).collect();
+    for it in &mut clients {
+        assert_eq!("ok", it.get("/").text());
+    }
+    for number in 1..=20 {
+        let mut refused = larder.client();
+        assert!(refused.is_closed());
+        assert_eq!(number, larder.counter("connections_refused"));
+    }
+    assert_logged(&larder, "connections_refused");
+    for it in &mut clients {
+        assert!(it.get("/").is_hit(), "who was there first stays");
+    }
+    drop(clients);
+    until("there is room again", || larder.counter("connections_open") == 0);
+    assert_eq!("ok", larder.get("/").text());
+}
+
+/// Sets how many descriptors a process may have from now on.
+fn set_descriptors(larder: &Larder, most: u64) {
+    let pid = libc::pid_t::try_from(larder.child.id()).unwrap();
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` lives through both calls; each reads or writes one of it.
+    let done = unsafe {
+        libc::prlimit(pid, libc::RLIMIT_NOFILE, std::ptr::null(), &raw mut limit);
+        limit.rlim_cur = most;
+        libc::prlimit(pid, libc::RLIMIT_NOFILE, &raw const limit, std::ptr::null_mut())
+    };
+    assert_eq!(0, done);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what is measured is processor time over real time")]
+fn without_descriptors_hits_go_on_and_nothing_spins() {
+    let origin = Origin::new(|it| match it.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nother".to_owned(),
+    });
+    let larder = larder(&origin, "");
+    let mut client = larder.client();
+    assert_eq!("kept", client.get("/kept").text());
+    let open = larder.descriptors() as u64;
+    set_descriptors(&larder, open + 20);
+    let mut crowd: Vec<Client> = (0..100).map(|_| larder.client()).collect();
+    for it in &mut crowd {
+        it.send("GET /kept HTTP/1.1\r\nHost: h\r\n");
+    }
+    until("accepting has failed", || accept_errors(&larder) > 0);
+    let (begun, used) = (Instant::now(), larder.processor_time());
+    while begun.elapsed() < Duration::from_secs(1) {
+        let it = client.get("/kept");
+        assert_eq!((200, true), (it.status, it.is_hit()), "{it:?}");
+        std::thread::park_timeout(Duration::from_millis(5));
+    }
+    let used = larder.processor_time() - used;
+    assert!(used < 500, "{used} ms of processor time in a second of almost nothing");
+    assert_logged(&larder, "accept_errors");
+    // Those who wait in the queue are served as soon as there is room.
+    let waiting = crowd.split_off(50);
+    drop(crowd);
+    set_descriptors(&larder, open + 200);
+    for mut it in waiting {
+        it.send("\r\n");
+        assert_eq!("kept", it.read().text());
+    }
+    assert_eq!("other", client.get("/other").text());
+}
+
+fn accept_errors(larder: &Larder) -> u64 {
+    let text = std::fs::read_to_string(larder.folder.path().join("errors.log")).unwrap_or_default();
+    text.matches("limit=accept_errors").count() as u64
+}
+
+#[test]
+fn every_limit_of_the_table_is_in_the_statistics() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = larder(&origin, "");
+    for name in [
+        "connections_refused",
+        "accept_errors",
+        "client_head_timeouts",
+        "client_body_timeouts",
+        "client_write_timeouts",
+        "head_too_large",
+        "target_too_long",
+        "body_too_large",
+        "cache_over_budget",
+        "cache_object_too_large",
+        "cache_variants_full",
+        "collapse_timeouts",
+        "fills_full",
+        "origin_timeouts",
+        "origin_interim_flood",
+        "origin_busy",
+        "files_busy",
+        "log_lines_dropped",
+    ] {
+        assert_eq!(0, larder.counter(name));
+    }
+}
+
+#[test]
+fn an_origin_that_has_no_room_is_busy() {
+    let gate = crate::harness::origin::Gate::new();
+    let before = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        vec![
+            crate::harness::origin::Script::Gate(before.clone()),
+            crate::harness::origin::Script::Send(crate::harness::origin::response("HTTP/1.1 200 OK\n\nok")),
+        ]
+    });
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], connections = 4 }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut clients: Vec<Client> = (0..4).map(|_| larder.client()).collect();
+    for (number, it) in clients.iter_mut().enumerate() {
+        it.send(format!("POST /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"));
+    }
+    until("all four are at the gate", || gate.waiting() == 4);
+    let it = larder.client().request("POST", "/x", "", "");
+    assert!(matches!(it.status, 502..=504), "{it:?}");
+    assert_eq!(1, larder.counter("origin_busy"));
+    assert_logged(&larder, "origin_busy");
+    gate.open();
+    for it in &mut clients {
+        assert_eq!("ok", it.read().text());
+    }
+}

@@ -1,1 +1,230 @@
-//! Statements 11 and 18: whoever is slow is cut off, and nobody else notices.
+//! Statement 11: whoever is slow is cut off within the configured bound, nobody else waits, and the descriptors
+//! come back.
+
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const LIMITS: &str = "[limits]\nhead_timeout = \"600ms\"\nbody_timeout = \"600ms\"\nidle_timeout = \"20s\"\nwrite_timeout = \"600ms\"\n";
+
+fn larder(origin: &Origin) -> Larder {
+    Larder::before_with(origin, "", LIMITS)
+}
+
+/// A page that is kept, a large one, and whatever else.
+fn origin() -> Origin {
+    Origin::new(|it| match it.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\nkept".to_owned(),
+        "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(20_000_000)),
+        "/stream" => format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "x".repeat(20_000_000)),
+        _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nother".to_owned(),
+    })
+}
+
+/// The ways of being slow.
+const KINDS: usize = 11;
+
+/// A connection that is slow in one way: what it sent at once, and what it sends byte by byte.
+fn slow(larder: &Larder, kind: usize) -> (TcpStream, &'static [u8]) {
+    let (at_once, drops): (&str, &[u8]) = match kind {
+        0 => ("", b""),
+        1 => ("G", b""),
+        2 => ("GET /kept HTTP/1.1\r\nHost: h\r\n", b""),
+        3 => ("GET /kept HTTP/1.1\r\nHost: h\r\nX: ", b"y"),
+        4 => ("GET /kept HTTP/1.1\r\nHost: h\r\n\r\nGET /kept HTTP/1.1\r\nHost: ", b"h"),
+        5 => ("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n", b""),
+        6 => ("POST /x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel", b""),
+        7 => ("POST /x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 9\r\n\r\n", b""),
+        8 => ("GET /large HTTP/1.1\r\nHost: h\r\n\r\n", b""),
+        9 => ("GET /stream HTTP/1.1\r\nHost: h\r\n\r\n", b""),
+        _ => ("GET /large HTTP/1.0\r\nHost: h\r\n\r\nGET / HT", b""),
+    };
+    let mut stream = TcpStream::connect(larder.address).unwrap();
+    stream.write_all(at_once.as_bytes()).unwrap();
+    if kind % 2 == 0 && matches!(kind, 8 | 10) {
+        // Half-closed on top of it.
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+    stream.set_nonblocking(true).unwrap();
+    (stream, drops)
+}
+
+/// Whether the server has ended a connection. Reads nothing of a response: who does not read is told by a reset.
+fn has_ended(stream: &mut TcpStream, reads: bool) -> bool {
+    let mut byte = [0; 4096];
+    let read = if reads { stream.read(&mut byte) } else { stream.peek(&mut byte) };
+    match read {
+        Ok(0) => true,
+        Ok(_) => stream.take_error().unwrap().is_some(),
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    }
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the real time is what is bounded")]
+fn the_slow_are_cut_off_and_the_others_notice_nothing() {
+    let origin = origin();
+    let larder = larder(&origin);
+    for target in ["/kept", "/large"] {
+        larder.get(target);
+    }
+    until("the warming connections are gone", || larder.counter("connections_open") == 0);
+    let descriptors = larder.descriptors();
+    let idle: Vec<Client> = (0..1000)
+        .map(|_| {
+            let mut client = larder.client();
+            assert!(client.get("/kept").is_hit());
+            client
+        })
+        .collect();
+    let begun = Instant::now();
+    let mut slow: Vec<_> = (0..88).map(|it| (it % KINDS, slow(&larder, it % KINDS))).collect();
+    let done = Arc::new(AtomicBool::new(false));
+    let (address, stop) = (larder.address, done.clone());
+    let others = std::thread::spawn(move || {
+        let (mut worst, mut count) = (Duration::ZERO, 0);
+        while !stop.load(SeqCst) || count < 100 {
+            let asked = Instant::now();
+            let it = Client::connect(address).get(if count % 2 == 0 { "/kept" } else { "/other" });
+            assert_eq!(200, it.status);
+            worst = worst.max(asked.elapsed());
+            count += 1;
+        }
+        worst
+    });
+    let timeouts = || {
+        ["client_head_timeouts", "client_body_timeouts", "client_write_timeouts", "client_idle_timeouts"]
+            .iter()
+            .map(|it| larder.counter(it))
+            .sum::<u64>()
+    };
+    until("every slow one is counted", || {
+        for (_, (stream, drops)) in &mut slow {
+            let _ = stream.write(drops);
+        }
+        timeouts() >= 88
+    });
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(8), "cut off after {took:?}");
+    for (kind, (stream, _)) in &mut slow {
+        let reads = !matches!(kind, 8..);
+        until(&format!("kind {kind} has ended"), || !reads || has_ended(stream, reads));
+    }
+    drop(slow);
+    until("only the idle and the others are left", || larder.counter("connections_open") <= 1002);
+    done.store(true, SeqCst);
+    let worst = others.join().unwrap();
+    assert!(worst < Duration::from_secs(1), "others waited {worst:?}");
+    for mut it in idle {
+        assert!(it.get("/kept").is_hit(), "the idle are still served");
+    }
+    until("all are gone", || larder.counter("connections_open") == 0);
+    until("the descriptors came back", || larder.descriptors() <= descriptors + 4);
+}
+
+/// A reader that is slow but honest is not cut off: it takes some bytes in each span of the limit, although the
+/// kernel has no room for more in between.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "a reader that is slow takes time")]
+fn an_honest_slow_reader_has_everything() {
+    let origin = origin();
+    let larder = larder(&origin);
+    larder.get("/large");
+    let mut client = larder.client();
+    socket2::SockRef::from(&client.stream).set_recv_buffer_size(64 * 1024).unwrap();
+    client.send("GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+    let begun = Instant::now();
+    let mut taken = 0;
+    let mut part = vec![0; 100_000];
+    while begun.elapsed() < Duration::from_secs(4) {
+        let count = client.stream.read(&mut part).unwrap();
+        assert!(count > 0, "cut off after {taken} bytes and {:?}", begun.elapsed());
+        taken += count;
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+    while taken < 20_000_000 {
+        let count = client.stream.read(&mut part).unwrap();
+        assert!(count > 0, "cut off after {taken} bytes");
+        taken += count;
+    }
+    assert_eq!(0, larder.counter("client_write_timeouts"));
+}
+
+/// The deadline of a head that came behind a response which had to wait is not lost.
+#[test]
+fn half_a_head_behind_a_large_response() {
+    let origin = origin();
+    let larder = larder(&origin);
+    larder.get("/large");
+    let mut client = larder.client();
+    client.send("GET /large HTTP/1.1\r\nHost: h\r\n\r\nGET /kept HTTP/1.1\r\nHo");
+    assert_eq!(20_000_000, client.read().body.len());
+    let late = client.read();
+    assert_eq!((408, true), (late.status, late.complete), "{late:?}");
+    assert!(client.is_closed());
+}
+
+/// Who was too slow with a body, and then does not read the page that says so, does not stay.
+#[test]
+fn slow_with_the_body_and_with_the_answer() {
+    let origin = origin();
+    let larder = larder(&origin);
+    let mut client = larder.client();
+    client.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nhello");
+    let it = client.read();
+    assert_eq!((408, Some("close")), (it.status, it.field("connection")), "{it:?}");
+    until("it is gone although we never closed", || larder.counter("connections_open") == 0);
+    assert_eq!(0, origin.requests());
+}
+
+#[test]
+fn who_rests_too_long_is_closed_without_a_word() {
+    let origin = origin();
+    let larder = Larder::before_with(&origin, "", "[limits]\nidle_timeout = \"300ms\"\n");
+    let mut client = larder.client();
+    client.get("/kept");
+    assert!(client.is_closed());
+    assert_eq!(1, larder.counter("client_idle_timeouts"));
+}
+
+/// A client that sends its whole request and closes its side is answered all the same.
+#[test]
+fn half_closed_clients_have_their_answers() {
+    let origin = origin();
+    let larder = larder(&origin);
+    for target in ["/kept", "/kept", "/other", "/large", "/stream"] {
+        let mut client = larder.client();
+        client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(2));
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        for _ in 0..2 {
+            let it = client.read();
+            assert_eq!((200, true), (it.status, it.complete), "{target}");
+        }
+        assert!(client.is_closed());
+    }
+}
+
+#[test]
+fn a_least_rate_cuts_off_who_only_drips() {
+    let origin = origin();
+    let limits = "[limits]\nbody_timeout = \"5s\"\nmin_rate = \"1KiB\"\n";
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"] }}\n{limits}",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    client.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
+    client.stream.set_nonblocking(true).unwrap();
+    until("the window is over", || {
+        let _ = client.stream.write(b"x");
+        std::thread::park_timeout(Duration::from_millis(100));
+        larder.counter("client_body_timeouts") == 1
+    });
+    assert_eq!(0, origin.requests());
+}

@@ -43,8 +43,11 @@ pub struct Limits {
 const SCRATCH: usize = 64 * 1024;
 /// The window of `min_rate`, milliseconds.
 const RATE_WINDOW: u64 = 10_000;
-/// How long a connection that was accepted and has sent nothing may hold up a drain, milliseconds.
+/// How long a connection that was accepted and has sent nothing may hold up a drain, and how long one must have been
+/// idle to be closed for want of descriptors; milliseconds.
 const GRACE: u64 = 1_000;
+/// Asks a socket how many bytes its peer has not taken (`SIOCOUTQ` of tcp(7), which is the same number).
+const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// No deadline.
 const NEVER: u64 = u64::MAX;
 /// The runtime that a worker thread runs on.
@@ -136,6 +139,8 @@ pub(crate) struct Watched {
     /// Monotonic milliseconds.
     read_by: Cell<u64>,
     write_by: Cell<u64>,
+    /// Bytes that the kernel held for the client when that was last looked at; [`NEVER`] before.
+    queued: Cell<u64>,
     expired: Cell<Expired>,
     /// Bytes moved since the rate's window began.
     moved: Cell<u64>,
@@ -254,6 +259,9 @@ impl Worker {
         let min_rate = self.limits.get().min_rate;
         for it in self.watched.borrow().iter().flatten() {
             let expired = it.expired.get();
+            if it.write_by.get() != NEVER && expired != Expired::Writing {
+                it.see_what_was_taken(self.times().write);
+            }
             let why = if expired == Expired::Writing {
                 continue;
             } else if it.write_by.get() <= now {
@@ -280,11 +288,16 @@ impl Worker {
         }
     }
 
-    /// Closes up to `count` connections that wait for their next request: called when descriptors run out.
+    /// Closes up to `count` connections that have waited for their next request for a while: called when descriptors
+    /// run out. Who asks again and again is not among them.
     pub(crate) fn shed(&self, count: usize) {
+        let (now, limit) = (clock::monotonic().0, self.times.get().idle);
+        let rests = |it: &Watched| {
+            let since = it.read_by.get().saturating_sub(limit);
+            it.reading.get() == Reading::Idle && it.expired.get() == Expired::No && since + GRACE <= now
+        };
         let watched = self.watched.borrow();
-        let idle = watched.iter().flatten();
-        let idle = idle.filter(|it| it.reading.get() == Reading::Idle && it.expired.get() == Expired::No);
+        let idle = watched.iter().flatten().filter(|it| rests(it));
         for it in idle.take(count) {
             it.expired.set(Expired::Reading(Reading::Idle));
             self.counters.client_idle_timeouts.add(1);
@@ -308,6 +321,7 @@ impl Worker {
             reading: Cell::new(Reading::Nothing),
             read_by: Cell::new(NEVER),
             write_by: Cell::new(NEVER),
+            queued: Cell::new(NEVER),
             expired: Cell::new(Expired::No),
             moved: Cell::new(0),
             waited: Cell::new(0),
@@ -361,6 +375,21 @@ impl Watched {
     /// The client took some: it has another `limit` milliseconds for the next.
     pub fn write_for(&self, limit: u64) {
         self.write_by.set(clock::monotonic().0.saturating_add(limit));
+        self.queued.set(NEVER);
+    }
+
+    /// A client that took some of what the kernel holds has another `limit` milliseconds. The socket itself says that
+    /// it has room only when a third of its buffer is empty: megabytes, for which an honest client may need minutes.
+    fn see_what_was_taken(&self, limit: u64) {
+        // SAFETY: this request writes one `c_int` to where it is told, which the getter provides.
+        let queued =
+            unsafe { rustix::ioctl::ioctl(self.fd(), rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
+        let Ok(queued) = queued.map(|it| u64::try_from(it).unwrap_or(0)) else { return };
+        let before = self.queued.replace(queued);
+        if before != NEVER && queued < before {
+            self.note(before - queued);
+            self.write_by.set(clock::monotonic().0.saturating_add(limit));
+        }
     }
 
     /// What is waited for.
