@@ -33,6 +33,10 @@ const SLOT_COST: u64 = 256;
 /// What one remembered hit-for-miss costs.
 const MISS_COST: u64 = 96;
 
+/// So many bytes come in between two looks at the process's memory: a look is 3 µs, and fills that come faster than
+/// any timer are what makes an allocator grow.
+const MIND_EACH: u64 = 512 << 10;
+
 /// Memory that the process may take for other things than the store before the store has to make room: added to what
 /// it took when the store was made.
 pub const OUTSIDE: u64 = 16 << 20;
@@ -101,6 +105,8 @@ pub struct Store {
     secret: Box<[u8; 192]>,
     heap_line: usize,
     outside: u64,
+    /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
+    taken_in: AtomicU64,
     books: Mutex<Books>,
     arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
@@ -158,6 +164,7 @@ impl Store {
             secret,
             heap_line: settings.heap_line,
             outside: own_memory().unwrap_or(0) + OUTSIDE,
+            taken_in: AtomicU64::new(0),
             books: Mutex::new(Books { policy: S3Fifo::new(settings.budget), footprint: 0 }),
             arena,
             ledger,
@@ -326,7 +333,8 @@ impl Store {
 
     /// Compares what the process has resident with what is in use, and evicts where there is too much: an allocator
     /// that cannot give back what was freed, or connections that take more than [`OUTSIDE`], make the budget
-    /// smaller, down to a half. Cheap; to be called from one timer, some times a second.
+    /// smaller, down to a half. The store looks by itself while fills come; a timer calls it some times a second for
+    /// what grows and shrinks beside it.
     pub fn mind_memory(&self) {
         if let Some(resident) = own_memory() {
             self.ledger.mind(resident, self.outside);
@@ -367,6 +375,10 @@ impl Store {
 
     /// Enters `bytes` in the ledger and evicts until they are within the budget.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), OverBudget> {
+        let before = self.taken_in.fetch_add(bytes, Relaxed);
+        if before / MIND_EACH != (before + bytes) / MIND_EACH {
+            self.mind_memory();
+        }
         self.ledger.charge(bytes);
         if self.trim() {
             return Ok(());
