@@ -35,8 +35,8 @@ use worker::{Live, Orders, Own, Shared};
 /// How long the logs may take to be written at the stop.
 const LOG_CLOSE: Duration = Duration::from_secs(1);
 
-/// How often the store looks what the process takes: at a gigabyte of fills a second, 50 MB come between two looks.
-const MIND: Duration = Duration::from_millis(50);
+/// How often the store looks what the process takes; it looks by itself while fills come.
+const MIND: Duration = Duration::from_millis(200);
 
 /// Why a server that was to run does not.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,12 +59,18 @@ pub fn run(
     watch: Option<Watch>,
     after: impl FnOnce(&str) -> String,
 ) -> Result<(), Stopped> {
-    let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|it| Stopped::AtStart(format!("The system gives no event loop: {it}.")))?;
-    LocalSet::new().block_on(&runtime, house.keep(watch, admin, inbox, threads))
+    // Before anything is printed: whoever reads that may send one.
+    let signals = {
+        let _within = runtime.enter();
+        Signals::new()
+            .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?
+    };
+    let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
+    LocalSet::new().block_on(&runtime, house.keep(signals, watch, admin, inbox, threads))
 }
 
 type Started = (House, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
@@ -193,13 +199,12 @@ enum Event {
 impl House {
     async fn keep(
         self,
+        mut signals: Signals,
         mut file: Option<Watch>,
         admin: Vec<Bound>,
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
-        let mut signals = Signals::new()
-            .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?;
         let admin = self.open_admin(admin, inbox);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
