@@ -11,8 +11,12 @@ const BUDGET: u64 = 64 << 20;
 const BASE: u64 = larder_store::ram::OUTSIDE + (4 << 20) + WORKERS * (4 << 20);
 const WORKERS: u64 = 2;
 
-/// Resident bytes of larder, the pages of its arena included, which are not mapped but are its own.
+/// Resident bytes of larder: what it allocated, and the pages of its arena, which are not mapped but are its own. The
+/// pages of the program's file are left out: the kernel shares and drops them.
 fn taken(larder: &Larder) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();
+    let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
+    let anonymous = line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
     let descriptors = std::fs::read_dir(format!("/proc/{}/fd", larder.child.id())).unwrap();
     let arena = descriptors.flatten().filter_map(|it| {
         let target = std::fs::read_link(it.path()).ok()?;
@@ -20,7 +24,7 @@ fn taken(larder: &Larder) -> u64 {
         is_arena.then(|| std::fs::metadata(it.path()).ok()).flatten()
     });
     let arena: u64 = arena.map(|it| it.blocks() * 512).sum();
-    larder.resident() + arena
+    anonymous + arena
 }
 
 /// A body of `length` bytes that is different for every `seed`.
