@@ -15,6 +15,7 @@ use larder_store::ram::Removals;
 use larder_store::{FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Machine<'_, '_> {
@@ -167,7 +168,7 @@ impl Machine<'_, '_> {
     async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing = forward::outgoing(self.request, self.route, self.client, Framing::Empty, ask);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
-        let exchange = self.route.origin().send(outgoing).await?;
+        let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {
             let response = exchange.head().await?;
             self.local.took_since(started);

@@ -79,7 +79,8 @@ impl Local {
 
 /// A response whose head is there, and when.
 pub(crate) struct Arrived {
-    pub exchange: Exchange,
+    /// Behind a pointer: it is large, and handed on often.
+    pub exchange: Rc<Exchange>,
     pub response: Response,
     pub request_time: WallTime,
     pub response_time: WallTime,
@@ -177,7 +178,7 @@ impl Job {
     async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing = forward::outgoing(&self.request, &self.route, &self.client, Framing::Empty, ask);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
-        let exchange = self.route.origin().send(outgoing).await?;
+        let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {
             let response = exchange.head().await?;
             self.local.took_since(started);

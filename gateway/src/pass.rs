@@ -86,22 +86,13 @@ impl<'c> Machine<'_, 'c> {
         request_time: clock::WallTime,
         response_time: clock::WallTime,
     ) -> Step {
-        let done = upload.is_none();
         let report = self.forwarded(Some(response.status));
-        let exchange = match Rc::try_unwrap(exchange) {
-            Ok(exchange) if done => exchange,
-            Ok(exchange) => {
-                let arrived = Arrived { exchange, response, request_time, response_time };
-                self.answer = Some(self.direct(arrived, upload, Some(report)));
-                return Step::Deliver;
-            }
-            Err(exchange) => {
-                self.answer =
-                    Some(Answer::direct(exchange, response, upload, Some(report), &self.request.method));
-                return Step::Deliver;
-            }
-        };
         let arrived = Arrived { exchange, response, request_time, response_time };
+        if upload.is_some() {
+            // The request is still on its way: what comes back is this client's alone.
+            self.answer = Some(self.direct(arrived, upload, Some(report)));
+            return Step::Deliver;
+        }
         if forward::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
             self.make_key();
             if self.job(false, false).would_store(&arrived) {
@@ -121,7 +112,7 @@ impl<'c> Machine<'_, 'c> {
 
     pub fn direct(&self, arrived: Arrived, upload: Option<Upload<'c>>, report: Option<Report>) -> Answer<'c> {
         let method = &self.request.method;
-        Answer::direct(Rc::new(arrived.exchange), arrived.response, upload, report, method)
+        Answer::direct(arrived.exchange, arrived.response, upload, report, method)
     }
 
     /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable.

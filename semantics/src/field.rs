@@ -156,7 +156,13 @@ impl FieldList {
     pub fn with_room_for(fields: &[Field<'_>], more: usize) -> Self {
         let bytes: usize = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
         let lines = if more > 0 { fields.len() + 6 } else { fields.len() };
-        Self { text: Vec::with_capacity(bytes + more), index: Vec::with_capacity(lines) }
+        Self::with_capacity(lines, bytes + more)
+    }
+
+    /// An empty list with room for so many lines of so many bytes together, line ends included.
+    #[must_use]
+    pub fn with_capacity(lines: usize, bytes: usize) -> Self {
+        Self { text: Vec::with_capacity(bytes), index: Vec::with_capacity(lines) }
     }
 
     /// Adds a line at the end. The caller has a valid name and value; CR, LF and NUL in a value are

@@ -165,7 +165,8 @@ fn framing(status: u16, method: &str, declared: Declared) -> Result<Framing, Bad
 
 /// The lines in order, with one plain `Content-Length` at most.
 fn kept(fields: &[httparse::Header<'_>], declared: Declared) -> FieldList {
-    let mut list = FieldList::new();
+    let bytes = fields.iter().map(|it| it.name.len() + it.value.len() + 4).sum();
+    let mut list = FieldList::with_capacity(fields.len(), bytes);
     let mut seen = false;
     for it in fields {
         match declared {
