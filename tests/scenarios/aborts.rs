@@ -46,7 +46,7 @@ fn aborts_at_any_point_leave_nothing_behind() {
             let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
             let _ = std::io::Read::read(&mut stream, &mut vec![0; read]);
         }
-        let linger = (time % 3 > 0).then_some(Duration::ZERO);
+        let linger = (!time.is_multiple_of(3)).then_some(Duration::ZERO);
         let _ = socket2::SockRef::from(&stream).set_linger(linger);
     };
     // Until everything is as warm as it gets.
