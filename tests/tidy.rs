@@ -153,3 +153,33 @@ fn decisions_are_made_in_semantics_alone() {
         }
     }
 }
+
+#[test]
+fn every_link_in_the_documents_leads_somewhere() {
+    let mut pages: Vec<PathBuf> = vec!["README.md".into(), "ARCHITECTURE.md".into(), "CHANGELOG.md".into()];
+    for folder in ["docs", "docs/decisions", "docs/generated"] {
+        let found = std::fs::read_dir(root().join(folder)).unwrap().flatten().map(|it| it.path());
+        pages.extend(found.filter(|it| it.extension().is_some_and(|it| it == "md")));
+    }
+    for page in pages {
+        let page = root().join(page);
+        let text = std::fs::read_to_string(&page).unwrap();
+        for rest in text.split("](").skip(1) {
+            let link = rest.split([')', '#']).next().unwrap_or("");
+            if !link.is_empty() && !link.contains("://") {
+                let target = page.parent().unwrap().join(link);
+                assert!(target.exists(), "{} links to {link}", page.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_decision_is_in_the_list() {
+    let folder = root().join("docs/decisions");
+    let list = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        assert!(name == "README.md" || list.contains(&format!("({name})")), "{name} is not in the list");
+    }
+}

@@ -42,7 +42,11 @@ fn main() -> ExitCode {
                     return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}."));
                 }
             };
-            serve(plan.in_front_of(&format!("http://{site}")), |larder| demo::what_to_try(larder, site))
+            // As this binary was called: it need not be in the PATH.
+            let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
+            serve(plan.in_front_of(&format!("http://{site}")), |larder| {
+                demo::what_to_try(larder, site).replace("larder explain", &format!("{called} explain"))
+            })
         }
     }
 }
