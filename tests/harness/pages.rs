@@ -61,7 +61,7 @@ impl Pages {
     ///
     /// A response is its fields with ` | ` between, a status first where it is not 200, and ` || ` and a body at
     /// the end where the number of the response will not do: `404 | Cache-Control: max-age=60 || gone`. `@+60`
-    /// is the date in 60 seconds by larder's clock. `close` is an origin that hangs up.
+    /// is the date in 60 seconds by larder's clock. `close` is an origin that hangs up, `garbage` one that talks nonsense.
     pub fn page(&self, responses: &[&str]) -> Page<'_> {
         let target = format!("/{}", self.next.fetch_add(1, SeqCst));
         let script = responses.iter().map(|it| (*it).to_owned()).collect();
@@ -108,8 +108,10 @@ fn split(lines: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn answer(text: &str, number: usize, moved: i64) -> Vec<Script> {
-    if text == "close" {
-        return vec![Script::Close];
+    match text {
+        "close" => return vec![Script::Close],
+        "garbage" => return vec![Script::Send(b"HTTP/9 what\r\n\r\n".to_vec())],
+        _ => {}
     }
     let (head, body) = match text.split_once(" || ") {
         Some((head, body)) => (head, body.to_owned()),

@@ -1,7 +1,7 @@
 //! What goes through unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
 
 use crate::harness::origin::{Script, response};
-use crate::harness::{Larder, Origin};
+use crate::harness::{Larder, Origin, Pages};
 
 #[test]
 fn bodies_reach_the_origin_whole() {
@@ -79,4 +79,44 @@ fn a_client_that_names_no_host_gets_the_origins_own() {
     client.send("GET / HTTP/1.0\r\n\r\n");
     assert_eq!("ok", client.read().text());
     assert_eq!(Some(origin.address.to_string().as_str()), origin.received()[0].field("host"));
+}
+
+#[test]
+fn a_client_that_waits_for_100_has_it() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    let mut client = larder.client();
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(b"HTTP/1.1 100 Continue\r\n\r\n", &client.read_bytes(25)[..]);
+    client.send("hello");
+    assert_eq!("ok", client.read().text());
+    let received = &origin.received()[0];
+    assert_eq!((&b"hello"[..], None), (&received.body[..], received.field("expect")));
+}
+
+#[test]
+fn a_get_with_a_body_passes_the_cache() {
+    let pages = Pages::new("");
+    let page = pages.page(&["Cache-Control: max-age=60"]);
+    for number in 1..=2 {
+        assert!(page.ask_unexplained("GET", "", "what").cache().contains("fwd=method"));
+        assert_eq!(number, page.requests());
+    }
+    assert_eq!(b"what", &page.received()[0].body[..]);
+    assert!(!page.get("").is_hit(), "it was not stored");
+}
+
+#[test]
+fn old_clients_are_answered_from_the_store_as_well() {
+    let origin = Origin::scripted(|_| {
+        let text = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+        vec![Script::Send(text.to_vec())]
+    });
+    let larder = Larder::before(&origin, "");
+    for hit in [false, true] {
+        let mut client = larder.client();
+        let it = client.send("GET / HTTP/1.0\r\nHost: h\r\n\r\n").read();
+        assert_eq!((hit, "hello", None), (it.is_hit(), it.text().as_str(), it.field("transfer-encoding")));
+        assert!(client.is_closed());
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::pages::Second::{Hit, Miss, Stale, Validates};
+use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages, Response, until};
 
 /// Stores `first`, lets it go stale by `seconds`, then the origin does `second`.
@@ -16,7 +17,8 @@ fn then(pages: &Pages, first: &str, seconds: i64, second: &str, lines: &str) -> 
 #[test]
 fn an_origin_in_trouble_is_stood_in_for() {
     let pages = Pages::new("");
-    for trouble in ["close", "500", "502", "503", "504", "599", "503 | Cache-Control: max-age=60"] {
+    for trouble in ["close", "garbage", "500", "502", "503", "504", "599", "503 | Cache-Control: max-age=60"]
+    {
         for validator in ["ETag: \"a\"", "X: 1"] {
             // Without a validator a response is kept for its own stale-if-error, or while fresh.
             let first = format!("Cache-Control: max-age=10 | {validator}");
@@ -173,4 +175,48 @@ fn errors_never_replace_what_is_usable() {
     pages.advance(15);
     assert_eq!("old", page.get("").text());
     assert_eq!("new", page.get("").text(), "and the origin is asked again");
+}
+
+#[test]
+fn an_origin_that_is_silent_is_stood_in_for() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.number {
+        0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nold"))],
+        _ => vec![Script::Gate(held.clone())],
+    });
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         proxy = {{ to = [\"{}\"], first_byte_timeout = \"50ms\" }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    larder.get("/");
+    larder.advance(15);
+    for lines in ["", "Authorization: x\r\n", "Range: bytes=0-2\r\n"] {
+        let it = larder.client().get_with("/", lines);
+        assert_eq!("old", it.text(), "{lines}");
+        assert!(it.cache().contains("fwd=stale") && !it.cache().contains("fwd-status"), "{it:?}");
+    }
+    assert_eq!(504, larder.get("/nothing").status);
+    assert_eq!(4, larder.counter("origin_timeouts"));
+    gate.open();
+}
+
+#[test]
+fn a_body_that_is_cut_does_not_replace_what_is_usable() {
+    let origin = Origin::scripted(|request| match request.number {
+        0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"a\"\n\nold"))],
+        1 => {
+            let head = "HTTP/1.1 200 OK\nCache-Control: max-age=10\nETag: \"b\"\nContent-Length: 9\n\nne";
+            vec![Script::Send(response(head)), Script::Close]
+        }
+        _ => vec![Script::Close],
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    larder.advance(15);
+    assert!(!larder.get("/").complete);
+    let it = larder.get("/");
+    assert_eq!(("old", Some("\"a\"")), (it.text().as_str(), it.field("etag")));
 }
