@@ -70,6 +70,14 @@ impl Larder {
         Self::spawn(command, folder)
     }
 
+    /// Runs `larder ARGS…` after a shell has done `first`.
+    pub fn within(first: &str, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("{first} && exec \"$@\"")).arg("sh").arg(binary()).args(arguments);
+        Self::spawn(command, folder)
+    }
+
     fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
         command.env("LARDER_TEST_CLOCK", "1").current_dir(folder.path());
         let mut child =

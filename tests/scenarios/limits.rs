@@ -153,6 +153,31 @@ fn without_descriptors_hits_go_on_and_nothing_spins() {
     assert_eq!("other", client.get("/other").text());
 }
 
+/// A crowd of clients takes what is for clients; there is enough left to ask the origin.
+#[test]
+fn a_crowd_leaves_descriptors_for_the_origin() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: no-store\n\nok");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("larder.toml");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"] }}\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\naccess = \"off\"\n",
+        origin.url()
+    );
+    std::fs::write(&path, config).unwrap();
+    let larder = Larder::within("ulimit -n 80", &["run", "-c", path.to_str().unwrap()]);
+    let mut crowd: Vec<Client> = (0..80).map(|_| larder.client()).collect();
+    until("no more are accepted", || larder.counter("accept_errors") > 0);
+    let mut answered = 0;
+    for client in &mut crowd {
+        client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let it = client.get("/x");
+        assert!(matches!(it.status, 0 | 200), "{it:?}");
+        answered += usize::from(it.status == 200);
+    }
+    assert!(answered >= 10, "{answered}");
+}
+
 fn accept_errors(larder: &Larder) -> u64 {
     let text = std::fs::read_to_string(larder.folder.path().join("errors.log")).unwrap_or_default();
     text.matches("limit=accept_errors").count() as u64

@@ -256,6 +256,9 @@ struct Door<H> {
 impl<H: Handler> Door<H> {
     fn accept_batch(&self) -> Accepted {
         for _ in 0..BATCH {
+            if self.worker.lacks_room() {
+                return self.want();
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
                 Ok((socket, peer)) => self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok())),
@@ -263,14 +266,16 @@ impl<H: Handler> Door<H> {
                 // That one connection is gone already, or a firewall refused it.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 // EMFILE, ENFILE, ENOBUFS, ENOMEM; whatever else it may be, it must not become a busy loop.
-                Err(_) => {
-                    self.worker.counters.accept_errors.add(1);
-                    self.worker.shed(SHED);
-                    return Accepted::Want;
-                }
+                Err(_) => return self.want(),
             }
         }
         Accepted::Batch
+    }
+
+    fn want(&self) -> Accepted {
+        self.worker.counters.accept_errors.add(1);
+        self.worker.shed(SHED);
+        Accepted::Want
     }
 
     fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>) {

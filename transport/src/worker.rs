@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::LocalRuntime;
@@ -61,6 +62,22 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())
 }
 
+/// How many client connections the descriptors of the process allow, for all workers together: the rest is for
+/// origins, files and logs, so that a crowd of clients does not become an error for each.
+#[derive(Debug)]
+pub struct Room {
+    most: usize,
+    open: AtomicUsize,
+}
+
+impl Room {
+    /// Room for `most` connections, at least one.
+    #[must_use]
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most: most.max(1), open: AtomicUsize::new(0) })
+    }
+}
+
 /// The state of one worker.
 pub struct Worker {
     /// Its counters; only this worker writes.
@@ -72,6 +89,7 @@ pub struct Worker {
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     swept: Cell<u64>,
+    room: OnceCell<Arc<Room>>,
     pub(crate) input: RefCell<Vec<u8>>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     stop: Notify,
@@ -162,6 +180,7 @@ impl Worker {
             free: RefCell::default(),
             open: Cell::new(0),
             swept: Cell::new(clock::monotonic().0),
+            room: OnceCell::new(),
             input: RefCell::default(),
             output: Cell::new(None),
             stop: Notify::new(),
@@ -173,6 +192,17 @@ impl Worker {
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits.get()
+    }
+
+    /// Has this worker keep within what all workers may have together. Once, before it accepts.
+    pub fn share(&self, room: Arc<Room>) {
+        // A second one would lose count of what the first has.
+        let _ = self.room.set(room);
+    }
+
+    /// Whether another connection would take a descriptor that something else needs.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.room.get().is_some_and(|it| it.open.load(Relaxed) >= it.most)
     }
 
     /// Puts other limits in force; deadlines that run already stay.
@@ -336,6 +366,9 @@ impl Worker {
             watched[place] = Some(it.clone());
         }
         self.open.set(self.open.get() + 1);
+        if let Some(room) = self.room.get() {
+            room.open.fetch_add(1, Relaxed);
+        }
         self.counters.connections_accepted.add(1);
         self.counters.connections_open.add(1);
         Some(it)
@@ -346,6 +379,9 @@ impl Worker {
         self.watched.borrow_mut()[place] = None;
         self.free.borrow_mut().push(place);
         self.open.set(self.open.get() - 1);
+        if let Some(room) = self.room.get() {
+            room.open.fetch_sub(1, Relaxed);
+        }
         self.counters.connections_open.sub(1);
         if self.open.get() == 0 {
             self.empty.notify_waiters();

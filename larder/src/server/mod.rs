@@ -2,6 +2,7 @@
 //! What a request meets is in `front`; what a configuration may say is in `crate::config`.
 
 mod admin;
+mod descriptors;
 mod files;
 mod front;
 mod note;
@@ -17,7 +18,7 @@ use admin::Admin;
 use larder_gateway::Gateway;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
-use larder_transport::worker::Worker;
+use larder_transport::worker::{Room, Worker};
 pub use reload::Watch;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -94,7 +95,8 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
     let live = Live::open(config, &own)?;
     let sockets = bind_all(&live.config, workers)?;
     let admin = bind_admin(&live.config)?;
-    let shared = Shared { store, refusals: Arc::default(), totals, own, workers };
+    let room = Room::new(descriptors::for_clients(workers));
+    let shared = Shared { store, refusals: Arc::default(), totals, own, workers, room };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets

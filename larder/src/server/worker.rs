@@ -14,7 +14,7 @@ use larder_gateway::{Gateway, HostSent, Route};
 use larder_origin::{Address, Origin};
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
-use larder_transport::worker::{Worker, runtime};
+use larder_transport::worker::{Room, Worker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -112,6 +112,8 @@ pub struct Shared {
     pub own: Arc<Counters>,
     /// How many workers there are.
     pub workers: NonZeroUsize,
+    /// How many client connections they may have together.
+    pub room: Arc<Room>,
 }
 
 /// What one worker has for itself.
@@ -144,6 +146,7 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let Own { sockets, counters, log } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
+    worker.share(shared.room.clone());
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone());
     let front = Rc::new(Front { gateway, router: RefCell::new(Rc::new(live.router(&counters))), log });
     tokio::task::spawn_local(worker.clone().watch());
