@@ -25,6 +25,7 @@ mod requests;
 mod slow_clients;
 mod smuggling;
 mod stale;
+mod storm;
 mod targeted;
 mod validation;
 mod vary;

@@ -1,0 +1,117 @@
+//! Everything at once: many clients, few pages, every kind of request and of answer. Nobody gets another's bytes, nobody
+//! waits for ever, and nothing is left behind.
+
+use crate::harness::origin::{Received, Script, response};
+use crate::harness::{Larder, Origin, until};
+
+/// A small generator: the storm is the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) as usize % sides
+    }
+}
+
+/// Pages answer by the digit at the end of their path; every body says whose it is, and is long enough to be cut.
+fn answer(request: &Received) -> Vec<Script> {
+    let foo = request.field("foo").unwrap_or("-");
+    let body = format!("{} {foo} ", request.target()).repeat(200);
+    let (fresh, length) = ("Cache-Control: public, max-age=1, stale-while-revalidate=1", body.len());
+    let head = match request.target().as_bytes().last() {
+        Some(b'0') => format!("{fresh}\nVary: Foo\nETag: \"{foo}\""),
+        Some(b'1') => "Cache-Control: private".to_owned(),
+        Some(b'2') => format!("{fresh}\nSet-Cookie: a=1"),
+        Some(b'3') => format!("Cache-Control: no-cache\nVary: Foo\nETag: \"{foo}\""),
+        Some(b'4') if request.number % 5 == 0 => return vec![Script::Close],
+        Some(b'5') => {
+            let text =
+                format!("HTTP/1.1 200 OK\n{fresh}\nVary: Foo\nContent-Length: {}\n\n{body}", length + 9);
+            return vec![Script::Send(response(&text)), Script::Close];
+        }
+        _ => format!("{fresh}\nVary: Foo\nETag: \"{foo}\""),
+    };
+    let tag = format!("\"{foo}\"");
+    if request.field("if-none-match") == Some(&tag) && request.number % 2 == 0 {
+        return vec![Script::Send(response(&format!("HTTP/1.1 304 N\n{head}\n\n")))];
+    }
+    if let Some(range) = request.field("range").filter(|_| request.number % 3 > 0)
+        && let Some((first, last)) = range.strip_prefix("bytes=").and_then(|it| it.split_once('-'))
+    {
+        let first: usize = first.parse().unwrap();
+        let last = last.parse().unwrap_or(length - 1).min(length - 1);
+        let text = format!(
+            "HTTP/1.1 206 P\n{head}\nContent-Range: bytes {first}-{last}/{length}\n\n{}",
+            &body[first..=last]
+        );
+        return vec![Script::Send(response(&text))];
+    }
+    vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{head}\n\n{body}")))]
+}
+
+/// One client's part of the storm.
+fn blow(larder: &Larder, seed: u64) {
+    let mut dice = Dice(seed);
+    for _ in 0..250 {
+        let (target, foo) = (format!("/{}", dice.roll(8)), dice.roll(3));
+        let (first, last) = (dice.roll(100), 100 + dice.roll(500));
+        let method = ["GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST"][dice.roll(8)];
+        let more = match dice.roll(9) {
+            0 => format!("Range: bytes={first}-{last}\r\n"),
+            1 => "Authorization: x\r\n".to_owned(),
+            2 => "Cache-Control: no-cache\r\n".to_owned(),
+            3 => "Cache-Control: no-store\r\n".to_owned(),
+            4 => format!("If-None-Match: \"{foo}\"\r\n"),
+            _ => String::new(),
+        };
+        let mut client = larder.client();
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\nFoo: {foo}\r\n{more}\r\n"));
+        if dice.roll(10) == 0 {
+            client.reset();
+            continue;
+        }
+        let it = client.read_for(method);
+        assert!(it.status != 0, "no answer: {method} {target} {foo} {more}");
+        let whole = format!("{target} {foo} ").repeat(200);
+        let expect = match it.status {
+            _ if method == "HEAD" => continue,
+            200 => &whole[..],
+            206 => &whole[first..=last.min(whole.len() - 1)],
+            _ => continue,
+        };
+        assert!(expect.starts_with(&it.text()), "{method} {target} {foo} {more}\n{it:?}");
+        assert!(!it.complete || expect.len() == it.body.len(), "{method} {target} {foo} {more}\n{it:?}");
+    }
+}
+
+#[test]
+fn nobody_gets_another_s_bytes_and_nothing_is_left() {
+    let origin = Origin::scripted(answer);
+    let larder = Larder::before(&origin, "collapse_wait = \"2s\", hit_for_miss = \"1s\"");
+    std::thread::scope(|scope| {
+        for seed in 1..=6_u64 {
+            let larder = &larder;
+            scope.spawn(move || blow(larder, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
+        for _ in 0..20 {
+            larder.advance(1);
+            larder.counter("requests");
+        }
+    });
+    // Every page goes, and with it every byte, if no fill holds any.
+    until("no connection is left", || larder.counter("connections_open") <= 1);
+    let used = || {
+        let stats: serde_json::Value =
+            serde_json::from_str(&larder.admin_get("/cache/stats").text()).unwrap();
+        stats["ram"]["used_bytes"].as_u64().unwrap()
+    };
+    until("nothing is kept and nothing in flight", || {
+        for page in 0..8 {
+            larder.client().request("DELETE", &format!("/{page}"), "", "");
+        }
+        used() < 2048
+    });
+}
