@@ -149,8 +149,8 @@ fn variants_are_fetched_once_each() {
     let gate = Gate::new();
     let held = gate.clone();
     let origin = Origin::scripted(move |request| {
-        let foo = request.field("foo").unwrap_or("-").to_owned();
-        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Foo\n\nfor {foo}");
+        let own = request.field("foo").unwrap_or("-").to_owned();
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Foo\n\nfor {own}");
         vec![Script::Gate(held.clone()), Script::Send(response(&text))]
     });
     let larder = Larder::before(&origin, "");

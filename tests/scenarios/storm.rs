@@ -18,23 +18,23 @@ impl Dice {
 
 /// Pages answer by the digit at the end of their path; every body says whose it is, and is long enough to be cut.
 fn answer(request: &Received) -> Vec<Script> {
-    let foo = request.field("foo").unwrap_or("-");
-    let body = format!("{} {foo} ", request.target()).repeat(200);
+    let kind = request.field("foo").unwrap_or("-");
+    let body = format!("{} {kind} ", request.target()).repeat(200);
     let (fresh, length) = ("Cache-Control: public, max-age=1, stale-while-revalidate=1", body.len());
     let head = match request.target().as_bytes().last() {
-        Some(b'0') => format!("{fresh}\nVary: Foo\nETag: \"{foo}\""),
+        Some(b'0') => format!("{fresh}\nVary: Foo\nETag: \"{kind}\""),
         Some(b'1') => "Cache-Control: private".to_owned(),
         Some(b'2') => format!("{fresh}\nSet-Cookie: a=1"),
-        Some(b'3') => format!("Cache-Control: no-cache\nVary: Foo\nETag: \"{foo}\""),
+        Some(b'3') => format!("Cache-Control: no-cache\nVary: Foo\nETag: \"{kind}\""),
         Some(b'4') if request.number % 5 == 0 => return vec![Script::Close],
         Some(b'5') => {
             let text =
                 format!("HTTP/1.1 200 OK\n{fresh}\nVary: Foo\nContent-Length: {}\n\n{body}", length + 9);
             return vec![Script::Send(response(&text)), Script::Close];
         }
-        _ => format!("{fresh}\nVary: Foo\nETag: \"{foo}\""),
+        _ => format!("{fresh}\nVary: Foo\nETag: \"{kind}\""),
     };
-    let tag = format!("\"{foo}\"");
+    let tag = format!("\"{kind}\"");
     if request.field("if-none-match") == Some(&tag) && request.number % 2 == 0 {
         return vec![Script::Send(response(&format!("HTTP/1.1 304 N\n{head}\n\n")))];
     }
@@ -56,7 +56,7 @@ fn answer(request: &Received) -> Vec<Script> {
 fn blow(larder: &Larder, seed: u64) {
     let mut dice = Dice(seed);
     for _ in 0..250 {
-        let (target, foo) = (format!("/{}", dice.roll(8)), dice.roll(3));
+        let (target, kind) = (format!("/{}", dice.roll(8)), dice.roll(3));
         let (first, last) = (dice.roll(100), 100 + dice.roll(500));
         let method = ["GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST"][dice.roll(8)];
         let more = match dice.roll(9) {
@@ -64,26 +64,26 @@ fn blow(larder: &Larder, seed: u64) {
             1 => "Authorization: x\r\n".to_owned(),
             2 => "Cache-Control: no-cache\r\n".to_owned(),
             3 => "Cache-Control: no-store\r\n".to_owned(),
-            4 => format!("If-None-Match: \"{foo}\"\r\n"),
+            4 => format!("If-None-Match: \"{kind}\"\r\n"),
             _ => String::new(),
         };
         let mut client = larder.client();
-        client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\nFoo: {foo}\r\n{more}\r\n"));
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\nFoo: {kind}\r\n{more}\r\n"));
         if dice.roll(10) == 0 {
             client.reset();
             continue;
         }
         let it = client.read_for(method);
-        assert!(it.status != 0, "no answer: {method} {target} {foo} {more}");
-        let whole = format!("{target} {foo} ").repeat(200);
+        assert!(it.status != 0, "no answer: {method} {target} {kind} {more}");
+        let whole = format!("{target} {kind} ").repeat(200);
         let expect = match it.status {
             _ if method == "HEAD" => continue,
             200 => &whole[..],
             206 => &whole[first..=last.min(whole.len() - 1)],
             _ => continue,
         };
-        assert!(expect.starts_with(&it.text()), "{method} {target} {foo} {more}\n{it:?}");
-        assert!(!it.complete || expect.len() == it.body.len(), "{method} {target} {foo} {more}\n{it:?}");
+        assert!(expect.starts_with(&it.text()), "{method} {target} {kind} {more}\n{it:?}");
+        assert!(!it.complete || expect.len() == it.body.len(), "{method} {target} {kind} {more}\n{it:?}");
     }
 }
 
