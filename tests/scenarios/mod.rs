@@ -21,6 +21,7 @@ mod operations;
 mod partial;
 mod passing;
 mod poisoning;
+mod prediction;
 mod requests;
 mod slow_clients;
 mod smuggling;

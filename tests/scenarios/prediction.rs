@@ -1,0 +1,124 @@
+//! What `explain` says is what happens next: it runs the functions that serve.
+
+use crate::harness::{Client, Larder, Origin, Response};
+
+/// Heads of responses that are kept, not kept, kept for a while, or kept for some.
+const RESPONSES: &[&str] = &[
+    "200 OK\nCache-Control: max-age=60",
+    "200 OK\nCache-Control: max-age=60\nETag: \"a\"",
+    "200 OK\nCache-Control: max-age=0\nETag: \"a\"",
+    "200 OK\nCache-Control: no-cache\nETag: \"a\"",
+    "200 OK\nCache-Control: no-store",
+    "200 OK\nCache-Control: private",
+    "200 OK\nCache-Control: private=\"x-mine\", max-age=60\nX-Mine: 1",
+    "200 OK\nCache-Control: s-maxage=10, max-age=1000\nETag: \"a\"",
+    "200 OK\nCache-Control: max-age=60, must-revalidate\nETag: \"a\"",
+    "200 OK\nCache-Control: max-age=10, stale-while-revalidate=1000\nETag: \"a\"",
+    "200 OK\nCache-Control: max-age=10, stale-if-error=1000",
+    "200 OK\nCache-Control: public\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+    "200 OK\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+    "200 OK",
+    "200 OK\nExpires: Thu, 01 Jan 2099 00:00:00 GMT",
+    "200 OK\nExpires: 0",
+    "200 OK\nCache-Control: max-age=60\nAge: 59",
+    "200 OK\nCache-Control: max-age=60\nVary: Accept-Language",
+    "200 OK\nCache-Control: max-age=60\nVary: *",
+    "200 OK\nCache-Control: max-age=60\nSet-Cookie: a=1",
+    "200 OK\nCache-Control: max-age=1\nCDN-Cache-Control: max-age=600",
+    "200 OK\nCache-Control: max-age=600\nCDN-Cache-Control: no-store",
+    "200 OK\nCache-Control: public, max-age=60\nWWW-Authenticate: Basic",
+    "404 Not Found\nCache-Control: max-age=60",
+    "404 Not Found",
+    "301 Moved Permanently\nLocation: /0",
+    "302 Found\nLocation: /0",
+    "302 Found\nLocation: /0\nCache-Control: max-age=60",
+    "410 Gone\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+    "500 Internal Server Error",
+    "500 Internal Server Error\nCache-Control: max-age=60",
+    "299 Odd\nCache-Control: max-age=60",
+    "299 Odd\nCache-Control: max-age=60, must-understand, no-store",
+];
+
+/// Methods and fields of requests.
+const REQUESTS: &[(&str, &str)] = &[
+    ("GET", ""),
+    ("GET", "Cache-Control: no-cache"),
+    ("GET", "Cache-Control: max-age=5"),
+    ("GET", "Cache-Control: min-fresh=50"),
+    ("GET", "Cache-Control: max-stale=500"),
+    ("GET", "Cache-Control: only-if-cached"),
+    ("GET", "Cache-Control: no-store"),
+    ("GET", "Pragma: no-cache"),
+    ("GET", "Authorization: Basic eDp5"),
+    ("GET", "Accept-Language: de"),
+    ("GET", "Cookie: session=1"),
+    ("GET", "If-None-Match: \"a\""),
+    ("GET", "Range: bytes=0-1"),
+    ("HEAD", ""),
+    ("OPTIONS", ""),
+];
+
+/// What `Cache-Status` and the status say, in the words of `explain`.
+fn observed(response: &Response) -> &'static str {
+    let cache = response.cache();
+    match () {
+        () if response.status == 504 => "gateway-timeout",
+        // Fresh is what lives longer than it is old: nothing left is stale.
+        () if cache.contains("; hit; ttl=-") || cache.ends_with("; hit; ttl=0") => "stale-hit",
+        () if cache.contains("; hit") => "hit",
+        () if cache.contains("fwd=bypass") || cache.contains("fwd=method") => "pass",
+        () if cache.contains("fwd=") => "origin",
+        () => "nothing",
+    }
+}
+
+fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> String {
+    let fields: Vec<[&str; 2]> = line.split_once(": ").map(|it| [it.0, it.1]).into_iter().collect();
+    let asked =
+        serde_json::json!({ "url": format!("http://h{target}"), "method": method, "headers": fields });
+    let asked = asked.to_string();
+    let mut client = Client::connect(larder.admin);
+    let (host, length) = (larder.admin, asked.len());
+    client.send(format!(
+        "POST /cache/explain HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{asked}"
+    ));
+    let text = client.read().text();
+    let said: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
+    match said["verdict"]["name"].as_str().unwrap_or_else(|| panic!("no verdict: {text}")) {
+        "miss" | "revalidate" => "origin".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[test]
+fn what_explain_says_is_what_happens() {
+    let origin = Origin::new(|request| {
+        let number = request.target().split('/').nth(1).and_then(|it| it.parse::<usize>().ok());
+        format!("HTTP/1.1 {}\n\nhello", RESPONSES[number.unwrap_or(0)])
+    });
+    let larder = Larder::before(&origin, "private_cookies = [\"session\"]");
+    let mut client = larder.client();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for age in [0, 30, 200] {
+        larder.advance(age);
+        for (at, (method, line)) in REQUESTS.iter().enumerate() {
+            for (number, response) in RESPONSES.iter().enumerate() {
+                // A page for each pair, so that one request does not spoil the next; asked for once before.
+                let target = format!("/{number}/{at}");
+                if age == 0 {
+                    client.get(&target);
+                }
+                let predicted = predicted(&larder, &target, method, line);
+                let lines = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
+                let response_now = client.request(method, &target, &lines, "");
+                let observed = observed(&response_now);
+                compared += 1;
+                if predicted != observed {
+                    let cache = response_now.cache();
+                    wrong.push(format!("{method} {line} of {response:?} after {age} s: said {predicted}, was {observed} ({cache})"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
+}
