@@ -195,7 +195,7 @@ fn who_rests_too_long_is_closed_without_a_word() {
 #[test]
 fn half_closed_clients_have_their_answers() {
     let origin = origin();
-    let larder = larder(&origin);
+    let larder = Larder::before(&origin, ""); // No tight limits: this client is slow only where the machine is.
     for target in ["/kept", "/kept", "/other", "/large", "/stream"] {
         let mut client = larder.client();
         client.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").repeat(2));
