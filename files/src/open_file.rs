@@ -7,7 +7,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_transport::body::{FileOwner, FileSlice, Piece};
+use larder_transport::body::{FileOwner, FileSlice, Kept, Piece};
 use rustix::fs::fstat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -168,6 +168,10 @@ impl FileOwner for Descriptor {
     /// Never: a file that is truncated under its mapping would kill us (`SIGBUS`).
     fn mapped(&self, _offset: u64, _length: u64) -> Option<&[u8]> {
         None
+    }
+
+    fn kept(&self) -> Kept {
+        Kept::Theirs
     }
 
     fn intact(&self) -> bool {

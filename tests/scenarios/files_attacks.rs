@@ -265,3 +265,21 @@ fn a_directory_that_disappears() {
     until("it is another", || ask(&larder, "/a.txt").status != 200);
     assert!(!ask(&larder, "/folder/secret.txt").text().contains(SECRET));
 }
+
+#[test]
+fn a_file_that_is_truncated_while_it_waits_in_the_socket() {
+    for length in [2_000_000, 20_000_000] {
+        let (folder, larder) = serve();
+        let path = folder.path().join("root/large");
+        std::fs::write(&path, vec![b'A'; length]).unwrap();
+        let mut client = larder.client();
+        client.send("GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        let head = client.read_bytes(64);
+        assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(100).unwrap();
+        let rest = rest(&mut client);
+        let body = rest.windows(4).position(|it| it == b"\r\n\r\n").map_or(&rest[..], |it| &rest[it + 4..]);
+        let foreign = body.iter().filter(|it| **it != b'A').count();
+        assert_eq!(0, foreign, "bytes that the file never had, among {} of {length}", body.len());
+    }
+}

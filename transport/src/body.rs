@@ -12,12 +12,26 @@ pub trait FileOwner: Send + Sync {
     /// The bytes themselves where they are mapped; `None` for plain files.
     fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
 
-    /// Whether the bytes are still those that were promised. A file that somebody writes to while it is sent
-    /// is not: asked again before each `sendfile` of a slice but its first, and a `false` cuts the connection, so that
-    /// no client takes a mix of two versions for one. Always true for the arena, which is never overwritten.
+    /// Whose the bytes are, and so how they are sent.
+    fn kept(&self) -> Kept {
+        Kept::Ours
+    }
+
+    /// Whether the bytes are still those that were promised; asked of [`Kept::Theirs`] after each read, and a `false`
+    /// cuts the connection, so that no client takes a mix of two versions for one.
     fn intact(&self) -> bool {
         true
     }
+}
+
+/// Who may change the bytes of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// Nobody: `sendfile` hands the kernel the pages themselves.
+    Ours,
+    /// Anybody who may write to the file. They are copied on their way: the kernel sends pages as they are when they
+    /// leave, and a file that is truncated meanwhile would go out as zeros, under a length that fits.
+    Theirs,
 }
 
 /// A range of a file that stays what it is while this value lives.

@@ -1,7 +1,7 @@
 //! What is to be written, in order: text, larger pieces of memory, and file ranges; and the sending of it with
 //! as few system calls as it takes.
 
-use crate::body::{FileSlice, Piece};
+use crate::body::{FileSlice, Kept, Piece};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::collections::VecDeque;
@@ -15,6 +15,8 @@ const KEEP: usize = 96 * 1024;
 /// Bytes that one call of [`Outbox::send`] hands to the kernel at most, about: a client that reads as fast as we
 /// write must not keep the others waiting.
 const TURN: u64 = 4 * 1024 * 1024;
+/// Bytes of a file that are copied at once.
+const READ: usize = 256 * 1024;
 /// Pieces of memory in one system call.
 const GATHER: usize = 16;
 
@@ -88,7 +90,10 @@ impl Outbox {
             }
             let step = match self.pieces.front_mut() {
                 None => rustix::net::send(socket, &self.text[self.sent..], SendFlags::NOSIGNAL),
-                Some((until, Piece::File(slice))) if *until == self.sent => send_file(socket, slice),
+                Some((until, Piece::File(slice))) if *until == self.sent => match slice.owner.kept() {
+                    Kept::Ours => send_file(socket, slice),
+                    Kept::Theirs => copy_file(socket, slice),
+                },
                 Some(_) => self.send_gathered(socket),
             };
             match step {
@@ -176,15 +181,25 @@ impl Outbox {
 }
 
 fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
-    if !slice.owner.intact() {
-        return Err(Errno::IO);
-    }
     let mut offset = slice.offset;
     let most = usize::try_from(slice.length.min(TURN)).unwrap_or(usize::MAX);
     match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most)? {
-        0 => Err(Errno::IO), // The file was truncated: the response must look cut off.
+        0 => Err(Errno::IO), // Shorter than was promised: the response must look cut off.
         count => Ok(count),
     }
+}
+
+/// Reads some of a file that others may write to, makes sure that it is still the same file, and sends that.
+fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
+    let most = usize::try_from(slice.length).unwrap_or(usize::MAX).min(READ);
+    let mut bytes = Vec::with_capacity(most);
+    let room = rustix::buffer::spare_capacity(&mut bytes);
+    let count = rustix::io::pread(slice.owner.fd(), room, slice.offset)?;
+    if count == 0 || !slice.owner.intact() {
+        return Err(Errno::IO);
+    }
+    bytes.truncate(most);
+    rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL)
 }
 
 #[cfg(test)]
