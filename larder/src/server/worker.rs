@@ -154,10 +154,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
     }
     tokio::task::spawn_local(flush_log(front.clone()));
-    loop {
-        if orders.changed().await.is_err() || orders.borrow().drain {
-            break;
-        }
+    // Asked first: a stop may have come before this worker's first look at its orders.
+    while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         worker.set_limits(live.config.limits.of_worker(shared.workers));
         *front.router.borrow_mut() = Rc::new(live.router(&counters));
