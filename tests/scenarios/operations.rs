@@ -528,3 +528,29 @@ fn login(client: &mut Client) -> String {
     let cookie = landed.field("set-cookie").unwrap_or_else(|| panic!("{landed:?}"));
     format!("Cookie: {}\r\n", cookie.split(';').next().unwrap())
 }
+
+#[test]
+fn a_start_that_fails_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = held.local_addr().unwrap().to_string();
+    let ended = run(
+        folder.path(),
+        &["proxy", ":1", "--listen", "unix:web.sock", "--listen", &taken, "--log", "access.log"],
+    );
+    assert_eq!((2, 0), (ended.code, ended.out.len()), "{ended:?}");
+    assert_eq!(0, std::fs::read_dir(folder.path()).unwrap().count(), "socket and log are gone: {ended:?}");
+}
+
+#[test]
+fn a_stop_takes_the_socket_file_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("web.sock");
+    let unix = format!("unix:{}", socket.display());
+    let root = folder.path().to_str().unwrap();
+    let mut larder = Larder::command(&["serve", root, "--listen", &unix, "--admin", "127.0.0.1:0"]);
+    assert!(socket.exists());
+    larder.signal(libc::SIGTERM);
+    assert!(wait(&mut larder.child).success());
+    assert!(!socket.exists());
+}

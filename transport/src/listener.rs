@@ -10,11 +10,12 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
@@ -49,6 +50,31 @@ const SHED: usize = 16;
 pub struct Bound {
     socket: Socket,
     listen: Listen,
+    file: Option<Arc<SocketFile>>,
+}
+
+/// The file of a Unix socket: it goes with the last socket that listens on it, unless somebody else's has taken its
+/// place.
+struct SocketFile {
+    path: PathBuf,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    fn of(path: &Path) -> Option<Arc<Self>> {
+        let it = std::fs::symlink_metadata(path).ok()?;
+        Some(Arc::new(Self { path: path.to_owned(), identity: (it.dev(), it.ino()) }))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if std::fs::symlink_metadata(&self.path).is_ok_and(|it| (it.dev(), it.ino()) == self.identity) {
+            // Somebody else may be faster, or forbid it: nothing depends on it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl fmt::Display for Bound {
@@ -69,11 +95,11 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
             let actual = local(&probe).unwrap_or(*address);
             drop(probe);
             let socket = tcp(actual, Sharing::Port).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: Listen::Tcp(actual) })
+            Ok(Bound { socket, listen: Listen::Tcp(actual), file: None })
         }
         Listen::Unix(path) => {
             let socket = unix(path, Access::Anyone).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: listen.clone() })
+            Ok(Bound { socket, listen: listen.clone(), file: SocketFile::of(path) })
         }
     }
 }
@@ -85,7 +111,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
 pub fn bind_private(path: &Path) -> Result<Bound, String> {
     let listen = Listen::Unix(path.to_owned());
     let socket = unix(path, Access::Owner).map_err(|it| refused(&listen, &it))?;
-    Ok(Bound { socket, listen })
+    Ok(Bound { socket, listen, file: SocketFile::of(path) })
 }
 
 /// Opens an address for one worker alone.
@@ -98,7 +124,7 @@ pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
             let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
             socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: Listen::Tcp(actual) })
+            Ok(Bound { socket, listen: Listen::Tcp(actual), file: None })
         }
         Listen::Unix(_) => bind(listen),
     }
@@ -115,7 +141,7 @@ impl Bound {
             Listen::Unix(_) => self.socket.try_clone(),
         };
         let socket = socket.map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound { socket, listen: self.listen.clone() })
+        Ok(Bound { socket, listen: self.listen.clone(), file: self.file.clone() })
     }
 
     /// The TCP address that it has; port 0 was replaced by the one that was taken.
@@ -212,6 +238,7 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
 /// closing the socket would reset it.
 pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>) {
     let local = bound.tcp();
+    let _file = bound.file.clone();
     let Ok(listener) = crate::worker::watch(OwnedFd::from(bound.socket)) else {
         worker.counters.accept_errors.add(1);
         return;

@@ -80,6 +80,9 @@ type Started = (House, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>)
 fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
     let workers =
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
+    // Sockets first: they are what fails most, and what is dropped again leaves nothing behind.
+    let sockets = bind_all(&config, workers)?;
+    let admin = bind_admin(&config)?;
     let totals = Arc::new(Totals::default());
     let own = totals.add_part();
     let cannot = |what: &str, target: &Target, error: &std::io::Error| match target {
@@ -93,8 +96,6 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
     let live = Live::open(config, &own)?;
-    let sockets = bind_all(&live.config, workers)?;
-    let admin = bind_admin(&live.config)?;
     let room = Room::new(descriptors::for_clients(workers));
     let shared = Shared { store, refusals: Arc::default(), totals, own, workers, room };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
