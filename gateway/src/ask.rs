@@ -102,6 +102,9 @@ impl Machine<'_, '_> {
         if let (304, true, Some(old)) = (status, self.validate, &found) {
             return self.validated_alone(old, &arrived, since).await;
         }
+        if status == 304 && !self.facts.conditional {
+            return self.origin_failed(502); // Nobody had asked on a condition.
+        }
         if status >= 500
             && let Step::Hit = self.origin_failed(status)
         {
@@ -166,7 +169,8 @@ impl Machine<'_, '_> {
 
     /// One bodyless exchange up to its final head; interim heads are passed on.
     async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        let outgoing = forward::outgoing(self.request, self.route, self.client, Framing::Empty, ask);
+        let outgoing =
+            forward::outgoing(self.gateway, self.request, self.route, self.client, Framing::Empty, ask);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {

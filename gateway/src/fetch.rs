@@ -131,14 +131,16 @@ impl Job {
     /// Asks without condition, once, after an answer that could not be used.
     async fn ask_whole(self, writer: FillWriter) {
         match self.ask_watched(Ask::Whole, &writer).await {
-            Some(Ok(again)) if again.response.status != 304 => self.receive_or_fail(again, writer).await,
-            Some(Ok(_)) => self.fail(writer, 502),
+            Some(Ok(again)) => self.receive_or_fail(again, writer).await,
             Some(Err(error)) => self.fail(writer, error.status()),
             None => {}
         }
     }
 
     async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
+        if arrived.response.status == 304 {
+            return self.fail(writer, 502); // Nobody had asked on a condition.
+        }
         if arrived.response.status >= 500 && self.may_serve_stale() {
             return self.fail(writer, arrived.response.status);
         }
@@ -176,7 +178,8 @@ impl Job {
     }
 
     async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        let outgoing = forward::outgoing(&self.request, &self.route, &self.client, Framing::Empty, ask);
+        let outgoing =
+            forward::outgoing(&self.gateway, &self.request, &self.route, &self.client, Framing::Empty, ask);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {

@@ -1,7 +1,7 @@
 //! What a request becomes on its way to the origin, and a response on its way to the client: end-to-end
 //! fields only, made anew from what was understood (RFC 9110 §7.6).
 
-use crate::route::Route;
+use crate::route::{Gateway, Route};
 use larder_origin::Outgoing;
 use larder_semantics::cookies;
 use larder_semantics::date;
@@ -56,6 +56,7 @@ pub enum Ask<'a> {
 /// The request as the origin gets it.
 #[must_use]
 pub fn outgoing(
+    gateway: &Gateway,
     request: &Request,
     route: &Route,
     client: &Client,
@@ -88,6 +89,7 @@ pub fn outgoing(
         fields.push("Cookie", named);
     }
     append(&mut fields, "Via", via(request.version));
+    append(&mut fields, "CDN-Loop", gateway.id.as_bytes());
     if let Some(peer) = client.peer {
         let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
         let mut rest = &mut text[..];
@@ -117,6 +119,15 @@ pub fn drop_nominated(fields: &mut FieldList) {
     let before = fields.clone();
     let before = before.view();
     fields.retain(|it| !is_nominated(it.name, &before) || is_never_nominated(it.name));
+}
+
+/// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
+#[must_use]
+pub fn goes_in_circles(gateway: &Gateway, fields: &[Field<'_>]) -> bool {
+    let ours = |it: &[u8]| {
+        it.split(|it| matches!(it, b',' | b';')).any(|it| it.trim_ascii() == gateway.id.as_bytes())
+    };
+    fields.iter().any(|it| it.is("cdn-loop") && ours(it.value))
 }
 
 /// The fields by which a request asks for less than the whole, or only if something holds.

@@ -43,7 +43,8 @@ impl<'c> Machine<'_, 'c> {
                 return Step::Error;
             }
         };
-        let outgoing = forward::outgoing(self.request, self.route, self.client, framing, Ask::AsSent);
+        let outgoing =
+            forward::outgoing(self.gateway, self.request, self.route, self.client, framing, Ask::AsSent);
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = match self.route.origin().send(outgoing).await {
             Ok(exchange) => Rc::new(exchange),
@@ -71,6 +72,10 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         self.local.took_since(started);
+        if response.status == 304 && !self.facts.conditional {
+            self.error = 502; // Nobody had asked on a condition.
+            return Step::Error;
+        }
         self.invalidate(&response);
         let response_time = clock::wall();
         self.pass_or_keep(exchange, upload, response, request_time, response_time).await

@@ -17,6 +17,8 @@ pub struct Gateway {
     pub counters: Arc<Counters>,
     /// Why responses were not stored, lately; shared by all workers.
     pub refusals: Arc<Refusals>,
+    /// What this process calls itself to other gateways, and to itself (RFC 8586).
+    pub(crate) id: String,
     /// Buffers of the hit path, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
 }
@@ -38,7 +40,9 @@ impl Gateway {
     /// The gateway of one worker.
     #[must_use]
     pub fn new(store: Arc<Store>, counters: Arc<Counters>, refusals: Arc<Refusals>) -> Rc<Self> {
-        Rc::new(Self { store, counters, refusals, scratch: RefCell::default() })
+        // The hash is seeded at random for each process, and shared by all its workers.
+        let id = format!("larder-{:032x}", store.hash(b"this process").0);
+        Rc::new(Self { store, counters, refusals, id, scratch: RefCell::default() })
     }
 }
 

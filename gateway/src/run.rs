@@ -149,6 +149,10 @@ impl<'c> Machine<'_, 'c> {
             self.error = 405;
             return Step::Error;
         }
+        if forward::goes_in_circles(self.gateway, self.fields) {
+            self.error = 508;
+            return Step::Error;
+        }
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
             Some(Bypass::Method | Bypass::Body) => {
                 self.reason = ForwardReason::Method;

@@ -120,3 +120,25 @@ fn old_clients_are_answered_from_the_store_as_well() {
         assert!(client.is_closed());
     }
 }
+
+#[test]
+fn a_larder_that_is_its_own_origin_says_so() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    let id = origin.received()[0].field("cdn-loop").unwrap().to_owned();
+    let once_more = larder.client().get_with("/other", &format!("CDN-Loop: somebody, {id}; x=1\r\n"));
+    assert_eq!(508, once_more.status, "{once_more:?}");
+    assert_eq!(200, larder.client().get_with("/other", "CDN-Loop: somebody\r\n").status);
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_304_that_nobody_asked_for_is_a_bad_answer() {
+    let origin = Origin::fixed("HTTP/1.1 304 Not Modified\nETag: \"a\"\n\n");
+    let larder = Larder::before(&origin, "");
+    let mut client = larder.client();
+    assert_eq!(502, client.get("/").status);
+    assert_eq!(502, client.request("POST", "/", "", "x").status);
+    assert_eq!(304, client.get_with("/", "Cache-Control: no-store\r\nIf-None-Match: \"a\"\r\n").status);
+}

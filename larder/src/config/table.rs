@@ -136,7 +136,7 @@ pub const TABLE: &[Key] = &[
     once("limits.fills", integer(1, 1_000_000), Some("4096"),
         "Fetches in flight that other requests may share; above it, fetches are not shared.", "1024"),
     once("limits.drain_timeout", time(0, HOUR), Some("10s"),
-        "How long a stop or an upgrade waits for requests in progress.", r#""30s""#),
+        "How long a stop waits for requests in progress.", r#""30s""#),
 
     once("cache.ram.size", size(MIB, 64 * TIB), Some("256MiB"),
         "Bytes that the RAM tier may take: bodies, heads, index and fills in flight.", r#""1GiB""#),

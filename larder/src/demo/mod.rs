@@ -69,7 +69,7 @@ Try, in this order (-sD- prints the head; look at Cache-Status and Age):
 
   An origin that fails: the dish of the day is kept for 5 s, and served stale once the kitchen is shut.
   curl -s -o /dev/null LARDER/special; curl -s -o /dev/null LARDER/kitchen -d 'is=shut'
-  sleep 6; curl -sD- -o /dev/null LARDER/special   still 200, from the store: ttl below zero
+  sleep 6; curl -sD- -o /dev/null LARDER/special   still 200, from the store: fwd=stale; fwd-status=503
   curl -s -o /dev/null LARDER/kitchen -d 'is=open'
 
   Many at once: one request reaches the site.

@@ -221,8 +221,13 @@ fn question(asked: &Value) -> Result<Request, String> {
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let method = asked["method"].as_str().unwrap_or("GET").to_owned();
     let mut fields = FieldList::new();
-    fields.push("Host", authority);
-    for pair in asked["headers"].as_array().unwrap_or(&Vec::new()) {
+    let none = Vec::new();
+    let pairs = asked["headers"].as_array().unwrap_or(&none);
+    // As with other tools, a `Host` that is given takes the place of the URL's.
+    if !pairs.iter().any(|it| it[0].as_str().is_some_and(|it| it.eq_ignore_ascii_case("host"))) {
+        fields.push("Host", authority);
+    }
+    for pair in pairs {
         let (Some(name), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else {
             return Err("\"headers\" is a list of [name, value].".to_owned());
         };
