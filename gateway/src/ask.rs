@@ -171,6 +171,7 @@ impl Machine<'_, '_> {
     async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing =
             forward::outgoing(self.gateway, self.request, self.route, self.client, Framing::Empty, ask);
+        let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {
@@ -178,7 +179,7 @@ impl Machine<'_, '_> {
             self.local.took_since(started);
             if response.status >= 200 {
                 self.local.origin_status.set(Some(response.status));
-                return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
+                return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
             }
             self.send_interim(&response).await;
         }

@@ -19,7 +19,7 @@ use larder_semantics::{freshen, reuse, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::ram::{KeyHash, Lookup, NotStored};
-use larder_store::{FillEnd, FillHead, FillWriter, Stored};
+use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;
@@ -28,6 +28,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tokio::sync::Notify;
 
 /// What one fill works on. Owned: the client that began it may go away.
@@ -84,6 +85,8 @@ pub(crate) struct Arrived {
     pub response: Response,
     pub request_time: WallTime,
     pub response_time: WallTime,
+    /// Which purges it knows of: taken before the request left.
+    pub born: Born,
 }
 
 impl Job {
@@ -180,6 +183,7 @@ impl Job {
     async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let outgoing =
             forward::outgoing(&self.gateway, &self.request, &self.route, &self.client, Framing::Empty, ask);
+        let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
         loop {
@@ -191,7 +195,7 @@ impl Job {
                 continue;
             }
             self.local.origin_status.set(Some(response.status));
-            return Ok(Arrived { exchange, response, request_time, response_time: clock::wall() });
+            return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
         }
     }
 
@@ -239,7 +243,8 @@ impl Job {
         if update.iter().any(|it| it.is("via")) {
             forward::mark_stored(&mut fields, arrived.response.version, policy);
         }
-        assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone())
+        let marks = marks(&fields, arrived.born.clone());
+        assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone(), marks)
     }
 
     /// Decides whether the response is kept, and carries its bytes to the store and to the readers.
@@ -270,6 +275,7 @@ impl Job {
                 vary: Vec::new(),
                 variant: Box::default(),
                 meta,
+                marks: Marks::default(),
             };
             writer.head(FillHead::Private(Arc::new(head)), false);
             drop(fields);
@@ -284,6 +290,7 @@ impl Job {
         let names = meta.vary.clone();
         let mut variant = Vec::new();
         vary::write_key(&names, &self.request.fields.view(), &mut variant);
+        let marks = marks(&kept, arrived.born.clone());
         let head = Arc::new(SharedHead {
             status: meta.status,
             fields: kept,
@@ -291,6 +298,7 @@ impl Job {
             vary: names,
             variant: variant.into_boxed_slice(),
             meta,
+            marks,
         });
         drop(fields);
         writer.head(FillHead::Shared(head.clone()), true);
@@ -326,6 +334,8 @@ impl Job {
         kept.remove("content-length");
         forward::mark_stored(&mut kept, arrived.response.version, policy);
         (meta.status, meta.partial) = (200, None);
+        // As old as the part that was held.
+        let marks = marks(&kept, old.marks.born.clone());
         let head = SharedHead {
             status: 200,
             fields: kept,
@@ -333,6 +343,7 @@ impl Job {
             vary: old.meta.vary.clone(),
             variant: old.variant.clone(),
             meta,
+            marks,
         };
         Some(Completion { head: Arc::new(head), held: contents(&old.body)?, held_first: held.first == 0 })
     }
@@ -451,8 +462,14 @@ impl Job {
             if head.meta.partial.is_some_and(|it| it.length() != body.len()) {
                 return Ok(());
             }
-            let stored =
-                assemble(head.meta.clone(), head.fields.clone(), trailers, body, head.variant.clone());
+            let stored = assemble(
+                head.meta.clone(),
+                head.fields.clone(),
+                trailers,
+                body,
+                head.variant.clone(),
+                head.marks.clone(),
+            );
             match self.with_what_is_stored(stored) {
                 Some(stored) => {
                     let most = usize::from(self.route.policy.max_variants);
@@ -493,6 +510,12 @@ struct Completion {
     held_first: bool,
 }
 
+/// What purges look at in a response with these stored fields.
+fn marks(fields: &FieldList, born: Born) -> Marks {
+    let _ = fields;
+    Marks { tags: Box::default(), born }
+}
+
 /// Makes a stored response ready to send: its head is written once, here.
 pub(crate) fn assemble(
     meta: Meta,
@@ -500,6 +523,7 @@ pub(crate) fn assemble(
     trailers: Option<FieldList>,
     body: larder_store::Body,
     variant: Box<[u8]>,
+    marks: Marks,
 ) -> Stored {
     fields.remove("content-length");
     fields.shrink();
@@ -509,7 +533,8 @@ pub(crate) fn assemble(
     if !matches!(meta.status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(body.len()).as_bytes(), &mut head);
     }
-    Stored { meta, head: head.into_boxed_slice(), fields, trailers, body, variant }
+    let recheck = AtomicU64::new(u64::MAX);
+    Stored { meta, head: head.into_boxed_slice(), fields, trailers, body, variant, marks, recheck }
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.
@@ -545,14 +570,23 @@ pub(crate) fn join(store: &larder_store::Store, old: &Stored, new: &Stored) -> O
         let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
         fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
     }
-    Some(assemble(meta, fields, None, body, new.variant.clone()))
+    // As old as the older part.
+    let tags = new.marks.tags.clone();
+    Some(assemble(
+        meta,
+        fields,
+        None,
+        body,
+        new.variant.clone(),
+        Marks { tags, born: old.marks.born.clone() },
+    ))
 }
 
 /// The bytes of a stored body, wherever they are.
 pub(crate) fn contents(body: &larder_store::Body) -> Option<Bytes> {
     match body {
         larder_store::Body::Heap(bytes) => Some(bytes.clone()),
-        larder_store::Body::Arena(slice) => {
+        larder_store::Body::Arena(slice) | larder_store::Body::Disk(slice) => {
             slice.owner.mapped(slice.offset, slice.length).map(Bytes::copy_from_slice)
         }
     }

@@ -45,6 +45,7 @@ impl<'c> Machine<'_, 'c> {
         };
         let outgoing =
             forward::outgoing(self.gateway, self.request, self.route, self.client, framing, Ask::AsSent);
+        let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         let exchange = match self.route.origin().send(outgoing).await {
             Ok(exchange) => Rc::new(exchange),
@@ -78,21 +79,13 @@ impl<'c> Machine<'_, 'c> {
         }
         self.invalidate(&response);
         let response_time = clock::wall();
-        self.pass_or_keep(exchange, upload, response, request_time, response_time).await
+        self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
     }
 
     /// A POST whose response says for how long it holds, and for which target, is kept for GET
     /// (RFC 9110 §9.3.3); everything else is passed on.
-    async fn pass_or_keep(
-        &mut self,
-        exchange: Rc<Exchange>,
-        upload: Option<Upload<'c>>,
-        response: Response,
-        request_time: clock::WallTime,
-        response_time: clock::WallTime,
-    ) -> Step {
-        let report = self.forwarded(Some(response.status));
-        let arrived = Arrived { exchange, response, request_time, response_time };
+    async fn pass_or_keep(&mut self, upload: Option<Upload<'c>>, arrived: Arrived) -> Step {
+        let report = self.forwarded(Some(arrived.response.status));
         if upload.is_some() {
             // The request is still on its way: what comes back is this client's alone.
             self.answer = Some(self.direct(arrived, upload, Some(report)));

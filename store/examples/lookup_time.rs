@@ -7,9 +7,10 @@ use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
 use larder_store::ram::Lookup;
-use larder_store::{Body, Settings, Store, Stored};
+use larder_store::{Body, Marks, Settings, Store, Stored};
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 const KEYS: usize = 100_000;
 const ROUNDS: usize = 20;
@@ -81,5 +82,7 @@ fn stored(body: Body) -> Arc<Stored> {
         partial: None,
     };
     let (head, variant) = (Box::default(), Box::default());
-    Arc::new(Stored { meta, head, fields: FieldList::new(), trailers: None, body, variant })
+    let recheck = AtomicU64::new(u64::MAX);
+    let marks = Marks::default();
+    Arc::new(Stored { meta, head, fields: FieldList::new(), trailers: None, body, variant, marks, recheck })
 }

@@ -7,6 +7,7 @@
 
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
+use crate::purges::Marks;
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -59,6 +60,8 @@ pub struct SharedHead {
     pub variant: Box<[u8]>,
     /// Facts, for conditional requests and ranges.
     pub meta: larder_semantics::stored::Meta,
+    /// What purges look at.
+    pub marks: Marks,
 }
 
 /// How a body ended.

@@ -5,6 +5,7 @@ mod arena;
 pub mod fill;
 mod flights;
 mod ledger;
+pub mod purges;
 pub mod ram;
 pub mod s3fifo;
 #[cfg(test)]
@@ -12,4 +13,5 @@ mod sample;
 mod shelf;
 
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
+pub use purges::{Born, Marks};
 pub use ram::{Body, Settings, Shelf, Store, Stored};

@@ -8,6 +8,7 @@
 use crate::arena::Arena;
 use crate::flights::Flights;
 use crate::ledger::Ledger;
+use crate::purges::Born;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
 use bytes::Bytes;
@@ -308,6 +309,12 @@ impl Store {
     #[must_use]
     pub fn removals(&self, hash: KeyHash) -> Removals {
         Removals(self.removals_of(hash).load(SeqCst))
+    }
+
+    /// What is asked of an origin now is born so: taken before the request leaves.
+    #[must_use]
+    pub fn born(&self) -> Born {
+        Born::default()
     }
 
     fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {

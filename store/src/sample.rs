@@ -1,5 +1,6 @@
 //! Stored responses for the tests of this crate.
 
+use crate::purges::Marks;
 use crate::ram::{Body, Settings, Store, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -9,6 +10,7 @@ use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock::WallTime;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 pub(crate) fn store(budget: u64) -> Arc<Store> {
     let settings = Settings { budget, heap_line: 16 * 1024, fills: 1000 };
@@ -51,6 +53,8 @@ pub(crate) fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<S
         trailers: None,
         body,
         variant: variant.into(),
+        marks: Marks::default(),
+        recheck: AtomicU64::new(u64::MAX),
     })
 }
 
@@ -62,6 +66,6 @@ pub(crate) fn text(body: &str) -> Body {
 pub(crate) fn read(body: &Body) -> Vec<u8> {
     match body {
         Body::Heap(bytes) => bytes.to_vec(),
-        Body::Arena(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),
+        Body::Arena(it) | Body::Disk(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),
     }
 }

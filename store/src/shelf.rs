@@ -2,13 +2,14 @@
 //! is a snapshot: a change makes another one. Where shelves are and who goes is in `ram`.
 
 use crate::ledger::on_heap;
+use crate::purges::Marks;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// A stored body.
 #[derive(Clone)]
@@ -17,6 +18,8 @@ pub enum Body {
     Heap(Bytes),
     /// In the arena; the slice keeps its extent.
     Arena(FileSlice),
+    /// In a segment of the disk tier; the slice keeps the segment.
+    Disk(FileSlice),
 }
 
 impl Body {
@@ -25,7 +28,7 @@ impl Body {
     pub fn len(&self) -> u64 {
         match self {
             Body::Heap(bytes) => bytes.len() as u64,
-            Body::Arena(slice) => slice.length,
+            Body::Arena(slice) | Body::Disk(slice) => slice.length,
         }
     }
 
@@ -40,7 +43,7 @@ impl Body {
     pub fn piece(&self) -> Piece {
         match self {
             Body::Heap(bytes) => Piece::Bytes(bytes.clone()),
-            Body::Arena(slice) => Piece::File(slice.clone()),
+            Body::Arena(slice) | Body::Disk(slice) => Piece::File(slice.clone()),
         }
     }
 }
@@ -60,6 +63,10 @@ pub struct Stored {
     pub body: Body,
     /// The variant key (`semantics::vary::write_key`); empty without `Vary`.
     pub variant: Box<[u8]>,
+    /// What purges look at.
+    pub marks: Marks,
+    /// From this wall second on the fleet is asked whether it has a newer one; `u64::MAX` where it is not in the fleet.
+    pub recheck: AtomicU64,
 }
 
 impl Stored {
@@ -68,13 +75,14 @@ impl Stored {
         let body = match &self.body {
             // The bytes, and the count that `Bytes` allocates at its first clone.
             Body::Heap(bytes) => on_heap(bytes.len()) + 32,
-            Body::Arena(_) => 0,
+            Body::Arena(_) | Body::Disk(_) => 0,
         };
         on_heap(size_of::<Self>() + 16)
             + on_heap(self.head.len())
             + list_cost(&self.fields)
             + self.trailers.as_ref().map_or(0, list_cost)
             + on_heap(self.variant.len())
+            + on_heap(size_of_val(&*self.marks.tags))
             + on_heap(self.meta.etag.as_ref().map_or(0, |it| it.len()))
             + names_cost(&self.meta.vary)
             + body

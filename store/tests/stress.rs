@@ -9,7 +9,7 @@ use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_store::fill::SharedHead;
 use larder_store::ram::Lookup;
-use larder_store::{Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Settings, Store, Stored};
+use larder_store::{Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Settings, Store, Stored};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -119,6 +119,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         length: Some(body.len() as u64),
         vary: Vec::new(),
         variant: Box::default(),
+        marks: Marks::default(),
         meta: meta(),
     };
     writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
@@ -142,7 +143,16 @@ fn keep(store: &Store, writer: &FillWriter) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
     let (fields, head) = (FieldList::new(), Box::default());
-    let stored = Stored { meta: meta(), head, fields, trailers: None, body, variant: Box::default() };
+    let stored = Stored {
+        meta: meta(),
+        head,
+        fields,
+        trailers: None,
+        body,
+        variant: Box::default(),
+        marks: Marks::default(),
+        recheck: AtomicU64::new(u64::MAX),
+    };
     let _ = writer.insert(Arc::new(stored), 1);
 }
 
@@ -155,7 +165,9 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
         let body = &shelf.variants[0].body;
         return match body {
             Body::Heap(bytes) => check(page, bytes, floor),
-            Body::Arena(it) => check(page, it.owner.mapped(it.offset, it.length).unwrap(), floor),
+            Body::Arena(it) | Body::Disk(it) => {
+                check(page, it.owner.mapped(it.offset, it.length).unwrap(), floor)
+            }
         };
     }
     match store.begin(hash, hash, &key) {

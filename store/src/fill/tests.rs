@@ -23,6 +23,7 @@ fn head() -> SharedHead {
         vary: Vec::new(),
         variant: Box::default(),
         meta: meta(&[]),
+        marks: Marks::default(),
     }
 }
 
