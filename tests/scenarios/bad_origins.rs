@@ -188,6 +188,8 @@ fn what_is_no_http_is_a_502_and_harms_nobody() {
         b"HTTP/1.1 20 OK\r\n\r\n",
         b"HTTP/1.1 2000 OK\r\n\r\n",
         b"HTTP/1.1 099 OK\r\n\r\n",
+        b"HTTP/1.1 600 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 999 OK\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/2.0 200 OK\r\n\r\n",
         b"ICY 200 OK\r\n\r\n",
         b" HTTP/1.1 200 OK\r\n\r\n",

@@ -113,3 +113,12 @@ fn a_route_without_a_cache_has_none() {
     assert_eq!(Miss, page.get_again(""));
     assert!(page.get("").cache().contains("fwd=bypass"));
 }
+
+#[test]
+fn what_no_uri_may_have_is_one_page_with_its_encoding() {
+    let pages = Pages::new("");
+    query(&pages, "a=|", "a=|", Hit);
+    query(&pages, "a[]=1&b=%zz", "a%5B%5D=1&b=%25zz", Hit);
+    query(&pages, "a=%7C", "a=|", Hit);
+    query(&pages, "a=%7c", "a=|", Miss);
+}

@@ -348,6 +348,11 @@ fn chunks(all: &mut Vec<Case>) {
 
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn accepted(all: &mut Vec<Case>) {
+    accept(
+        all,
+        "GET /a|b{c}[d]^\"<>\\`%zz%?q[]=|&r=%4 HTTP/1.1\r\nHost: h\r\n\r\n",
+        &["GET /a%7Cb%7Bc%7D%5Bd%5D%5E%22%3C%3E%5C%60%25zz%25?q%5B%5D=%7C&r=%254 HTTP/1.1 0 h"],
+    );
     accept(all, "GET /a HTTP/1.1\r\nHost: h\r\n\r\n", &["GET /a HTTP/1.1 0 h"]);
     accept(all, "\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n", &["GET /a HTTP/1.1 0 h"]);
     accept(all, "get /a HTTP/1.1\r\nHost: h\r\n\r\n", &["get /a HTTP/1.1 0 h"]);

@@ -513,7 +513,10 @@ fn take<H: Handler>(
         *consumed += length;
         worker.counters.requests.add(1);
         let last = !head.keep_alive || worker.is_draining();
-        if head.framing != Framing::Empty || handler.answer_now(&head, client, last, output) == Now::Later {
+        let declined = head.framing != Framing::Empty
+            || head.needs_encoding
+            || handler.answer_now(&head, client, last, output) == Now::Later;
+        if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
             return Taken::Slow(Box::new(head.to_owned()), keep_alive);
         }

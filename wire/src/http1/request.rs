@@ -10,6 +10,7 @@ use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
 use std::mem::MaybeUninit;
 use target::Target;
+pub use target::{encoded, needs_encoding};
 
 /// Bounds of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,11 @@ pub struct RequestHead<'a> {
     /// A token, case-sensitive.
     pub method: &'a str,
     /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been
-    /// taken apart: its authority is in `authority`. Never empty; the fragment is refused.
+    /// taken apart: its authority is in `authority`. Never empty; the fragment is refused. As sent: where it has
+    /// bytes that no URI may have, [`RequestHead::needs_encoding`] is set and [`Request::target`] is what counts.
     pub target: &'a str,
+    /// The target has bytes that no URI may have (RFC 3986 §3.3, §3.4), as some browsers send them in queries.
+    pub needs_encoding: bool,
     /// The host, and port if given, exactly as sent; validated characters only. Empty only for HTTP/1.0
     /// without Host: an empty Host field is refused, since it names no server (RFC 9110 §4.2.1).
     pub authority: &'a str,
@@ -252,6 +256,7 @@ fn read_head<'a, 'b: 'a>(
     Ok(RequestHead {
         method,
         target: target.target,
+        needs_encoding: method != "CONNECT" && target::needs_encoding(target.target),
         authority,
         version,
         fields,
@@ -366,7 +371,7 @@ fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject>
 pub struct Request {
     /// See [`RequestHead`].
     pub method: String,
-    /// Origin-form, `*`, or authority-form.
+    /// Origin-form, `*`, or authority-form; strict: what no URI may have is percent-encoded.
     pub target: String,
     /// As sent.
     pub authority: String,
@@ -386,7 +391,7 @@ impl RequestHead<'_> {
     pub fn to_owned(&self) -> Request {
         Request {
             method: self.method.to_owned(),
-            target: self.target.to_owned(),
+            target: if self.needs_encoding { encoded(self.target) } else { self.target.to_owned() },
             authority: self.authority.to_owned(),
             version: self.version,
             fields: FieldList::from_fields(self.fields),

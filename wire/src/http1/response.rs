@@ -27,7 +27,7 @@ pub struct Response {
 /// Why a response head was refused; all are 502 to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadResponse {
-    /// The status line is malformed.
+    /// The status line is malformed, or its status no status (RFC 9110 §15: 100 to 599).
     StatusLine,
     /// A field line is malformed, or obs-folded.
     Field,
@@ -80,7 +80,7 @@ fn read_head(head: &[u8], method: &str) -> Result<Response, BadResponse> {
         Ok(_) => return Err(BadResponse::Field),
         Err(error) => return Err(blame(error)),
     }
-    let (Some(status @ 100..=999), Some(version)) = (raw.code, raw.version) else {
+    let (Some(status @ 100..=599), Some(version)) = (raw.code, raw.version) else {
         return Err(BadResponse::StatusLine);
     };
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };

@@ -96,9 +96,9 @@ fn request_lines() {
 fn targets() {
     use Reject::Target;
     line("GET /a/b?c=d&e HTTP/1.1", Ok("/a/b?c=d&e"));
-    line("GET /%2e%2E/%zz%00% HTTP/1.1", Ok("/%2e%2E/%zz%00%"));
+    line("GET /%2e%2E/%zz%00% HTTP/1.1", Ok("/%2e%2E/%25zz%00%25"));
     line("GET //b/../c HTTP/1.1", Ok("//b/../c"));
-    line("GET /a|b{c}[d]^\"<>\\` HTTP/1.1", Ok("/a|b{c}[d]^\"<>\\`"));
+    line("GET /a|b HTTP/1.1", Ok("/a%7Cb"));
     line("GET /a#b HTTP/1.1", Err(Target));
     line("GET # HTTP/1.1", Err(Target));
     line("GET a HTTP/1.1", Err(Target));
@@ -637,9 +637,28 @@ proptest! {
         raw.extend_from_slice(b"\r\n");
         let head = read(&raw).unwrap();
         prop_assert_eq!(method, head.method);
-        prop_assert_eq!(target, head.target);
+        prop_assert_eq!(encoded(&target), head.target);
         let found: Vec<_> = head.fields.iter().skip(1)
             .map(|it| (it.name.to_owned(), String::from_utf8_lossy(it.value).into_owned())).collect();
         prop_assert_eq!(lines, found);
     }
+}
+
+#[test]
+fn what_no_uri_may_have_is_encoded() {
+    let owned = |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut storage = Storage::new();
+        match parse(head.as_bytes(), &LIMITS, &mut storage) {
+            Ok(Parsed::Head(head, _)) => (head.needs_encoding, head.to_owned().target),
+            other => panic!("{target}: {other:?}"),
+        }
+    };
+    let plain = "/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f";
+    assert_eq!((false, plain.to_owned()), owned(plain));
+    assert_eq!((true, "/a%7Cb%7Bc%7D%5Bd%5D%5E%22%3C%3E%5C%60".to_owned()), owned("/a|b{c}[d]^\"<>\\`"));
+    assert_eq!((true, "/%2e%2E/%25zz%00%25?a[]".replace("[]", "%5B%5D")), owned("/%2e%2E/%zz%00%?a[]"));
+    assert_eq!((true, "/%25%41%254".to_owned()), owned("/%%41%4"));
+    let twice = encoded(&encoded("/%zz|"));
+    assert_eq!("/%25zz%7C", twice, "once is enough");
 }
