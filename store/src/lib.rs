@@ -2,6 +2,7 @@
 //! Whether something may be kept or used is decided in `semantics`; nothing here knows HTTP.
 
 mod arena;
+pub mod disk;
 pub mod fill;
 mod flights;
 mod ledger;
@@ -12,6 +13,7 @@ pub mod s3fifo;
 mod sample;
 mod shelf;
 
+pub use disk::Disk;
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
 pub use purges::{Born, Marks};
 pub use ram::{Body, Settings, Shelf, Store, Stored};
