@@ -29,6 +29,8 @@ pub enum LifetimeSource {
     RouteDefault,
     /// A share of the time since `Last-Modified`.
     Heuristic,
+    /// A purge ended it.
+    Purged,
     /// Nothing gives a lifetime: stale at once.
     None,
 }
@@ -83,6 +85,7 @@ impl LifetimeSource {
             LifetimeSource::StatusDefault => "status-ttl",
             LifetimeSource::RouteDefault => "default-ttl",
             LifetimeSource::Heuristic => "heuristic",
+            LifetimeSource::Purged => "purged",
             LifetimeSource::None => "none",
         }
     }
@@ -99,6 +102,7 @@ impl LifetimeSource {
             LifetimeSource::StatusDefault => "cache.status_ttl",
             LifetimeSource::RouteDefault => "cache.default_ttl",
             LifetimeSource::Heuristic => "heuristic from Last-Modified",
+            LifetimeSource::Purged => "purged",
             LifetimeSource::None => "no lifetime",
         }
     }
@@ -117,6 +121,7 @@ impl LifetimeSource {
             }
             LifetimeSource::RouteDefault => "The route's cache.default_ttl sets the lifetime.",
             LifetimeSource::Heuristic => "The lifetime is a share of the time since Last-Modified.",
+            LifetimeSource::Purged => "A purge ended the lifetime.",
             LifetimeSource::None => "Nothing gives a lifetime, so it is stale at once.",
         }
     }

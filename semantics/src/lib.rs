@@ -7,6 +7,7 @@ pub mod coding;
 pub mod conditional;
 pub mod cookies;
 pub mod date;
+pub mod expression;
 pub mod field;
 pub mod flip;
 pub mod freshen;

@@ -35,6 +35,8 @@ pub struct Policy {
     pub private_cookies: Vec<String>,
     /// `cache.key`: how the key is made.
     pub key: crate::key::Recipe,
+    /// `cache.tags`: what names the tags that a response can be purged by.
+    pub tags: TagPolicy,
     /// `cache.max_variants`: most variants under one key.
     pub max_variants: u16,
     /// `cache.max_object`: bytes of the largest body that is stored.
@@ -49,6 +51,21 @@ pub struct Policy {
     pub cache_status: bool,
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
     pub x_cache: bool,
+}
+
+/// Which fields of a response name its tags, and whether clients see them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagPolicy {
+    /// `cache.tags.headers`: names of fields that are lists of tags. `Cache-Groups` is read beside them, always.
+    pub headers: Vec<String>,
+    /// `cache.tags.send`: whether these fields are sent to clients. `Cache-Groups` is, always.
+    pub send: bool,
+}
+
+impl Default for TagPolicy {
+    fn default() -> Self {
+        Self { headers: vec!["Surrogate-Key".to_owned(), "Cache-Tag".to_owned()], send: false }
+    }
 }
 
 /// Which request directives a client may steer the cache with (RFC 9111 §5.2.1 lets a cache choose).
@@ -88,6 +105,7 @@ impl Default for Policy {
             store_set_cookie: false,
             private_cookies: Vec::new(),
             key: crate::key::Recipe::default(),
+            tags: TagPolicy::default(),
             max_variants: 32,
             max_object: 64 << 20,
             hit_for_miss: 10,

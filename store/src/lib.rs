@@ -15,5 +15,5 @@ mod shelf;
 
 pub use disk::Disk;
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
-pub use purges::{Born, Marks};
+pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
 pub use ram::{Body, Settings, Shelf, Store, Stored};

@@ -10,7 +10,7 @@ use super::{
 };
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::key::{Query, Recipe};
-use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy};
+use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::listener::Listen;
@@ -342,6 +342,7 @@ impl Check {
             },
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
+            tags: TagPolicy::default(),
             key: self.recipe(at),
         }
     }
