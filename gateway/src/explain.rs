@@ -193,7 +193,7 @@ fn stored_facts(stored: &Stored, now: WallTime) -> StoredFacts {
     StoredFacts {
         status: meta.status,
         bytes: stored.body.len(),
-        variant: readable(&stored.variant),
+        variant: fields_of(&stored.variant),
         age: format!("age = initial {} s + resident {resident} s = {} s", meta.initial_age, meta.age(now)),
         lifetime: format!("lifetime = {} s ({})", meta.lifetime.seconds, meta.lifetime.source.name()),
         freshness: match meta.freshness(now) {
@@ -283,6 +283,15 @@ fn change(
         }
         (_, None) => refusal.and_then(|it| it.change.clone()),
     }
+}
+
+/// A variant key as a person reads it: `accept-encoding: gzip, accept-language: absent`.
+fn fields_of(variant: &[u8]) -> String {
+    let one = |line: &[u8]| match readable(line).split_once('=') {
+        Some((name, value)) => format!("{name}: {value}"),
+        None => format!("{}: absent", readable(line)),
+    };
+    variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(one).collect::<Vec<_>>().join(", ")
 }
 
 /// Bytes for people: what is not printable ASCII is escaped; separators become spaces.

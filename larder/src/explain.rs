@@ -66,7 +66,15 @@ fn choose(running: &[Running], authority: &str) -> Result<Listen, String> {
     let port = port.filter(|it| it.bytes().all(|it| it.is_ascii_digit())).unwrap_or("80");
     let serves =
         |it: &&Running| it.serves.iter().any(|it| it.rsplit_once(':').is_some_and(|it| it.1 == port));
+    let named = authority.rsplit_once(':').is_some_and(|it| it.1 == port);
     match (running, running.iter().find(serves)) {
+        ([only], None) if named => {
+            let (serves, admin) = (only.serves.join(" "), spell_listen(&only.admin));
+            Err(format!(
+                "The larder that runs here serves {serves}, not port {port}; correct the URL, or ask it all the same \
+                 with --admin {admin}."
+            ))
+        }
         ([], _) => {
             Err("No larder runs here, or its admin is elsewhere; give the address that it printed as \
                         \"admin on\" with --admin."
@@ -173,12 +181,16 @@ pub fn tell(answer: &Value) -> String {
 }
 
 fn tell_rules(out: &mut String, title: &str, rules: &Value) {
+    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let Some(rules) = rules.as_array().filter(|it| !it.is_empty()) else { return };
     let _ = writeln!(out, "\n{title}, in order");
     for rule in rules {
         let mark = if rule["outcome"] == "decided" { "=>" } else { "  " };
         let field = |name: &str| rule[name].as_str().unwrap_or("").to_owned();
         let _ = writeln!(out, "{mark} {:<16} {:<22} {}", field("source"), field("rule"), field("evidence"));
+        for decider in rule["where"].as_array().unwrap_or(&Vec::new()) {
+            let _ = writeln!(out, "   {:<39} {}", "", text(decider));
+        }
     }
 }
 
@@ -215,6 +227,10 @@ mod tests {
         let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
         check(&[], "a:8080", Err(nobody));
         check(&two[..1], "www.example.com", Ok(9180));
+        let other = "The larder that runs here serves http://127.0.0.1:8080, not port 81; correct the URL, or ask it \
+                     all the same with --admin 127.0.0.1:9180.";
+        check(&two[..1], "a:81", Err(other));
+        check(&two[..1], "a:8080", Ok(9180));
         check(&two, "a:8080", Ok(9180));
         check(&two, "a", Ok(9181));
         check(&two, "[::1]:80", Ok(9181));

@@ -457,7 +457,7 @@ fn explain_tells_what_happened_and_what_will() {
         "key      http://h/page\n",
         "ram      1 variant(s)\n",
         "status 200, 5 bytes",
-        "10",
+        "resident 1", // Ten seconds, or eleven.
         "600",
         "RFC 9111",
         "cache.private_cookies",
@@ -487,6 +487,10 @@ fn explain_tells_what_happened_and_what_will() {
         let shown = &json(path, more)["settings"]["given"];
         assert!(shown.as_array().unwrap().iter().any(|it| it["key"] == "cache.default_ttl"), "{shown}");
     }
+    let bare = json("/bare", &[])["rules"].to_string();
+    let decider =
+        format!("\"cache.default_ttl: {}:{line}\"", larder.folder.path().join("larder.toml").display());
+    assert!(bare.contains(&decider), "the rule names its line: {bare}");
     let refused = json("/private", &[]);
     assert!(refused["last_refusal"]["rules"].to_string().contains("private"), "{refused:#}");
     assert!(refused["change"].is_string() || refused["last_refusal"]["change"].is_string(), "{refused:#}");

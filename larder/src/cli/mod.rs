@@ -289,15 +289,21 @@ impl Given {
                 "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
             )));
         };
+        // The manual's spelling, and that of a message, name the only route, too.
+        let only = ["site.route.", "site[].route[].", "site[0].route[0]."];
+        let typed = key;
+        let key = only.iter().find_map(|it| key.strip_prefix(it)).unwrap_or(key);
         let of_route = (key.starts_with("proxy.") && command.name == Name::Proxy)
             || (key.starts_with("files.") && command.name == Name::Serve);
         let prefix = if of_route { "site[0].route[0]." } else { "" };
         let pattern = if of_route { format!("site[].route[].{key}") } else { key.to_owned() };
+        let pattern_of = |typed: &str| format!("site[].route[].{}", typed.trim_start_matches("site.route."));
         if table::find(&pattern).is_none() || key.contains('[') {
             let known = table::TABLE.iter().map(|it| it.path);
-            return Err(Usage(match nearest(key, known) {
-                Some(near) => format!("--set: unknown key {key:?}; did you mean {near}?"),
-                None => format!("--set: unknown key {key:?}; docs/generated/config.md lists them"),
+            let near = nearest(key, known.clone()).or_else(|| nearest(&pattern_of(typed), known));
+            return Err(Usage(match near {
+                Some(near) => format!("--set: unknown key {typed:?}; did you mean {near}?"),
+                None => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
             }));
         }
         self.set(&format!("{prefix}{key}"), value.trim(), &format!("--set {key}"));

@@ -60,6 +60,20 @@ fn flags_are_keys() {
 }
 
 #[test]
+fn a_key_of_the_only_route_has_several_spellings() {
+    for key in ["proxy.connections", "site.route.proxy.connections", "site[].route[].proxy.connections"] {
+        let it = config(&format!("proxy :1 --set {key}=7"));
+        let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("{key}") };
+        assert_eq!(7, proxy.limits.connections, "{key}");
+    }
+    assert_eq!(9, config("proxy :1 --set site.route.cache.max_ttl=9s").sites[0].routes[0].cache.max_ttl);
+    refuse(
+        "proxy :1 --set site.route.proxy.connection=7",
+        "--set: unknown key \"site.route.proxy.connection\"; did you mean site[].route[].proxy.connections?",
+    );
+}
+
+#[test]
 fn serve_needs_no_file() {
     let it = config("serve src --listing");
     assert!(matches!(&it.sites[0].routes[0].service, Service::Files(files) if files.listing));

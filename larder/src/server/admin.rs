@@ -4,6 +4,7 @@
 use super::router::{Router, Target};
 use super::totals::Totals;
 use super::worker::Live;
+use crate::config::Decided;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::explain::{Explanation, Holds};
@@ -204,7 +205,11 @@ impl Admin {
             ),
             Target::Proxy(proxied) => {
                 let explanation = self.gateway.explain(proxied, &request);
-                (200, explanation_json(&proxied.name, site, &explanation, settings))
+                let live = self.live.borrow();
+                let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
+                    return problem(409, "The configuration was changed meanwhile; ask again.".to_owned());
+                };
+                (200, explanation_json(&proxied.name, site, &explanation, settings, &row.decided))
             }
         }
     }
@@ -247,7 +252,14 @@ fn question(asked: &Value) -> Result<Request, String> {
     .map(|it| Request { version: Version::Http11, ..it })
 }
 
-fn rules_json(rules: &[Rule]) -> Value {
+/// The lines, flags or defaults that decided the keys that a rule's evidence names.
+fn deciders(evidence: &str, decided: &Decided) -> Vec<String> {
+    let keys = evidence.split(|it: char| !(it.is_ascii_lowercase() || matches!(it, '.' | '_')));
+    let known = keys.map(|it| it.trim_matches('.')).filter(|it| crate::config::table::find(it).is_some());
+    known.map(|key| format!("{key}: {}", decided.by(key))).collect()
+}
+
+fn rules_json(rules: &[Rule], decided: &Decided) -> Value {
     rules
         .iter()
         .map(|it| {
@@ -255,13 +267,17 @@ fn rules_json(rules: &[Rule]) -> Value {
                 Outcome::Passed => "passed",
                 Outcome::Decided => "decided",
             };
-            json!({ "source": it.source, "rule": it.name, "evidence": it.evidence, "outcome": outcome })
+            let deciders = deciders(&it.evidence, decided);
+            json!({
+                "source": it.source, "rule": it.name, "evidence": it.evidence, "outcome": outcome,
+                "where": deciders,
+            })
         })
         .collect::<Vec<_>>()
         .into()
 }
 
-fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value) -> Value {
+fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value, decided: &Decided) -> Value {
     let holds = match it.holds {
         Holds::Variants(count) => json!({ "tier": "ram", "holds": "variants", "count": count }),
         Holds::HitForMiss => json!({ "tier": "ram", "holds": "hit-for-miss" }),
@@ -276,7 +292,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value)
     let refusal = it.refusal.as_ref().map(|it| {
         json!({
             "seconds_ago": it.seconds_ago, "status": it.status, "sentence": it.sentence,
-            "rules": rules_json(&it.rules), "change": it.change,
+            "rules": rules_json(&it.rules, decided), "change": it.change,
         })
     });
     json!({
@@ -286,7 +302,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value)
         "tiers": [holds],
         "bypass": it.bypass,
         "stored": stored,
-        "rules": rules_json(&it.rules),
+        "rules": rules_json(&it.rules, decided),
         "verdict": { "name": it.verdict.name, "sentence": it.verdict.sentence },
         "last_refusal": refusal,
         "change": it.change,
