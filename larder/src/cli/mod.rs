@@ -409,6 +409,13 @@ pub fn summary(config: &Config) -> String {
     let _ = writeln!(out, "  listen   {}", listen.join(", "));
     let _ = writeln!(out, "  workers  {workers}");
     let _ = writeln!(out, "  ram      {}", ByteSize(config.ram.budget));
+    if let Some(disk) = &config.disk {
+        let _ = writeln!(out, "  disk     {} in {}", ByteSize(disk.size), disk.path.display());
+    }
+    if let Some(fleet) = &config.fleet {
+        let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
+        let _ = writeln!(out, "  fleet    {}", servers.join(", "));
+    }
     let _ = writeln!(out, "  admin    {}", spell_admin(&config.admin));
     for site in &config.sites {
         let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();

@@ -1,13 +1,16 @@
 //! From values to the configuration: how they belong together, and the types that cannot be wrong.
 
+mod tiers;
+
 use super::kind::{self, HostPattern, PathPattern, Value};
 use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
-use super::table::{self, Scope, TABLE};
+use super::table::{self, Scope, TABLE, Takes};
 use super::{
     Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Proxy, Route,
     Service, Site, Symlinks, Target,
 };
+use crate::log::error::{Level, Levels};
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
@@ -71,10 +74,13 @@ impl Check {
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             limits: self.limits(),
             ram: self.ram(),
+            disk: self.disk(),
+            fleet: self.fleet(),
             admin: self.admin(),
             log: self.log(),
             sites: self.sites(hosts),
             decided: self.decided(None),
+            at_start: self.at_start(),
             warnings,
         };
         self.warn_admin(&config.admin);
@@ -135,7 +141,22 @@ impl Check {
                 _ => Format::Combined,
             },
             error: self.target("log.error"),
+            levels: self.levels(),
         }
+    }
+
+    /// The least level of each subsystem, in the order of [`Subsystem::ALL`].
+    fn levels(&self) -> Levels {
+        Levels::new(|subsystem| {
+            let level = self.text(&format!("log.levels.{}", subsystem.name()));
+            Level::ALL.into_iter().find(|it| it.name() == level)
+        })
+    }
+
+    /// The values that only a start takes over.
+    fn at_start(&self) -> Vec<(&'static str, Value)> {
+        let keys = TABLE.iter().filter(|it| it.takes == Takes::AtStart);
+        keys.map(|it| (it.path, self.value(it.path))).collect()
     }
 
     fn target(&self, key: &str) -> Target {
@@ -222,6 +243,9 @@ impl Check {
             methods,
             service: service?,
             cache,
+            tiers: self.tiers(at),
+            tags: self.tags(at),
+            purge: self.purge(at),
             decided: self.decided(Some(at)),
             source,
         })

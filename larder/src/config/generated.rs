@@ -1,7 +1,7 @@
 //! What is generated from the table: the manual of keys and the JSON schema for editors.
 
-use super::kind::{Form, Kind};
-use super::table::{self, Key, Scope, TABLE};
+use super::kind::{Form, Kind, TIERS};
+use super::table::{self, Key, Scope, TABLE, Takes};
 use larder_stdx::size::ByteSize;
 use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
@@ -14,22 +14,26 @@ pub fn manual() -> String {
          Generated from `larder/src/config/table.rs`; do not edit.\n\n\
          One file, `larder.toml`. Unknown keys are errors. Sizes are written `\"64KiB\"`, `\"1.5GiB\"`, `\"200MB\"`\n\
          or a number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list of one may be written\n\
-         without brackets. Every key of `[cache]` but `cache.ram` is the default of all routes and may be\n\
-         given for one route as `cache = { … }` within its `[[site.route]]`.\n",
+         without brackets. Every key of `[cache]` but those of `cache.ram`, `cache.disk` and `cache.fleet` is the default of\n\
+         all routes and may be given for one route as `cache = { … }` within its `[[site.route]]`.\n\n\
+         A changed file is taken over while larder runs. Keys that say *(start)* are looked at only when it starts: a\n\
+         reload that changes one is refused, with its name.\n",
     );
     let mut section = "";
     for key in TABLE {
         let own = section_of(key.path);
         if own != section || section.is_empty() && key.path == "listen" {
             section = own;
-            let title = if own.is_empty() { "At the top".to_owned() } else { heading(own) };
+            let title = if own.is_empty() { "At the top".to_owned() } else { heading(own, key.scope) };
             let _ = write!(out, "\n## {title}\n\n| key | value | default | meaning |\n|---|---|---|---|\n");
         }
         let default = key.default.map_or("none".to_owned(), |it| format!("`{}`", literal(key.kind, it)));
         let allowed = key.kind.allowed().replace('|', "\\|");
         let help = key.help.replace('|', "\\|");
         let path = key.path.replace("[]", "");
-        let _ = writeln!(out, "| `{path}` | {allowed} | {default} | {help} Example: `{}` |", key.example);
+        let mark = if key.takes == Takes::AtStart { " *(start)*" } else { "" };
+        let _ =
+            writeln!(out, "| `{path}`{mark} | {allowed} | {default} | {help} Example: `{}` |", key.example);
     }
     out
 }
@@ -41,13 +45,13 @@ fn section_of(path: &str) -> &str {
     }
 }
 
-fn heading(section: &str) -> String {
+fn heading(section: &str, scope: Scope) -> String {
     match section {
         "site[]" => "`[[site]]`".to_owned(),
         "site[].route[]" => "`[[site.route]]`".to_owned(),
         _ => match section.strip_prefix("site[].route[].") {
             Some(rest) => format!("`{rest} = {{ … }}` of a route"),
-            None if section.starts_with("cache") && section != "cache.ram" => {
+            None if scope == Scope::EveryRoute => {
                 format!("`[{section}]`, and `{section} = {{ … }}` of a route")
             }
             None => format!("`[{section}]`"),
@@ -128,8 +132,15 @@ fn schema_of(key: &Key) -> Json {
             ],
             "$comment": format!("from {} to {}", ByteSize(least), ByteSize(most)),
         }),
+        Kind::SizeOrOff { least, most } => json!({
+            "anyOf": [
+                { "type": "string", "pattern": r"^([0-9]+(\.[0-9]+)? ?([kKMGT](i?B)?|B)?|off)$" },
+                { "type": "integer", "minimum": least, "maximum": most },
+            ],
+            "$comment": format!("from {} to {}", ByteSize(least), ByteSize(most)),
+        }),
         Kind::Time { .. } | Kind::Seconds { .. } => json!({ "type": "string", "pattern": duration }),
-        Kind::SecondsOrOff { .. } => {
+        Kind::SecondsOrOff { .. } | Kind::TimeOrOff { .. } => {
             json!({ "anyOf": [{ "type": "string", "pattern": duration }, { "const": "off" }] })
         }
         Kind::OneOf(words) => json!({ "enum": words }),
@@ -165,6 +176,7 @@ fn text_schema(form: Form) -> Json {
     match form {
         Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
         Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
+        Form::Tier => json!({ "enum": TIERS }),
         Form::Path | Form::LogTarget | Form::FileName => json!({ "type": "string", "minLength": 1 }),
         _ => json!({ "type": "string" }),
     }

@@ -1,5 +1,6 @@
 //! What the value of a key may be: types, units and ranges, and the reading of one value from text.
 
+use super::place::{Network, Server};
 use larder_origin::Address;
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
@@ -31,6 +32,20 @@ pub enum Kind {
         /// Least allowed, milliseconds.
         least: u64,
         /// Most allowed, milliseconds.
+        most: u64,
+    },
+    /// As `Time`, or `off`.
+    TimeOrOff {
+        /// Least allowed, milliseconds.
+        least: u64,
+        /// Most allowed, milliseconds.
+        most: u64,
+    },
+    /// As `Size`, or `off`.
+    SizeOrOff {
+        /// Least allowed, bytes.
+        least: u64,
+        /// Most allowed, bytes.
         most: u64,
     },
     /// A duration in whole seconds: lifetimes are counted so (RFC 9111 section 1.2.2).
@@ -89,6 +104,14 @@ pub enum Form {
     CookieGlob,
     /// The name of a query parameter, or its beginning and `*`.
     ParameterGlob,
+    /// A tier of the cache.
+    Tier,
+    /// A memcached server, and its weight.
+    Memcached,
+    /// A part of a memcached key.
+    KeyText,
+    /// `ADDR` or `ADDR/BITS`.
+    Network,
 }
 
 /// A value that its key's kind has checked.
@@ -123,14 +146,17 @@ impl Kind {
             Kind::Integer { least, most } => {
                 text.parse().ok().filter(|it| (least..=most).contains(it)).map(Value::Number)
             }
-            Kind::Size { least, most } => {
+            Kind::SizeOrOff { .. } | Kind::TimeOrOff { .. } if text == "off" => Some(Value::Off),
+            Kind::Size { least, most } | Kind::SizeOrOff { least, most } => {
                 let bytes = text.parse::<ByteSize>().ok().map(|it| it.0);
                 bytes.filter(|it| (least..=most).contains(it)).map(Value::Number)
             }
-            Kind::Time { least, most } => larder_stdx::duration::parse(text)
-                .ok()
-                .filter(|it| (u128::from(least)..=u128::from(most)).contains(&it.as_millis()))
-                .map(Value::Time),
+            Kind::Time { least, most } | Kind::TimeOrOff { least, most } => {
+                larder_stdx::duration::parse(text)
+                    .ok()
+                    .filter(|it| (u128::from(least)..=u128::from(most)).contains(&it.as_millis()))
+                    .map(Value::Time)
+            }
             Kind::SecondsOrOff { .. } if text == "off" => Some(Value::Off),
             Kind::Seconds { most } | Kind::SecondsOrOff { most } => {
                 seconds(text, most).map(|it| Value::Time(Duration::from_secs(it.into())))
@@ -180,6 +206,13 @@ impl Kind {
             }
             Kind::Time { least, most } => {
                 format!("a duration from \"{}\" to \"{}\"", spell_millis(least), spell_millis(most))
+            }
+            Kind::SizeOrOff { least, most } => {
+                format!("a size from \"{}\" to \"{}\", or \"off\"", ByteSize(least), ByteSize(most))
+            }
+            Kind::TimeOrOff { least, most } => {
+                let (least, most) = (spell_millis(least), spell_millis(most));
+                format!("a duration from \"{least}\" to \"{most}\", or \"off\"")
             }
             Kind::Seconds { most } => {
                 format!("a duration in whole seconds up to \"{}\"", spell_millis(most * 1000))
@@ -237,6 +270,12 @@ impl Form {
                 !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
             }
             Form::CookieGlob => is_token(text.strip_suffix('*').unwrap_or(text)),
+            Form::Tier => TIERS.contains(&text),
+            Form::Memcached => Server::parse(text).is_some(),
+            Form::KeyText => {
+                (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
+            }
+            Form::Network => Network::parse(text).is_some(),
             Form::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
@@ -264,9 +303,20 @@ impl Form {
             Form::CookieName => "the name of a cookie",
             Form::CookieGlob => "the name of a cookie, or its beginning and \"*\"",
             Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",
+            Form::Tier => "\"ram\", \"disk\" or \"fleet\"",
+            Form::Memcached => {
+                "\"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000"
+            }
+            Form::KeyText => "1 to 100 printable ASCII characters without spaces",
+            Form::Network => "a network such as \"10.0.0.0/8\", or an IP address",
         }
     }
 }
+
+/// The tiers, from the fastest to the slowest.
+pub const TIERS: [&str; 3] = ["ram", "disk", "fleet"];
+/// Bytes of a prefix or a namespace at most: a key of memcached has 250, and an MD5 must fit behind it.
+const MAX_KEY_TEXT: usize = 100;
 
 /// A token of RFC 9110 section 5.6.2.
 fn is_token(text: &str) -> bool {
@@ -299,7 +349,7 @@ pub fn socket_address(text: &str) -> Option<SocketAddr> {
 }
 
 /// Digits only: the standard parser would take a sign.
-fn port(digits: &str) -> Option<u16> {
+pub(super) fn port(digits: &str) -> Option<u16> {
     digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 
@@ -342,7 +392,7 @@ pub fn origin(text: &str) -> Result<Address, String> {
     }
 }
 
-fn is_host(text: &str) -> bool {
+pub(super) fn is_host(text: &str) -> bool {
     let label = |it: &str| {
         !it.is_empty()
             && it.len() <= 63

@@ -8,16 +8,19 @@
 mod check;
 pub mod generated;
 pub mod kind;
+pub mod place;
 pub mod problem;
 mod read;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod tiers;
 
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::Values;
 
+use crate::log::error::Levels;
 use larder_origin::{Address, Limits as OriginLimits};
 use larder_semantics::policy::Policy;
 use larder_store::ram;
@@ -51,6 +54,10 @@ pub struct Config {
     pub limits: Limits,
     /// Size and shape of the RAM tier.
     pub ram: ram::Settings,
+    /// The disk tier, where there is one.
+    pub disk: Option<tiers::Disk>,
+    /// The memcached fleet, where there is one.
+    pub fleet: Option<tiers::Fleet>,
     /// The admin interface.
     pub admin: Admin,
     /// The logs.
@@ -59,6 +66,8 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// Where each value came from that is not of a route.
     pub decided: Decided,
+    /// The values of the keys that only a start takes over, in the order of the table.
+    pub at_start: Vec<(&'static str, kind::Value)>,
     /// What is allowed but surely not meant. To be shown, once.
     pub warnings: Vec<Problem>,
 }
@@ -110,6 +119,8 @@ pub struct Log {
     pub format: Format,
     /// Where error lines go; `Standard` is standard error.
     pub error: Target,
+    /// What is told there of which subsystem.
+    pub levels: Levels,
 }
 
 /// Where a log goes.
@@ -156,6 +167,12 @@ pub struct Route {
     pub service: Service,
     /// What is cached, and how.
     pub cache: Policy,
+    /// Where it is kept, of the tiers that there are.
+    pub tiers: tiers::Tiers,
+    /// What is done with tags.
+    pub tags: tiers::Tags,
+    /// Who may purge.
+    pub purge: tiers::Purge,
     /// Where each value of the route came from.
     pub decided: Decided,
     /// Where it was declared.

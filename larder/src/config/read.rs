@@ -3,7 +3,7 @@
 
 use super::kind::{Kind, Value};
 use super::problem::{Problem, Source, nearest};
-use super::table::{self, NOT_BUILT};
+use super::table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use toml_edit::{Array, Document, Item, TableLike};
@@ -105,8 +105,6 @@ impl Walk<'_> {
                 Value::Wrong
             });
             self.values.given.insert(path.to_owned(), (value, source));
-        } else if let Some((_, why)) = NOT_BUILT.iter().find(|it| it.0 == pattern) {
-            self.report(at, pattern, (*why).to_owned());
         } else if table::is_section(&format!("{pattern}[]")) {
             self.list(path, pattern, at, item);
         } else if table::is_section(pattern) {

@@ -27,16 +27,21 @@ pub struct Key {
     pub help: &'static str,
     /// A value as it stands in a file.
     pub example: &'static str,
+    /// When a changed value is taken over.
+    pub takes: Takes,
+}
+
+/// When a changed value of a key is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Takes {
+    /// At the next reload.
+    AtReload,
+    /// At the next start; a reload that changes it is refused.
+    AtStart,
 }
 
 /// What every route key under `cache` begins with.
 pub const ROUTE_CACHE: &str = "site[].route[].cache.";
-
-/// Keys of tiers and features that are named in the design but not built yet.
-pub const NOT_BUILT: &[(&str, &str)] = &[
-    ("cache.disk", "the disk tier is not built yet: pages are kept in RAM only; remove this section"),
-    ("cache.fleet", "the memcached fleet is not built yet: pages are kept in RAM only; remove this section"),
-];
 
 /// The row of a pattern such as `cache.ram.size` or `site[].route[].cache.default_ttl`.
 #[must_use]
@@ -72,7 +77,18 @@ const fn once(
     help: &'static str,
     example: &'static str,
 ) -> Key {
-    Key { path, scope: Scope::Once, kind, default, help, example }
+    Key { path, scope: Scope::Once, kind, default, help, example, takes: Takes::AtReload }
+}
+
+/// The row of a key that is looked at when larder starts, and then never again.
+const fn start(
+    path: &'static str,
+    kind: Kind,
+    default: Option<&'static str>,
+    help: &'static str,
+    example: &'static str,
+) -> Key {
+    Key { path, scope: Scope::Once, kind, default, help, example, takes: Takes::AtStart }
 }
 
 const fn each(
@@ -82,11 +98,12 @@ const fn each(
     help: &'static str,
     example: &'static str,
 ) -> Key {
-    Key { path, scope: Scope::EveryRoute, kind, default, help, example }
+    Key { path, scope: Scope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
 }
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -104,15 +121,21 @@ const fn time(least: u64, most: u64) -> Kind {
 const fn integer(least: u64, most: u64) -> Kind {
     Kind::Integer { least, most }
 }
+const fn seconds(most: u64) -> Kind {
+    Kind::Seconds { most }
+}
+/// What memcached takes as seconds from now: a larger number is a date to it.
+const MEMCACHED_LONGEST: u64 = 30 * 86_400;
+const LEVEL: Kind = Kind::OneOf(&["debug", "info", "warn", "error", "off"]);
 const LIFETIME: Kind = Kind::Seconds { most: LONGEST };
 const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
 
 /// The table, in the order of the manual.
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
-    once("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
+    start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
         "Where clients are served: `ADDR:PORT` (port 0 takes a free one) or `unix:PATH`.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
-    once("workers", integer(1, 1024), None,
+    start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
@@ -133,15 +156,89 @@ pub const TABLE: &[Key] = &[
         "Least bytes per second that a client must send or take, over any ten seconds; 0 is off.", r#""1KiB""#),
     once("limits.connections", integer(1, 10_000_000), Some("50000"),
         "Open client connections of all workers together; above it, new ones are closed at once.", "20000"),
-    once("limits.fills", integer(1, 1_000_000), Some("4096"),
+    start("limits.fills", integer(1, 1_000_000), Some("4096"),
         "Fetches in flight that other requests may share; above it, fetches are not shared.", "1024"),
     once("limits.drain_timeout", time(0, HOUR), Some("10s"),
         "How long a stop waits for requests in progress.", r#""30s""#),
 
-    once("cache.ram.size", size(MIB, 64 * TIB), Some("256MiB"),
+    start("cache.ram.size", size(MIB, 64 * TIB), Some("256MiB"),
         "Bytes that the RAM tier may take: bodies, heads, index and fills in flight.", r#""1GiB""#),
-    once("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
+    start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this many bytes live in the arena and leave by `sendfile`; others on the heap.", r#""16KiB""#),
+
+    start("cache.disk.path", Kind::One(Form::Path), None,
+        "Directory of the disk tier, which is made if it is not there; without it, there is no such tier. One process has a directory at a time.", r#""/var/cache/larder""#),
+    start("cache.disk.size", size(16 * MIB, 1024 * TIB), Some("10GiB"),
+        "Bytes that the disk tier may take; the oldest segment goes when it would be more.", r#""50GiB""#),
+    start("cache.disk.segment_size", size(MIB, GIB), Some("64MiB"),
+        "Bytes of one segment file; a response that does not fit into one is not kept on disk.", r#""32MiB""#),
+    start("cache.disk.min_ttl", LIFETIME, Some("10s"),
+        "Responses with a shorter lifetime are not written to disk.", r#""1m""#),
+    start("cache.disk.promote_after", integer(1, 1000), Some("2"),
+        "A large body that lies on disk is taken into RAM at its use of this number.", "3"),
+    start("cache.disk.readers", integer(1, 256), Some("4"),
+        "Threads that read what the system does not hold in its page cache.", "8"),
+    start("cache.disk.queue", size(MIB, 64 * GIB), Some("64MiB"),
+        "Bytes that may wait to be written; what does not fit is not kept on disk.", r#""256MiB""#),
+    start("cache.disk.retry", time(100, DAY), Some("10s"),
+        "How long the tier stays off after an error of the disk.", r#""1m""#),
+
+    start("cache.fleet.servers", Kind::List(Form::Memcached), None,
+        "The memcached servers, in the order that all nodes and clients share: `HOST:PORT` or `unix:PATH`, and `weight=N` behind a space; without it, there is no fleet.", r#"["10.0.0.1:11211", "10.0.0.2:11211"]"#),
+    start("cache.fleet.protocol", Kind::OneOf(&["meta", "binary"]), Some("meta"),
+        "What is spoken with the servers: the meta commands (memcached 1.6 or newer), or the binary protocol.", r#""binary""#),
+    start("cache.fleet.distribution", Kind::OneOf(&["ketama", "ketama_weighted", "modula"]), Some("ketama"),
+        "How keys are spread over the servers, as libmemcached does it; only `ketama_weighted` heeds weights.", r#""modula""#),
+    start("cache.fleet.hash", Kind::OneOf(&["default", "md5", "crc", "fnv1_32", "fnv1_64", "fnv1a_32", "fnv1a_64", "murmur", "one_at_a_time"]), Some("default"),
+        "The hash of keys, as libmemcached names and computes it.", r#""md5""#),
+    start("cache.fleet.namespace", Kind::One(Form::KeyText), None,
+        "Stands in place of the host in the keys; without it, the host does.", r#""shop""#),
+    start("cache.fleet.key_prefix", Kind::One(Form::KeyText), None,
+        "What every key of ours begins with.", r#""larder:""#),
+    start("cache.fleet.md5_keys", Kind::Bool, Some("false"),
+        "Every key is the prefix and the MD5 of the rest; otherwise only those that memcached would not take.", "true"),
+    start("cache.fleet.expire", seconds(MEMCACHED_LONGEST), Some("1d"),
+        "How long a server keeps an item; 0 leaves it to its memory.", r#""6h""#),
+    start("cache.fleet.put", Kind::Bool, Some("true"),
+        "Write to the fleet what the origin answers; otherwise it is only read.", "false"),
+    start("cache.fleet.no_block", Kind::Bool, Some("true"),
+        "No response waits until a server has taken it; otherwise its last byte does, for `timeout` at most.", "false"),
+    start("cache.fleet.timeout", time(1, MINUTE), Some("50ms"),
+        "How long one operation may take before the server counts as failed for it.", r#""20ms""#),
+    start("cache.fleet.connect_timeout", time(1, MINUTE), Some("250ms"),
+        "How long a connection to a server may take.", r#""100ms""#),
+    start("cache.fleet.hedge", Kind::TimeOrOff { least: 1, most: MINUTE }, Some("off"),
+        "A read that took so long is asked again on another connection, and the first answer is used.", r#""10ms""#),
+    start("cache.fleet.auto_eject", Kind::Bool, Some("true"),
+        "A server that failed `failures` times in a row is left out until `retry` has passed, and its keys belong to the others meanwhile.", "false"),
+    start("cache.fleet.failures", integer(1, 1000), Some("3"),
+        "Failures in a row after which a server is left out.", "5"),
+    start("cache.fleet.retry", time(100, DAY), Some("5s"),
+        "After so long a server that was left out is tried again.", r#""30s""#),
+    start("cache.fleet.max_item", size(KIB, GIB), Some("1MiB"),
+        "Largest item that the servers take (their `-I`).", r#""8MiB""#),
+    start("cache.fleet.large", Kind::OneOf(&["split", "skip"]), Some("split"),
+        "What becomes of a response above `max_item`: it is split over several items, or not kept in the fleet.", r#""skip""#),
+    start("cache.fleet.compress_above", Kind::SizeOrOff { least: 64, most: GIB }, Some("off"),
+        "Bodies of this size and more are compressed on their way to the servers.", r#""4KiB""#),
+    start("cache.fleet.local_ttl", LIFETIME, Some("5s"),
+        "How long a copy in RAM is used before the fleet is asked whether it has another.", r#""2s""#),
+    start("cache.fleet.filled_by", Kind::OneOf(&["larder", "applications", "older"]), Some("larder"),
+        "Who else writes pages: nobody, applications in our own envelope, or applications in the older form (content type, NUL, body).", r#""applications""#),
+    start("cache.fleet.recompute_once", Kind::Bool, Some("true"),
+        "Of all nodes one asks the origin for a key that is missing or stale, and the others wait for it (`meta` only).", "false"),
+    start("cache.fleet.stale_grace", LIFETIME, Some("60s"),
+        "How long an item that was replaced or removed may still be served while one node asks the origin.", r#""10s""#),
+    start("cache.fleet.connections", integer(1, 64), Some("2"),
+        "Connections of each worker to each server.", "4"),
+    start("cache.fleet.queue", size(64 * KIB, GIB), Some("16MiB"),
+        "Bytes that may wait for each server in each worker; what does not fit is not kept in the fleet.", r#""64MiB""#),
+    start("cache.fleet.purge_log", Kind::Bool, Some("true"),
+        "Purges are written to a log in the servers, which every node follows.", "false"),
+    start("cache.fleet.poll", time(10, MINUTE), Some("100ms"),
+        "How often a node reads that log.", r#""50ms""#),
+    start("cache.fleet.lease", time(100, HOUR), Some("2s"),
+        "How long a node trusts what it holds without having read the log; after it, everything is validated with the origin.", r#""5s""#),
 
     each("cache.enabled", Kind::Bool, Some("true"),
         "Whether the cache is used at all.", "false"),
@@ -198,19 +295,45 @@ pub const TABLE: &[Key] = &[
     each("cache.x_cache", Kind::Bool, Some("false"),
         "Send the older `X-Cache: HIT` or `MISS` as well.", "true"),
 
-    once("admin.enabled", Kind::Bool, Some("true"),
+    each("cache.tiers", Kind::List(Form::Tier), Some("ram,disk,fleet"),
+        "The tiers that are used, of those that there are.", r#"["ram", "disk"]"#),
+    each("cache.tags.headers", Kind::List(Form::FieldName), Some("Surrogate-Key,Cache-Tag,Cache-Groups"),
+        "Response fields that hold tags: words between spaces and commas, but for `Cache-Groups` the list of RFC 9875.", r#"["Surrogate-Key"]"#),
+    each("cache.tags.send", Kind::Bool, Some("false"),
+        "Send those fields to clients; otherwise they are for larder alone (`Cache-Groups` is always sent).", "true"),
+    each("cache.purge.method", Kind::Bool, None,
+        "Whether a `PURGE` request removes what is stored; where it is false, it is refused, and without it `PURGE` is an unknown method and goes to the origin.", "true"),
+    each("cache.purge.from", Kind::List(Form::Network), Some("127.0.0.1/32,::1/128"),
+        "Networks whose clients may send `PURGE`; others get 403. Clients of a Unix socket always may.", r#"["127.0.0.1/32", "10.0.0.0/8"]"#),
+
+    start("admin.enabled", Kind::Bool, Some("true"),
         "Whether the admin listener and the admin socket are opened.", "false"),
-    once("admin.listen", Kind::One(Form::SocketAddress), Some("127.0.0.1:9180"),
+    start("admin.listen", Kind::One(Form::SocketAddress), Some("127.0.0.1:9180"),
         "The admin address; by default this or the next free port, printed at the start.", r#""127.0.0.1:9180""#),
-    once("admin.socket", Kind::One(Form::Path), None,
+    start("admin.socket", Kind::One(Form::Path), None,
         "Unix socket on which the admin answers as well, for the user alone who runs larder (mode 0600); without it, none.", r#""/run/larder/admin.sock""#),
 
-    once("log.access", Kind::One(Form::LogTarget), Some("off"),
+    start("log.access", Kind::One(Form::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),
-    once("log.format", Kind::OneOf(&["combined", "common", "json"]), Some("combined"),
+    start("log.format", Kind::OneOf(&["combined", "common", "json"]), Some("combined"),
         "The form of an access-log line.", r#""json""#),
-    once("log.error", Kind::One(Form::LogTarget), Some("-"),
+    start("log.error", Kind::One(Form::LogTarget), Some("-"),
         "Error log: a file, `-` for standard error, or `off`.", r#""/var/log/larder/error.log""#),
+
+    once("log.levels.server", LEVEL, Some("info"),
+        "Least level of what the error log tells of starting, stopping, reloads and limits.", r#""warn""#),
+    once("log.levels.purge", LEVEL, Some("info"),
+        "The same of purges.", r#""debug""#),
+    once("log.levels.disk", LEVEL, Some("info"),
+        "The same of the disk tier.", r#""debug""#),
+    once("log.levels.fleet", LEVEL, Some("info"),
+        "The same of the memcached fleet.", r#""debug""#),
+    once("log.levels.nodes", LEVEL, Some("info"),
+        "The same of the purge log that nodes share.", r#""debug""#),
+    once("log.levels.origin", LEVEL, Some("info"),
+        "The same of origins.", r#""debug""#),
+    once("log.levels.log", LEVEL, Some("info"),
+        "The same of the logs themselves.", r#""error""#),
 
     once("site[].hosts", Kind::List(Form::Host), None,
         "The host names of the site: exact, `*.example.com` for any name below, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),

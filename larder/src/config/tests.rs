@@ -1,5 +1,7 @@
 //! Files and what is said of them.
 
+mod tiers;
+
 use super::*;
 
 /// Reads `text` as `t.toml` beneath this crate's directory.
@@ -89,10 +91,7 @@ fn unknown_keys_name_the_nearest() {
         "t.toml:1: default_ttl: unknown key here; it belongs at `cache.default_ttl`",
     );
     refuse("[admin]\ncolour = 1", "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket");
-    refuse(
-        "[cache.disk]\npath = \"x\"",
-        "t.toml:1: cache.disk: the disk tier is not built yet: pages are kept in RAM only; remove this section",
-    );
+    refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     let text = format!("{SITE}default_ttl = \"1s\"");
     refuse_whole(
         &text,
@@ -232,7 +231,16 @@ fn file_with(path: &str, value: &str) -> String {
         None if path == "site[].hosts" => {
             site = format!("[[site]]\nhosts = {value}\n[[site.route]]\n{origin}\n");
         }
-        None => site = format!("{path} = {value}\n{site}{origin}\n"),
+        None => {
+            // A key of a tier means something only where the tier is.
+            let tier = match path {
+                "cache.disk.path" | "cache.fleet.servers" => "",
+                _ if path.starts_with("cache.disk.") => "cache.disk.path = \"spool\"\n",
+                _ if path.starts_with("cache.fleet.") => "cache.fleet.servers = \"a\"\n",
+                _ => "",
+            };
+            site = format!("{tier}{path} = {value}\n{site}{origin}\n");
+        }
     }
     site
 }

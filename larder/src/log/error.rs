@@ -8,13 +8,15 @@ use larder_counters::{Counters, Unit};
 use larder_stdx::clock::{self, Monotonic};
 use std::fmt::Write as _;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// One step of many, for whoever follows what a subsystem does.
+    Debug,
     /// It is as it should be, and worth knowing: started, reloaded, stopping.
     Info,
     /// Something was refused or cut off, and the server goes on as it should.
@@ -24,8 +26,14 @@ pub enum Level {
 }
 
 impl Level {
-    fn name(self) -> &'static str {
+    /// All, from the least to the greatest.
+    pub const ALL: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];
+
+    /// As lines and the configuration spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
+            Level::Debug => "debug",
             Level::Info => "info",
             Level::Warn => "warn",
             Level::Error => "error",
@@ -33,9 +41,101 @@ impl Level {
     }
 }
 
+/// A part of larder whose events have a least level of their own: `log.levels.NAME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subsystem {
+    /// Starting, stopping, reloads, limits.
+    Server,
+    /// Purges.
+    Purge,
+    /// The disk tier.
+    Disk,
+    /// The memcached fleet.
+    Fleet,
+    /// The purge log that nodes share.
+    Nodes,
+    /// Origins.
+    Origin,
+    /// The logs themselves.
+    Log,
+}
+
+impl Subsystem {
+    /// All, in the order of the configuration's table.
+    pub const ALL: [Subsystem; 7] = [
+        Subsystem::Server,
+        Subsystem::Purge,
+        Subsystem::Disk,
+        Subsystem::Fleet,
+        Subsystem::Nodes,
+        Subsystem::Origin,
+        Subsystem::Log,
+    ];
+
+    /// As the configuration spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Subsystem::Server => "server",
+            Subsystem::Purge => "purge",
+            Subsystem::Disk => "disk",
+            Subsystem::Fleet => "fleet",
+            Subsystem::Nodes => "nodes",
+            Subsystem::Origin => "origin",
+            Subsystem::Log => "log",
+        }
+    }
+}
+
+/// What is told of which subsystem: the least level of each; `None` where nothing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels([Option<Level>; Subsystem::ALL.len()]);
+
+impl Levels {
+    /// The level that `least` gives each subsystem.
+    pub fn new(least: impl Fn(Subsystem) -> Option<Level>) -> Self {
+        Self(Subsystem::ALL.map(least))
+    }
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        Self::new(|_| Some(Level::Info))
+    }
+}
+
 /// The error log of the process. Clones write to the same.
 #[derive(Clone)]
 pub struct ErrorLog(Arc<Inner>);
+
+/// The error log as one subsystem uses it.
+#[derive(Clone)]
+pub struct Teller {
+    log: ErrorLog,
+    subsystem: Subsystem,
+}
+
+impl Teller {
+    /// Whether an event of this level is told: where not, its values need not be made.
+    #[must_use]
+    pub fn tells(&self, level: Level) -> bool {
+        self.log.0.tells(self.subsystem, level)
+    }
+
+    /// As [`ErrorLog::event`].
+    pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
+        if self.tells(level) {
+            self.log.write(level, event, values);
+        }
+    }
+
+    /// As [`ErrorLog::seldom`].
+    pub fn seldom(&self, level: Level, event: &'static str, values: &[(&str, &str)]) {
+        if self.tells(level) && self.log.is_due(event) {
+            self.log.write(level, event, values);
+        }
+    }
+}
 
 struct Inner {
     sink: Mutex<Option<Sink>>,
@@ -44,6 +144,25 @@ struct Inner {
     dropped: AtomicU64,
     /// When each event that repeats was last told.
     told: Mutex<Vec<(&'static str, Monotonic)>>,
+    /// The least level of each subsystem, as a number; see [`Inner::tells`]. Changed by a reload.
+    levels: [AtomicU8; Subsystem::ALL.len()],
+}
+
+impl Inner {
+    fn new(sink: Option<Sink>) -> Arc<Self> {
+        Arc::new(Self {
+            sender: sink.as_ref().map(Sink::sender),
+            sink: Mutex::new(sink),
+            stamp: Mutex::default(),
+            dropped: AtomicU64::new(0),
+            told: Mutex::default(),
+            levels: Subsystem::ALL.map(|_| AtomicU8::new(Level::Info as u8)),
+        })
+    }
+
+    fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
+        level as u8 >= self.levels[subsystem as usize].load(Relaxed)
+    }
 }
 
 impl ErrorLog {
@@ -56,31 +175,37 @@ impl ErrorLog {
             Target::Off => None,
             target => Some(Sink::open(target, Stream::Error, "error-log", Arc::default(), None)?),
         };
-        Ok(Self(Arc::new(Inner {
-            sender: sink.as_ref().map(Sink::sender),
-            sink: Mutex::new(sink),
-            stamp: Mutex::default(),
-            dropped: AtomicU64::new(0),
-            told: Mutex::default(),
-        })))
+        Ok(Self(Inner::new(sink)))
     }
 
     /// A log that goes nowhere.
     #[must_use]
     pub fn off() -> Self {
-        let told = Mutex::default();
-        Self(Arc::new(Inner {
-            sink: Mutex::default(),
-            sender: None,
-            stamp: Mutex::default(),
-            dropped: AtomicU64::new(0),
-            told,
-        }))
+        Self(Inner::new(None))
+    }
+
+    /// The log as `subsystem` uses it. What is told without one is the server's.
+    #[must_use]
+    pub fn of(&self, subsystem: Subsystem) -> Teller {
+        Teller { log: self.clone(), subsystem }
+    }
+
+    /// Tells from now on what `levels` say, in every clone.
+    pub fn set_levels(&self, levels: Levels) {
+        for (now, least) in self.0.levels.iter().zip(levels.0) {
+            now.store(least.map_or(u8::MAX, |it| it as u8), Relaxed);
+        }
     }
 
     /// Writes one event: a stable name with dashes, and values. Never waits; what the queue does not take is
     /// counted in [`ErrorLog::dropped`].
     pub fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
+        if self.0.tells(Subsystem::Server, level) {
+            self.write(level, event, values);
+        }
+    }
+
+    fn write(&self, level: Level, event: &str, values: &[(&str, &str)]) {
         let Some(sender) = &self.0.sender else { return };
         let mut line = Vec::with_capacity(128);
         let mut stamp = self.0.stamp.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,15 +229,19 @@ impl ErrorLog {
 
     /// As [`ErrorLog::event`], but at most once a second for each `event`.
     pub fn seldom(&self, level: Level, event: &'static str, values: &[(&str, &str)]) {
+        self.of(Subsystem::Server).seldom(level, event, values);
+    }
+
+    /// Whether `event` was last told a second ago or more; it counts as told now if so.
+    fn is_due(&self, event: &'static str) -> bool {
         let now = clock::monotonic();
         let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
         match told.iter_mut().find(|it| it.0 == event) {
-            Some((_, last)) if now.0.saturating_sub(last.0) < 1000 => return,
+            Some((_, last)) if now.0.saturating_sub(last.0) < 1000 => return false,
             Some((_, last)) => *last = now,
             None => told.push((event, now)),
         }
-        drop(told);
-        self.event(level, event, values);
+        true
     }
 
     /// Events that were dropped because the log could not be written fast enough.
@@ -172,12 +301,20 @@ pub(super) fn manual(out: &mut String) {
          pairs;\nvalues with spaces or odd characters are JSON strings.\n\n| level | meaning |\n|---|---|\n",
     );
     for (level, meaning) in [
+        (Level::Debug, "One step of many, for whoever follows what a subsystem does."),
         (Level::Info, "It is as it should be, and worth knowing."),
         (Level::Warn, "Something was refused or cut off, and the server goes on as it should."),
         (Level::Error, "Something does not work, and somebody should look."),
     ] {
         let _ = writeln!(out, "| `{}` | {meaning} |", level.name());
     }
+    let names: Vec<String> = Subsystem::ALL.iter().map(|it| format!("`{}`", it.name())).collect();
+    let _ = write!(
+        out,
+        "\nEach subsystem has a least level of its own, `log.levels.NAME`, which a reload changes while larder runs: {}.\n\
+         Where it is `off`, nothing is told of it.\n",
+        names.join(", ")
+    );
     out.push_str(
         "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter (`counters.md`), `times` how often \
          since the last\nline, `total` how often since the start.\n",

@@ -12,7 +12,7 @@ pub mod sink;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ErrorLog, Level, LimitWatch};
+pub use error::{ErrorLog, Level, Levels, LimitWatch, Subsystem, Teller};
 pub use fields::{End, Entry};
 
 use crate::config::{Format, Target};

@@ -1,7 +1,7 @@
 //! The writer thread of a log: one bounded queue of batches, one file or pipe. Lines are not understood here.
 
 use super::Closed;
-use super::error::{ErrorLog, Level};
+use super::error::{ErrorLog, Level, Subsystem};
 use crate::config::{Target, plain};
 use larder_counters::Counters;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -222,6 +222,7 @@ impl Writer {
 
     fn complain(&self, event: &'static str, error: &io::Error) {
         if let Some(errors) = &self.errors {
+            let errors = errors.of(Subsystem::Log);
             errors.seldom(Level::Error, event, &[("log", self.name), ("error", &plain(error))]);
         }
     }

@@ -182,6 +182,28 @@ fn limits_are_told_once_a_second() {
 }
 
 #[test]
+fn each_subsystem_has_a_least_level_that_changes_live() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("errors");
+    let errors = ErrorLog::open(&Target::File(path.clone())).unwrap();
+    let (disk, fleet) = (errors.of(Subsystem::Disk), errors.of(Subsystem::Fleet));
+    fleet.event(Level::Debug, "a", &[]);
+    errors.set_levels(Levels::new(|it| (it == Subsystem::Fleet).then_some(Level::Debug)));
+    assert!(fleet.tells(Level::Debug) && !disk.tells(Level::Error));
+    fleet.event(Level::Debug, "b", &[("key", "k")]);
+    disk.event(Level::Error, "c", &[]);
+    errors.event(Level::Error, "d", &[]);
+    errors.set_levels(Levels::default());
+    fleet.event(Level::Debug, "e", &[]);
+    disk.seldom(Level::Info, "f", &[]);
+    disk.seldom(Level::Info, "f", &[]);
+    assert_eq!(Closed::Written, errors.close(BOUND));
+    let text = std::fs::read_to_string(&path).unwrap();
+    let events: Vec<&str> = text.lines().map(|it| &it["2026-11-21T07:42:06Z ".len()..]).collect();
+    assert_eq!(["debug b key=k", "info f"], events.as_slice());
+}
+
+#[test]
 fn the_manual_is_fresh() {
     crate::config::generated::fresh("log.md", &fields::manual());
 }

@@ -91,6 +91,7 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
     };
     let errors =
         ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &config.log.error, &it))?;
+    errors.set_levels(config.log.levels);
     let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
         .map_err(|it| cannot("access log", &config.log.access, &it))?;
     let store = Store::new(config.ram, totals.add_part())
@@ -271,6 +272,7 @@ impl House {
         let compatible = |new: Config| reload::compatible(&old.config, &new).map(|()| new);
         match read.and_then(compatible).and_then(|new| Live::open(new, &self.shared.own)) {
             Ok(new) => {
+                self.errors.set_levels(new.config.log.levels);
                 if let Some(admin) = admin {
                     admin.take_over(new.clone());
                 }

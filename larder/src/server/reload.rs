@@ -48,31 +48,16 @@ fn look(path: &PathBuf) -> Option<Look> {
     Some(Look { device: it.dev(), inode: it.ino(), size: it.size(), changed: (it.mtime(), it.mtime_nsec()) })
 }
 
-/// Whether `new` can be taken over while running: sockets, workers, the RAM tier and the logs cannot.
+/// Whether `new` can be taken over while running: what the table says is for the start alone must be as it was.
 ///
 /// # Errors
 /// One sentence that names the first key that needs a restart.
 pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
-    let stays = [
-        ("listen", old.listen == new.listen),
-        ("workers", old.workers == new.workers),
-        ("limits.fills", old.ram.fills == new.ram.fills),
-        ("cache.ram.size", old.ram.budget == new.ram.budget),
-        ("cache.ram.heap_line", old.ram.heap_line == new.ram.heap_line),
-        ("admin.socket", old.admin.socket == new.admin.socket),
-        ("admin.listen", old.admin.listen == new.admin.listen),
-        ("log.access", old.log.access == new.log.access),
-        ("log.format", old.log.format == new.log.format),
-        ("log.error", old.log.error == new.log.error),
-    ];
-    match stays.iter().find(|it| !it.1) {
-        None => Ok(()),
-        Some((key, _)) => match new.decided.by(key) {
-            Source::Default => {
-                Err(format!("{key} cannot go back to its default while running; restart larder."))
-            }
-            source => Err(format!("{source}: {key} cannot change while running; restart larder.")),
-        },
+    let mut pairs = old.at_start.iter().zip(&new.at_start);
+    let Some((_, (key, _))) = pairs.find(|(old, new)| old != new) else { return Ok(()) };
+    match new.decided.by(key) {
+        Source::Default => Err(format!("{key} cannot go back to its default while running; restart larder.")),
+        source => Err(format!("{source}: {key} cannot change while running; restart larder.")),
     }
 }
 
@@ -93,5 +78,28 @@ mod tests {
         assert!(!watch.changed(), "once");
         std::fs::remove_file(&path).unwrap();
         assert!(!watch.changed() && !watch.changed(), "a file that is away is no change");
+    }
+    #[test]
+    fn what_needs_a_restart_is_named() {
+        #[track_caller]
+        fn check(old: &str, new: &str, expect: Result<(), &str>) {
+            let read = |text: &str| {
+                let site = "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n";
+                Config::from_text(&format!("{text}\n{site}"), "t.toml", std::path::Path::new("."), &[])
+                    .unwrap()
+            };
+            assert_eq!(expect.map_err(str::to_owned), compatible(&read(old), &read(new)), "{old} to {new}");
+        }
+        let disk = "cache.disk.path = \"/nowhere/a\"";
+        check("", "log.levels.fleet = \"debug\"", Ok(()));
+        check("cache.ram.size = \"1MiB\"", "cache.ram.size = \"1024KiB\"", Ok(()));
+        check("", "listen = \"127.0.0.1:8080\"", Ok(()));
+        check("", disk, Err("t.toml:1: cache.disk.path cannot change while running; restart larder."));
+        check(disk, "", Err("cache.disk.path cannot go back to its default while running; restart larder."));
+        check(
+            "cache.fleet.servers = \"a:1\"",
+            "[cache.fleet]\nservers = [\"a:1\"]\ntimeout = \"60ms\"",
+            Err("t.toml:3: cache.fleet.timeout cannot change while running; restart larder."),
+        );
     }
 }

@@ -1,0 +1,261 @@
+//! The sections of the tiers: what must hold between their values.
+
+use super::{Check, RoutePath, Source};
+use crate::config::kind::{Form, Value};
+use crate::config::place::{Network, Server};
+use crate::config::problem::Problem;
+use crate::config::tiers::{
+    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Tags, Tiers,
+};
+use larder_stdx::duration::spell;
+use larder_stdx::size::ByteSize;
+
+/// A tier has at least so many segments: one is written, one is going, and two are of use.
+const SEGMENTS: u64 = 4;
+
+impl Check {
+    /// The disk tier, where a directory is named.
+    pub(super) fn disk(&mut self) -> Option<Disk> {
+        let Some(path) = self.path("cache.disk.path") else {
+            self.needs("cache.disk.", "path", "name its directory, such as path = \"/var/cache/larder\"");
+            return None;
+        };
+        if path.exists() && !path.is_dir() {
+            let text = format!("{}: is not a directory; name one, or one that can be made", path.display());
+            self.problem(self.source("cache.disk.path"), "cache.disk.path", &text);
+        }
+        let disk = Disk {
+            path,
+            size: self.number("cache.disk.size"),
+            segment_size: self.number("cache.disk.segment_size"),
+            min_ttl: self.whole_seconds("cache.disk.min_ttl"),
+            promote_after: u32::try_from(self.number("cache.disk.promote_after")).unwrap_or(u32::MAX),
+            readers: self.usize("cache.disk.readers"),
+            queue: self.number("cache.disk.queue"),
+            retry: self.time("cache.disk.retry"),
+        };
+        if disk.segment_size > disk.size / SEGMENTS {
+            let (size, segment) = (ByteSize(disk.size), ByteSize(disk.segment_size));
+            let text = format!(
+                "{size} holds fewer than {SEGMENTS} segments of {segment}; make it at least {}, or \
+                 cache.disk.segment_size at most {}",
+                ByteSize(disk.segment_size * SEGMENTS),
+                ByteSize(disk.size / SEGMENTS)
+            );
+            self.clash(&["cache.disk.size", "cache.disk.segment_size"], &text);
+        }
+        Some(disk)
+    }
+
+    /// The fleet, where servers are named.
+    pub(super) fn fleet(&mut self) -> Option<Fleet> {
+        let servers: Vec<Server> =
+            self.texts("cache.fleet.servers").iter().filter_map(|it| Server::parse(it)).collect();
+        if servers.is_empty() {
+            let what = "name the memcached servers, such as servers = [\"127.0.0.1:11211\"]";
+            self.needs("cache.fleet.", "servers", what);
+            return None;
+        }
+        let protocol = match self.text("cache.fleet.protocol").as_str() {
+            "binary" => Protocol::Binary,
+            _ => Protocol::Meta,
+        };
+        let or_off = |it: Value| if let Value::Time(it) = it { Some(it) } else { None };
+        let fleet = Fleet {
+            servers,
+            protocol,
+            distribution: match self.text("cache.fleet.distribution").as_str() {
+                "ketama_weighted" => Distribution::KetamaWeighted,
+                "modula" => Distribution::Modula,
+                _ => Distribution::Ketama,
+            },
+            hash: self.hash(),
+            namespace: Some(self.text("cache.fleet.namespace")).filter(|it| !it.is_empty()),
+            key_prefix: self.text("cache.fleet.key_prefix"),
+            md5_keys: self.flag("cache.fleet.md5_keys"),
+            expire: self.whole_seconds("cache.fleet.expire"),
+            put: self.flag("cache.fleet.put"),
+            no_block: self.flag("cache.fleet.no_block"),
+            timeout: self.time("cache.fleet.timeout"),
+            connect_timeout: self.time("cache.fleet.connect_timeout"),
+            hedge: or_off(self.value("cache.fleet.hedge")),
+            auto_eject: self.flag("cache.fleet.auto_eject"),
+            failures: u32::try_from(self.number("cache.fleet.failures")).unwrap_or(u32::MAX),
+            retry: self.time("cache.fleet.retry"),
+            max_item: self.number("cache.fleet.max_item"),
+            large: if self.text("cache.fleet.large") == "skip" { Large::Skip } else { Large::Split },
+            compress_above: match self.value("cache.fleet.compress_above") {
+                Value::Number(it) => Some(it),
+                _ => None,
+            },
+            local_ttl: self.whole_seconds("cache.fleet.local_ttl"),
+            filled_by: match self.text("cache.fleet.filled_by").as_str() {
+                "applications" => FilledBy::Applications,
+                "older" => FilledBy::Older,
+                _ => FilledBy::Larder,
+            },
+            recompute_once: self.flag("cache.fleet.recompute_once") && protocol == Protocol::Meta,
+            stale_grace: self.whole_seconds("cache.fleet.stale_grace"),
+            connections: self.usize("cache.fleet.connections"),
+            queue: self.number("cache.fleet.queue"),
+            purge_log: self.flag("cache.fleet.purge_log"),
+            poll: self.time("cache.fleet.poll"),
+            lease: self.time("cache.fleet.lease"),
+        };
+        self.fleet_servers(&fleet);
+        self.fleet_times(&fleet);
+        Some(fleet)
+    }
+
+    fn hash(&self) -> Hash {
+        match self.text("cache.fleet.hash").as_str() {
+            "md5" => Hash::Md5,
+            "crc" => Hash::Crc,
+            "fnv1_32" => Hash::Fnv32,
+            "fnv1_64" => Hash::Fnv64,
+            "fnv1a_32" => Hash::Fnv32a,
+            "fnv1a_64" => Hash::Fnv64a,
+            "murmur" => Hash::Murmur,
+            "one_at_a_time" => Hash::OneAtATime,
+            _ => Hash::Default,
+        }
+    }
+
+    fn fleet_servers(&mut self, fleet: &Fleet) {
+        let key = "cache.fleet.servers";
+        let servers = &fleet.servers;
+        if let Some(twice) =
+            (1..servers.len()).find(|at| servers[..*at].iter().any(|it| it.place == servers[*at].place))
+        {
+            let text = format!(
+                "{} is named twice; give it one place, and a weight for a larger share",
+                servers[twice].place
+            );
+            self.problem(self.source(key), key, &text);
+        }
+        let weighted = servers.iter().find(|it| it.weight.is_some());
+        if let Some(it) = weighted.filter(|_| fleet.distribution != Distribution::KetamaWeighted) {
+            let text = format!(
+                "the weight of {} has no effect: only distribution = \"ketama_weighted\" heeds weights; choose it, or leave \
+                 the weight out",
+                it.place
+            );
+            self.clash(&[key, "cache.fleet.distribution"], &text);
+        }
+        let asked = self.source("cache.fleet.recompute_once") != Source::Default;
+        if fleet.protocol == Protocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
+            let text =
+                "one node can recompute for all with protocol = \"meta\" only; choose it, or say false here";
+            self.clash(&["cache.fleet.recompute_once"], text);
+        }
+        if fleet.max_item > fleet.queue {
+            let (item, queue) = (ByteSize(fleet.max_item), ByteSize(fleet.queue));
+            let text = format!(
+                "a queue (cache.fleet.queue) of {queue} has no room for one item of {item} (cache.fleet.max_item)"
+            );
+            self.clash(&["cache.fleet.queue", "cache.fleet.max_item"], &text);
+        }
+    }
+
+    fn fleet_times(&mut self, fleet: &Fleet) {
+        if let Some(hedge) = fleet.hedge.filter(|it| *it >= fleet.timeout) {
+            let text = format!(
+                "after {} the read has timed out already (cache.fleet.timeout is {}); make it shorter, or \"off\"",
+                spell(hedge),
+                spell(fleet.timeout)
+            );
+            self.clash(&["cache.fleet.hedge", "cache.fleet.timeout"], &text);
+        }
+        let least = 2 * (fleet.poll + fleet.timeout);
+        if fleet.purge_log && fleet.lease < least {
+            let text = format!(
+                "a lease (cache.fleet.lease) of {} would end before the log could be read a second time; two reads take up to {} (twice \
+                 cache.fleet.poll and cache.fleet.timeout)",
+                spell(fleet.lease),
+                spell(least)
+            );
+            self.clash(&["cache.fleet.lease", "cache.fleet.poll", "cache.fleet.timeout"], &text);
+        }
+    }
+
+    /// Which tiers a route uses; one that is named for a tier that is not there is warned of.
+    pub(super) fn tiers(&mut self, at: &RoutePath) -> Tiers {
+        let key = self.cache_key(at, "tiers");
+        let named = self.texts(&key);
+        let source = self.source(&key);
+        if named.is_empty() && !self.is_wrong(&key) {
+            let text = "an empty list; name a tier, or say cache.enabled = false";
+            self.problem_once(source.clone(), "cache.tiers", text);
+        }
+        let has = |tier: &str| named.iter().any(|it| it == tier);
+        for (tier, needs) in [("disk", "cache.disk.path"), ("fleet", "cache.fleet.servers")] {
+            let is_there = self.values.given.contains_key(needs);
+            let told = self.warnings.iter().any(|it| it.source == source && it.text.contains(needs));
+            if has(tier) && !is_there && source != Source::Default && !told {
+                let text = format!("there is no {tier} tier to use: {needs} is not given");
+                self.warnings.push(Problem { source: source.clone(), key: "cache.tiers".to_owned(), text });
+            }
+        }
+        Tiers { ram: has("ram"), disk: has("disk"), fleet: has("fleet") }
+    }
+
+    /// What a route does with tags.
+    pub(super) fn tags(&self, at: &RoutePath) -> Tags {
+        Tags {
+            headers: self.texts(&self.cache_key(at, "tags.headers")),
+            send: self.flag(&self.cache_key(at, "tags.send")),
+        }
+    }
+
+    /// Who may purge on a route.
+    pub(super) fn purge(&mut self, at: &RoutePath) -> Purge {
+        let method = match self.value(&self.cache_key(at, "purge.method")) {
+            Value::Bool(true) => PurgeMethod::Allowed,
+            Value::Bool(false) => PurgeMethod::Refused,
+            _ => PurgeMethod::Unknown,
+        };
+        let key = self.cache_key(at, "purge.from");
+        let from: Vec<Network> = self.texts(&key).iter().filter_map(|it| Network::parse(it)).collect();
+        if from.is_empty() && !self.is_wrong(&key) {
+            let text = format!("an empty list lets nobody purge; name {}", Form::Network.allowed());
+            self.problem_once(self.source(&key), "cache.purge.from", &text);
+        }
+        Purge { method, from }
+    }
+
+    /// Tells that a section whose other keys are given lacks the one without which they mean nothing.
+    fn needs(&mut self, section: &str, name: &str, what: &str) {
+        if self.is_wrong(&format!("{section}{name}")) {
+            return;
+        }
+        let first = self.values.given.range(section.to_owned()..).next();
+        let source = match first.filter(|it| it.0.starts_with(section)) {
+            Some((_, (_, source))) => source.clone(),
+            None => match self.values.sections.get(section.trim_end_matches('.')) {
+                Some(source) => source.clone(),
+                None => return,
+            },
+        };
+        self.problem(source, &format!("{section}{name}"), &format!("missing; {what}"));
+    }
+
+    /// Tells of values that contradict, at the first of `keys` that was given.
+    fn clash(&mut self, keys: &[&str], text: &str) {
+        let given = keys.iter().find(|it| self.source(it) != Source::Default);
+        let key = *given.unwrap_or(&keys[0]);
+        if !self.is_wrong(key) {
+            self.problem(self.source(key), key, text);
+        }
+    }
+
+    /// Tells of a problem that every route that inherits the value would tell again.
+    fn problem_once(&mut self, source: Source, key: &str, text: &str) {
+        if !self.values.problems.iter().any(|it| it.source == source && it.key == key) {
+            self.problem(source, key, text);
+        }
+    }
+
+    fn whole_seconds(&self, key: &str) -> u32 {
+        u32::try_from(self.time(key).as_secs()).unwrap_or(u32::MAX)
+    }
+}

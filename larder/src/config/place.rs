@@ -1,0 +1,156 @@
+//! Places on the network as a file spells them: memcached servers with their weights, and networks of clients.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// The port of memcached servers.
+const MEMCACHED_PORT: u16 = 11211;
+/// The largest weight of a server.
+const MAX_WEIGHT: u32 = 1000;
+
+/// One memcached server of the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Server {
+    /// Where it is.
+    pub place: Place,
+    /// Its share of the keys relative to others, where it was named: 1 to 1000.
+    pub weight: Option<u32>,
+}
+
+/// Where a memcached server is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Host (a name or an IP address, IPv6 without brackets, as it was spelt: it is hashed) and port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl Server {
+    /// Reads `HOST`, `HOST:PORT` or `unix:PATH`, with ` weight=N` behind it or without.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (place, weight) = match text.rsplit_once(" weight=") {
+            Some((place, weight)) => {
+                (place.trim_end(), Some(number(weight, MAX_WEIGHT).filter(|it| *it > 0)?))
+            }
+            None => (text, None),
+        };
+        if let Some(path) = place.strip_prefix("unix:") {
+            let sound = !path.is_empty() && !path.contains(['\0', ' ']);
+            return sound.then(|| Self { place: Place::Unix(path.into()), weight });
+        }
+        if let Some((inner, rest)) = place.strip_prefix('[').and_then(|it| it.split_once(']')) {
+            inner.parse::<std::net::Ipv6Addr>().ok()?;
+            let port =
+                if rest.is_empty() { MEMCACHED_PORT } else { super::kind::port(rest.strip_prefix(':')?)? };
+            return (port != 0).then(|| Self { place: Place::Tcp(inner.to_owned(), port), weight });
+        }
+        let (host, port) = match place.rsplit_once(':') {
+            Some((host, digits)) => (host, super::kind::port(digits).filter(|it| *it != 0)?),
+            None => (place, MEMCACHED_PORT),
+        };
+        super::kind::is_host(host).then(|| Self { place: Place::Tcp(host.to_owned(), port), weight })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Place::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Place::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// The addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// Reads `ADDR/BITS`, or `ADDR` for one address alone.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Some(most), |it| number(it, most))?;
+        Some(Self { address, bits })
+    }
+
+    /// Whether `address` is one of them; an IPv4 address that came over IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let keep = |width: u32| u128::MAX.checked_shl(width - self.bits).unwrap_or(0);
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                (u128::from(ours.to_bits()) ^ u128::from(theirs.to_bits())) & keep(32) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => (ours.to_bits() ^ theirs.to_bits()) & keep(128) == 0,
+            _ => false,
+        }
+    }
+}
+
+/// Digits only: the standard parser would take a sign.
+fn number(digits: &str, most: u32) -> Option<u32> {
+    let all_digits = digits.bytes().all(|it| it.is_ascii_digit());
+    digits.parse().ok().filter(|it| all_digits && *it <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers() {
+        #[track_caller]
+        fn check(text: &str, expect: &str) {
+            let found = Server::parse(text).map_or("wrong".to_owned(), |it| {
+                it.weight.map_or(it.place.to_string(), |weight| format!("{} x{weight}", it.place))
+            });
+            assert_eq!(expect, found, "{text}");
+        }
+        check("10.0.0.1:11211", "10.0.0.1:11211");
+        check("cache-1.example", "cache-1.example:11211");
+        check("10.0.0.1:1 weight=3", "10.0.0.1:1 x3");
+        check("[::1]:5 weight=1000", "[::1]:5 x1000");
+        check("[::1]", "[::1]:11211");
+        check("unix:/run/mc.sock weight=2", "unix:/run/mc.sock x2");
+        for text in
+            ["", ":1", "a:0", "a:+1", "a weight=0", "a weight=1001", "a weight=", "a b", "unix:", "::1"]
+        {
+            check(text, "wrong");
+        }
+    }
+
+    #[test]
+    fn networks() {
+        #[track_caller]
+        fn check(network: &str, address: &str, expect: bool) {
+            let network = Network::parse(network).unwrap();
+            assert_eq!(expect, network.contains(address.parse().unwrap()), "{network:?} {address}");
+        }
+        check("127.0.0.1/32", "127.0.0.1", true);
+        check("127.0.0.1", "127.0.0.2", false);
+        check("10.0.0.0/8", "10.9.8.7", true);
+        check("10.0.0.0/8", "11.0.0.0", false);
+        check("10.0.0.0/8", "::ffff:10.1.1.1", true);
+        check("0.0.0.0/0", "1.2.3.4", true);
+        check("0.0.0.0/0", "::1", false);
+        check("::/0", "::1", true);
+        check("fe80::/10", "fe90::1", true);
+        check("fe80::/10", "ff00::1", false);
+        for text in ["", "a", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+1", "::1/129", "1.2.3/8"] {
+            assert_eq!(None, Network::parse(text), "{text}");
+        }
+    }
+}

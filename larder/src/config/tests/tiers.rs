@@ -1,0 +1,180 @@
+//! The sections of the tiers, the levels of the error log, and what only a start takes over.
+
+use super::*;
+use crate::config::tiers::{Distribution, Hash, PurgeMethod, Tiers};
+use crate::log::{Level, Levels, Subsystem};
+
+#[test]
+fn without_sections_there_is_ram_alone() {
+    let config = read(SITE).unwrap();
+    assert_eq!((None, None), (config.disk, config.fleet));
+    let route = &config.sites[0].routes[0];
+    assert_eq!(Tiers { ram: true, disk: true, fleet: true }, route.tiers);
+    assert_eq!(PurgeMethod::Unknown, route.purge.method);
+    assert_eq!(Levels::default(), config.log.levels);
+}
+
+#[test]
+fn the_disk_tier() {
+    let text = format!("[cache.disk]\npath = \"spool\"\nsize = \"1GiB\"\n{SITE}");
+    let disk = read(&text).unwrap().disk.unwrap();
+    assert_eq!(Path::new(env!("CARGO_MANIFEST_DIR")).join("spool"), disk.path);
+    assert_eq!((1 << 30, 64 << 20, 10), (disk.size, disk.segment_size, disk.min_ttl));
+    refuse(
+        "[cache.disk]\nsize = \"1GiB\"",
+        "t.toml:2: cache.disk.path: missing; name its directory, such as path = \"/var/cache/larder\"",
+    );
+    refuse(
+        "[cache.disk]",
+        "t.toml:1: cache.disk.path: missing; name its directory, such as path = \"/var/cache/larder\"",
+    );
+    refuse(
+        "[cache.disk]\npath = \"x\"\nsize = \"128MiB\"",
+        "t.toml:3: cache.disk.size: 128MiB holds fewer than 4 segments of 64MiB; make it at least 256MiB, or \
+         cache.disk.segment_size at most 32MiB",
+    );
+    refuse(
+        "[cache.disk]\npath = \"Cargo.toml\"",
+        &format!(
+            "t.toml:2: cache.disk.path: {}/Cargo.toml: is not a directory; name one, or one that can be made",
+            env!("CARGO_MANIFEST_DIR")
+        ),
+    );
+}
+
+#[test]
+fn the_fleet() {
+    let text = format!(
+        "[cache.fleet]\nservers = [\"10.0.0.1\", \"unix:/run/mc weight=2\"]\ndistribution = \"ketama_weighted\"\n\
+         hash = \"md5\"\nhedge = \"10ms\"\ncompress_above = \"4KiB\"\nnamespace = \"shop\"\n{SITE}"
+    );
+    let fleet = read(&text).unwrap().fleet.unwrap();
+    let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
+    assert_eq!(["10.0.0.1:11211", "unix:/run/mc"], servers.as_slice());
+    assert_eq!((Distribution::KetamaWeighted, Hash::Md5), (fleet.distribution, fleet.hash));
+    assert_eq!(
+        (Some(Duration::from_millis(10)), Some(4096), Some("shop".to_owned()), 86_400),
+        (fleet.hedge, fleet.compress_above, fleet.namespace, fleet.expire)
+    );
+}
+
+#[test]
+fn what_contradicts_in_a_fleet() {
+    #[track_caller]
+    fn fleet(lines: &str, expect: &str) {
+        refuse(&format!("[cache.fleet]\nservers = [\"a\", \"b\"]\n{lines}"), expect);
+    }
+    refuse(
+        "[cache.fleet]\nhash = \"md5\"",
+        "t.toml:2: cache.fleet.servers: missing; name the memcached servers, such as servers = [\"127.0.0.1:11211\"]",
+    );
+    refuse(
+        "[cache.fleet]\nservers = [\"a:1\", \"b\", \"a:1\"]",
+        "t.toml:2: cache.fleet.servers: a:1 is named twice; give it one place, and a weight for a larger share",
+    );
+    refuse(
+        "[cache.fleet]\nservers = [\"a:1 weight=2\"]",
+        "t.toml:2: cache.fleet.servers: the weight of a:1 has no effect: only distribution = \"ketama_weighted\" heeds \
+         weights; choose it, or leave the weight out",
+    );
+    refuse(
+        "[cache.fleet]\nservers = [\"a:1 weight=0\"]",
+        "t.toml:2: cache.fleet.servers: found [\"a:1 weight=0\"]; allowed: \"HOST:PORT\" or \"unix:/PATH\", \
+         and behind a space \"weight=N\" from 1 to 1000",
+    );
+    fleet(
+        "hedge = \"60ms\"",
+        "t.toml:3: cache.fleet.hedge: after 60ms the read has timed out already (cache.fleet.timeout is 50ms); make it \
+         shorter, or \"off\"",
+    );
+    fleet(
+        "lease = \"200ms\"",
+        "t.toml:3: cache.fleet.lease: a lease (cache.fleet.lease) of 200ms would end before the log could be read a second time; two reads \
+         take up to 300ms (twice cache.fleet.poll and cache.fleet.timeout)",
+    );
+    fleet(
+        "poll = \"5s\"",
+        "t.toml:3: cache.fleet.poll: a lease (cache.fleet.lease) of 2s would end before the log could be read a second \
+         time; two reads take up to 10s100ms (twice cache.fleet.poll and cache.fleet.timeout)",
+    );
+    fleet(
+        "max_item = \"32MiB\"",
+        "t.toml:3: cache.fleet.max_item: a queue (cache.fleet.queue) of 16MiB has no room for one item of 32MiB \
+         (cache.fleet.max_item)",
+    );
+    fleet(
+        "protocol = \"binary\"\nrecompute_once = true",
+        "t.toml:4: cache.fleet.recompute_once: one node can recompute for all with protocol = \"meta\" only; choose it, \
+         or say false here",
+    );
+    fleet(
+        "namespace = \"a b\"",
+        "t.toml:3: cache.fleet.namespace: found \"a b\"; allowed: 1 to 100 printable ASCII characters without spaces",
+    );
+    fleet(
+        "expire = \"31d\"",
+        "t.toml:3: cache.fleet.expire: found \"31d\"; allowed: a duration in whole seconds up to \"30d\"",
+    );
+    let binary = format!("[cache.fleet]\nservers = \"a\"\nprotocol = \"binary\"\n{SITE}");
+    assert!(!read(&binary).unwrap().fleet.unwrap().recompute_once, "the default follows the protocol");
+}
+
+#[test]
+fn tiers_tags_and_purge_of_a_route() {
+    let text = format!(
+        "[cache]\npurge = {{ from = [\"10.0.0.0/8\"] }}\n{SITE}cache = {{ tiers = [\"ram\"], tags = {{ send = true }}, \
+         purge = {{ method = true }} }}\n"
+    );
+    let config = read(&text).unwrap();
+    let route = &config.sites[0].routes[0];
+    assert_eq!(Tiers { ram: true, disk: false, fleet: false }, route.tiers);
+    assert!(route.tags.send && route.tags.headers.len() == 3);
+    assert_eq!(PurgeMethod::Allowed, route.purge.method);
+    assert!(route.purge.from[0].contains([10, 1, 1, 1].into()) && route.purge.from.len() == 1);
+    refuse(
+        "[cache]\ntiers = [\"disc\"]",
+        "t.toml:2: cache.tiers: found [\"disc\"]; allowed: \"ram\", \"disk\" or \"fleet\"",
+    );
+    refuse(
+        "[cache]\ntiers = []",
+        "t.toml:2: cache.tiers: an empty list; name a tier, or say cache.enabled = false",
+    );
+    refuse(
+        "[cache]\npurge.from = [\"10.0.0.0/64\"]",
+        "t.toml:2: cache.purge.from: found [\"10.0.0.0/64\"]; allowed: a network such as \"10.0.0.0/8\", \
+         or an IP address",
+    );
+    let warned = read(&format!("cache.tiers = [\"ram\", \"disk\"]\n{SITE}")).unwrap().warnings;
+    assert_eq!(
+        "t.toml:1: cache.tiers: there is no disk tier to use: cache.disk.path is not given",
+        warned[0].to_string()
+    );
+}
+
+#[test]
+fn levels_of_subsystems() {
+    let text = format!("[log]\nlevels = {{ fleet = \"debug\", disk = \"off\" }}\n{SITE}");
+    let expect = Levels::new(|it| match it {
+        Subsystem::Fleet => Some(Level::Debug),
+        Subsystem::Disk => None,
+        _ => Some(Level::Info),
+    });
+    assert_eq!(expect, read(&text).unwrap().log.levels);
+    refuse(
+        "[log.levels]\nfleat = \"debug\"",
+        "t.toml:2: log.levels.fleat: unknown key; did you mean `log.levels.fleet`?",
+    );
+    for subsystem in Subsystem::ALL {
+        assert!(table::find(&format!("log.levels.{}", subsystem.name())).is_some(), "{subsystem:?}");
+    }
+}
+
+#[test]
+fn what_only_a_start_takes_over() {
+    let names: Vec<&str> = read(SITE).unwrap().at_start.iter().map(|it| it.0).collect();
+    for name in ["listen", "workers", "cache.ram.size", "cache.disk.path", "cache.fleet.servers", "log.error"]
+    {
+        assert!(names.contains(&name), "{name}");
+    }
+    assert!(!names.iter().any(|it| it.starts_with("log.levels") || it.starts_with("site")));
+}
