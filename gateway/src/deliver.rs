@@ -9,8 +9,9 @@ use crate::{explain, forward};
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::{self, Report};
 use larder_semantics::conditional::{self, Precondition};
-use larder_semantics::field::FieldList;
+use larder_semantics::field::{Field, FieldList};
 use larder_semantics::range::{self, Selection};
+use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
 use larder_semantics::{date, partial};
 use larder_stdx::clock;
@@ -90,6 +91,36 @@ impl From<ClientGone> for Cut {
     }
 }
 
+fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Precondition {
+    match facts.conditional {
+        true => conditional::evaluate(fields, meta),
+        false => Precondition::Proceed,
+    }
+}
+
+/// Which bytes of a stored response, that is whole, a request gets.
+fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
+    let applies = |_: &&[u8]| stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
+    facts.range.filter(applies).map_or(Selection::Whole, |it| range::select(it, stored.body.len()))
+}
+
+/// The status with which a stored response answers a request: for `explain`, by what [`Machine::deliver`] asks.
+pub(crate) fn status_of(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> u16 {
+    match precondition(&stored.meta, facts, fields) {
+        Precondition::NotModified => return 304,
+        Precondition::Failed => return 412,
+        Precondition::Proceed => {}
+    }
+    if stored.meta.partial.is_some() {
+        return 206;
+    }
+    match selection(stored, facts, fields) {
+        Selection::Whole => stored.meta.status,
+        Selection::One(..) | Selection::Many(_) => 206,
+        Selection::Unsatisfiable => 416,
+    }
+}
+
 impl<'c> Machine<'_, 'c> {
     /// Sends the answer; whatever cuts it short closes the connection, so that it shows.
     pub async fn deliver(&mut self) -> Step {
@@ -143,10 +174,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn precondition(&self, meta: &Meta) -> Precondition {
-        match self.facts.conditional {
-            true => conditional::evaluate(self.fields, meta),
-            false => Precondition::Proceed,
-        }
+        precondition(meta, self.facts, self.fields)
     }
 
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
@@ -170,12 +198,8 @@ impl<'c> Machine<'_, 'c> {
             let piece = whole.slice(first - part.first, last - first + 1);
             return self.send_pieces(reply, 206, fields, vec![piece], report).await;
         }
-        let select = self
-            .facts
-            .range
-            .filter(|_| stored.meta.status == 200 && conditional::range_applies(self.fields, &stored.meta));
         let length = stored.body.len();
-        match select.map_or(Selection::Whole, |it| range::select(it, length)) {
+        match selection(stored, self.facts, self.fields) {
             Selection::Whole if matches!(stored.meta.status, 204 | 304) => {
                 self.head(reply, stored.meta.status, fields, ResponseBody::None, Some(report)).await?;
                 Ok(None)

@@ -1,11 +1,11 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
+use crate::deliver;
 use crate::forward;
 use crate::hit;
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
-use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
@@ -79,6 +79,8 @@ pub struct Verdict {
     pub name: &'static str,
     /// One sentence.
     pub sentence: String,
+    /// The status of the answer, where the store gives it.
+    pub status: Option<u16>,
 }
 
 /// Why a response was not stored.
@@ -151,7 +153,7 @@ fn pass(sentence: &'static str, record: &mut Record) -> Verdict {
         evidence: sentence.to_owned(),
         outcome: Outcome::Decided,
     });
-    Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}.") }
+    Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}."), status: None }
 }
 
 fn decide(
@@ -175,16 +177,19 @@ fn decide(
         Reuse::GatewayTimeout => "gateway-timeout",
     };
     let mut sentence = reuse.sentence().to_owned();
-    if let (Ok(meta), Reuse::Serve, true) = (usable, reuse, facts.conditional) {
-        match conditional::evaluate(fields, meta) {
-            Precondition::Proceed => {}
-            Precondition::NotModified => {
-                sentence.push_str(" The answer is 304: the client's copy is current.")
-            }
-            Precondition::Failed => sentence.push_str(" The answer is 412: a precondition fails."),
-        }
-    }
-    Verdict { name, sentence }
+    let status = match (selected, name) {
+        (Ok(stored), "hit" | "stale-hit") => Some(deliver::status_of(stored, facts, fields)),
+        (_, "gateway-timeout") => Some(504),
+        _ => None,
+    };
+    sentence.push_str(match status {
+        Some(206) => " The answer is 206: a part was asked for.",
+        Some(304) => " The answer is 304: the client's copy is current.",
+        Some(412) => " The answer is 412: a precondition fails.",
+        Some(416) => " The answer is 416: there are no such bytes.",
+        _ => "",
+    });
+    Verdict { name, sentence, status }
 }
 
 fn stored_facts(stored: &Stored, now: WallTime) -> StoredFacts {

@@ -53,7 +53,13 @@ const REQUESTS: &[(&str, &str)] = &[
     ("GET", "Accept-Language: de"),
     ("GET", "Cookie: session=1"),
     ("GET", "If-None-Match: \"a\""),
+    ("GET", "If-None-Match: *"),
+    ("GET", "If-Match: \"b\""),
+    ("GET", "If-Modified-Since: Mon, 01 Jan 2024 00:00:00 GMT"),
     ("GET", "Range: bytes=0-1"),
+    ("GET", "Range: bytes=0-1,3-3"),
+    ("GET", "Range: bytes=7-"),
+    ("GET", "Range: lines=1"),
     ("HEAD", ""),
     ("OPTIONS", ""),
 ];
@@ -72,7 +78,7 @@ fn observed(response: &Response) -> &'static str {
     }
 }
 
-fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> String {
+fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> (String, Option<u64>) {
     let fields: Vec<[&str; 2]> = line.split_once(": ").map(|it| [it.0, it.1]).into_iter().collect();
     let asked =
         serde_json::json!({ "url": format!("http://h{target}"), "method": method, "headers": fields });
@@ -85,8 +91,8 @@ fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> String 
     let text = client.read().text();
     let said: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
     match said["verdict"]["name"].as_str().unwrap_or_else(|| panic!("no verdict: {text}")) {
-        "miss" | "revalidate" => "origin".to_owned(),
-        other => other.to_owned(),
+        "miss" | "revalidate" => ("origin".to_owned(), None),
+        other => (other.to_owned(), said["verdict"]["status"].as_u64()),
     }
 }
 
@@ -108,14 +114,15 @@ fn what_explain_says_is_what_happens() {
                 if age == 0 {
                     client.get(&target);
                 }
-                let predicted = predicted(&larder, &target, method, line);
+                let (predicted, status) = predicted(&larder, &target, method, line);
                 let lines = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
                 let response_now = client.request(method, &target, &lines, "");
                 let observed = observed(&response_now);
                 compared += 1;
-                if predicted != observed {
+                let as_said = status.is_none_or(|it| it == u64::from(response_now.status));
+                if predicted != observed || !as_said {
                     let cache = response_now.cache();
-                    wrong.push(format!("{method} {line} of {response:?} after {age} s: said {predicted}, was {observed} ({cache})"));
+                    wrong.push(format!("{method} {line} of {response:?} after {age} s: said {predicted} {status:?}, was {observed} {} ({cache})", response_now.status));
                 }
             }
         }
