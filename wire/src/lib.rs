@@ -1,3 +1,4 @@
 //! Bytes to types and back, without I/O: one module per format, one fuzz target per module.
 
+pub mod envelope;
 pub mod http1;

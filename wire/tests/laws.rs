@@ -4,6 +4,8 @@
 use proptest::prelude::*;
 use std::path::Path;
 
+#[path = "../../fuzz/laws/envelope.rs"]
+mod envelope;
 #[path = "../../fuzz/laws/http1_chunked.rs"]
 mod http1_chunked;
 #[path = "../../fuzz/laws/http1_request.rs"]
@@ -51,7 +53,7 @@ fn every_codec_has_its_target() {
         })
         .map(|it| format!("http1_{}", stem(it)))
         .collect();
-    targets.retain(|it| it.starts_with("http1_"));
+    codecs.push("envelope".to_owned());
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -62,6 +64,7 @@ fn seeds_obey() {
     seeds("http1_request").iter().for_each(|it| http1_request::check(it));
     seeds("http1_response").iter().for_each(|it| http1_response::check(it));
     seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
+    seeds("envelope").iter().for_each(|it| envelope::check(it));
 }
 
 proptest! {
@@ -78,5 +81,10 @@ proptest! {
     #[test]
     fn chunked_bodies_obey(raw in mixed("http1_chunked")) {
         http1_chunked::check(&raw);
+    }
+
+    #[test]
+    fn envelopes_obey(raw in mixed("envelope")) {
+        envelope::check(&raw);
     }
 }

@@ -1,11 +1,14 @@
-//! Reading a request head allocates nothing: a hit passes through it.
+//! Reading a request head allocates nothing: a hit passes through it. Reading an envelope allocates no more than it
+//! has bytes, and a few KiB.
 
+use larder_wire::envelope::Envelope;
 use larder_wire::http1::request::{Limits, Parsed, Storage, parse};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -14,6 +17,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = ALLOCATIONS.try_with(|it| it.set(it.get() + 1));
+        let _ = BYTES.try_with(|it| it.set(it.get() + layout.size()));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(layout) }
     }
@@ -49,4 +53,44 @@ fn a_head_is_read_in_place() {
     assert_eq!(2, whole);
     drop(Box::new(whole));
     assert_ne!(before, ALLOCATIONS.get(), "the counter counts");
+}
+
+/// Every length of a hostile envelope is tried, and none is believed: what was ever allocated together stays within
+/// the bytes that are there and the index of the lines.
+#[test]
+fn an_envelope_allocates_no_more_than_it_has_bytes() {
+    let key: (u8, Vec<u8>) = (1, b"http://a/".to_vec());
+    let facts = (3, vec![0; 50]);
+    let large = 50_000;
+    let all: Vec<Vec<(u8, Vec<u8>)>> = vec![
+        vec![key.clone(), (2, b"a:\r\n".repeat(256)), facts.clone()],
+        vec![key.clone(), (2, b"a:\r\n".repeat(large)), facts.clone()],
+        vec![
+            key.clone(),
+            facts.clone(),
+            (5, (0..large).map(|it| format!("a{it:08},")).collect::<String>().into()),
+        ],
+        vec![key.clone(), facts.clone(), (9, vec![1; large * 8])],
+        vec![key.clone(), facts.clone(), (10, vec![1; large * 16])],
+        vec![key.clone(), facts.clone(), (6, vec![b'a'; large])],
+        vec![(1, vec![b'a'; large]), (2, [&b"a: "[..], &[b'b'; 50_000], b"\r\n"].concat()), facts],
+    ];
+    for sections in &all {
+        let content: Vec<u8> = sections
+            .iter()
+            .flat_map(|(tag, content)| {
+                let length = u32::try_from(content.len()).unwrap().to_le_bytes();
+                [&[*tag], &length[..], content].concat()
+            })
+            .collect();
+        let mut raw = b"\x93lrd\x01\x00\xc8\x00".to_vec();
+        raw.extend_from_slice(&u32::try_from(content.len() + 28).unwrap().to_le_bytes());
+        raw.extend_from_slice(&[0xff; 12]);
+        raw.extend_from_slice(&content);
+        raw.extend_from_slice(&larder_wire::envelope::sum(&raw).to_le_bytes());
+        let before = BYTES.get();
+        let read = Envelope::read(&raw).is_ok();
+        let taken = BYTES.get() - before;
+        assert!(taken <= raw.len() + 4096, "{} bytes of {}, read: {read}", taken, raw.len());
+    }
 }

@@ -1,0 +1,437 @@
+//! The envelope: a stored response as bytes, as it lies in the fleet and as the disk tier writes its head. Reading is
+//! in `read`; where the bytes lie, and whether a response may be used, is not here.
+//!
+//! ```text
+//! 0      4  magic, 93 6c 72 64                     all numbers are little-endian
+//! 4      1  version, 1
+//! 5      1  flags, 0
+//! 6      2  status code
+//! 8      4  length of the head: everything here, the last checksum included
+//! 12     4  CRC-32 of the body as it is kept
+//! 16     8  length of the body as it is kept
+//! 24        sections in ascending order of their tags, each at most once:
+//!           tag (1), length (4), content
+//! -4     4  CRC-32 of the head before it
+//! ```
+//!
+//! CRC-32 is that of zlib, since every language has it: an application may write envelopes of its own
+//! (docs/fleet-envelope.md). A section with a tag of 128 and above may be left unread; any other that is not known
+//! here breaks the envelope. An application leaves out the facts, which are then computed from its fields.
+
+mod read;
+
+pub use read::{Older, head_length, older};
+
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::LifetimeSource;
+use larder_semantics::stored::Meta;
+
+/// What every envelope begins with. The first byte begins neither text nor UTF-8, so that an older
+/// `content-type NUL body` is never taken for one.
+pub const MAGIC: [u8; 4] = [0x93, b'l', b'r', b'd'];
+
+/// The version that is written, and the only one that is read.
+pub const VERSION: u8 = 1;
+
+/// The most bytes of a head that is read.
+pub const MAX_HEAD: usize = 1 << 20;
+
+/// The most field lines of one section that is read.
+pub const MAX_LINES: usize = 256;
+
+/// The most parts of one body.
+pub const MAX_PARTS: u32 = 1 << 16;
+
+/// Bytes before the first section.
+const FIXED: usize = 24;
+
+/// Bytes of the checksum at the end.
+const SUM: usize = 4;
+
+/// Tags of the sections, in the order in which they stand.
+mod tag {
+    pub(super) const KEY: u8 = 1;
+    pub(super) const FIELDS: u8 = 2;
+    pub(super) const FACTS: u8 = 3;
+    pub(super) const ETAG: u8 = 4;
+    pub(super) const VARY: u8 = 5;
+    pub(super) const VARIANT: u8 = 6;
+    pub(super) const PARTIAL: u8 = 7;
+    pub(super) const TRAILERS: u8 = 8;
+    pub(super) const TAGS: u8 = 9;
+    pub(super) const KNOWN: u8 = 10;
+    pub(super) const SEQ: u8 = 11;
+    pub(super) const PARTS: u8 = 12;
+    pub(super) const PACKED: u8 = 13;
+    /// From here on a section may be left unread.
+    pub(super) const OPTIONAL: u8 = 128;
+}
+
+/// Bits of the facts' last byte.
+mod bit {
+    pub(super) const MUST_REVALIDATE: u8 = 1;
+    pub(super) const NO_CACHE: u8 = 2;
+    pub(super) const LAST_MODIFIED: u8 = 4;
+}
+
+/// Where lifetimes come from, by their number in the facts. New ones are added at the end.
+const SOURCES: [LifetimeSource; 10] = [
+    LifetimeSource::None,
+    LifetimeSource::Override,
+    LifetimeSource::Targeted,
+    LifetimeSource::SMaxAge,
+    LifetimeSource::MaxAge,
+    LifetimeSource::Expires,
+    LifetimeSource::StatusDefault,
+    LifetimeSource::RouteDefault,
+    LifetimeSource::Heuristic,
+    LifetimeSource::Purged,
+];
+
+/// The place of each in [`SOURCES`]: a match, so that one that is new is not forgotten.
+const fn source_number(source: LifetimeSource) -> u8 {
+    match source {
+        LifetimeSource::None => 0,
+        LifetimeSource::Override => 1,
+        LifetimeSource::Targeted => 2,
+        LifetimeSource::SMaxAge => 3,
+        LifetimeSource::MaxAge => 4,
+        LifetimeSource::Expires => 5,
+        LifetimeSource::StatusDefault => 6,
+        LifetimeSource::RouteDefault => 7,
+        LifetimeSource::Heuristic => 8,
+        LifetimeSource::Purged => 9,
+    }
+}
+
+/// The head of an envelope as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The full key, to be compared with the one that was asked for. Never empty.
+    pub key: Box<[u8]>,
+    /// The variant key; empty without `Vary`.
+    pub variant: Box<[u8]>,
+    /// Status and facts.
+    pub meta: Meta,
+    /// The stored fields, in order.
+    pub fields: FieldList,
+    /// The trailer section, if there was one.
+    pub trailers: Option<FieldList>,
+    /// Hashes of its tags.
+    pub tags: Box<[u64]>,
+    /// How far each purge log of the fleet was followed when it was asked of the origin: log, entry.
+    pub known: Vec<(u64, u64)>,
+    /// The last purge of this node then: for the disk tier; 0 elsewhere.
+    pub seq: u64,
+    /// What is known of the body.
+    pub body: BodyInfo,
+}
+
+/// An envelope that is about to be written, borrowed from where its parts are.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// [`Envelope::key`].
+    pub key: &'a [u8],
+    /// [`Envelope::variant`].
+    pub variant: &'a [u8],
+    /// [`Envelope::meta`].
+    pub meta: &'a Meta,
+    /// [`Envelope::fields`].
+    pub fields: &'a FieldList,
+    /// [`Envelope::trailers`].
+    pub trailers: Option<&'a FieldList>,
+    /// [`Envelope::tags`].
+    pub tags: &'a [u64],
+    /// [`Envelope::known`].
+    pub known: &'a [(u64, u64)],
+    /// [`Envelope::seq`].
+    pub seq: u64,
+    /// [`Envelope::body`].
+    pub body: BodyInfo,
+}
+
+/// What is known of a body before it is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyInfo {
+    /// Bytes as they are kept: behind the head, or in all parts together.
+    pub length: u64,
+    /// Their CRC-32, as [`sum`] and [`Sum`] make it.
+    pub sum: u32,
+    /// They are kept in several values.
+    pub parts: Option<Parts>,
+    /// They are compressed for keeping (zstd); the response has this many bytes.
+    pub packed: Option<u64>,
+}
+
+impl BodyInfo {
+    /// Of a body that is kept as it is, behind the head.
+    #[must_use]
+    pub fn of(body: &[u8]) -> BodyInfo {
+        BodyInfo { length: body.len() as u64, sum: sum(body), parts: None, packed: None }
+    }
+
+    /// Whether `body` is the body that is meant: its length and its checksum.
+    ///
+    /// # Errors
+    /// [`Broken::BodyLength`], [`Broken::BodySum`].
+    pub fn check(&self, body: &[u8]) -> Result<(), Broken> {
+        if body.len() as u64 != self.length {
+            return Err(Broken::BodyLength);
+        }
+        if sum(body) == self.sum { Ok(()) } else { Err(Broken::BodySum) }
+    }
+}
+
+/// How a body is cut into several values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The random name of this generation: every part carries it, so that parts of two are never mixed.
+    pub generation: u64,
+    /// Bytes of every part but the last, without its [`PartHead`]; above zero.
+    pub size: u64,
+    /// How many, [`MAX_PARTS`] at most.
+    pub count: u32,
+}
+
+impl Parts {
+    /// The cut of a body of `length` bytes into parts of `size`; `None` where that needs too many, or none.
+    #[must_use]
+    pub fn of(generation: u64, length: u64, size: u64) -> Option<Parts> {
+        let count = length.checked_add(size.checked_sub(1)?)?.checked_div(size)?;
+        let count = u32::try_from(count).ok().filter(|it| (1..=MAX_PARTS).contains(it))?;
+        Some(Parts { generation, size, count })
+    }
+}
+
+/// What each part of a cut body begins with: 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartHead {
+    /// [`Parts::generation`].
+    pub generation: u64,
+    /// Which part, from zero.
+    pub index: u32,
+    /// CRC-32 of the bytes that follow.
+    pub sum: u32,
+}
+
+impl PartHead {
+    /// Bytes that it takes.
+    pub const LENGTH: usize = 16;
+
+    /// Appends the head of the part `bytes`.
+    pub fn write(generation: u64, index: u32, bytes: &[u8], out: &mut Vec<u8>) {
+        out.extend_from_slice(&generation.to_le_bytes());
+        out.extend_from_slice(&index.to_le_bytes());
+        out.extend_from_slice(&sum(bytes).to_le_bytes());
+    }
+}
+
+/// Why bytes are not an envelope, or not one that can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// It does not begin as an envelope does.
+    Foreign,
+    /// Of another version.
+    Version(u8),
+    /// Cut short.
+    Short,
+    /// The head is larger than is read.
+    TooLarge,
+    /// The head's checksum is another.
+    HeadSum,
+    /// A flag that is not known.
+    Flags(u8),
+    /// Not a status code.
+    Status(u16),
+    /// The section with this tag is unknown, out of its order, or cannot be what it says.
+    Section(u8),
+    /// There is no key.
+    NoKey,
+    /// There are no facts, and whoever reads does not compute them.
+    NoFacts,
+    /// `Vary` names something, and the variant key is not there.
+    NoVariant,
+    /// The body has another length.
+    BodyLength,
+    /// The body's checksum is another.
+    BodySum,
+    /// A part belongs to another body, or is another part.
+    ForeignPart,
+}
+
+impl std::fmt::Display for Broken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Broken::Foreign => f.write_str("the bytes do not begin as an envelope does"),
+            Broken::Version(it) => write!(f, "the envelope has version {it}, and {VERSION} is read"),
+            Broken::Short => f.write_str("the envelope is cut short"),
+            Broken::TooLarge => write!(f, "the envelope's head is larger than {MAX_HEAD} bytes"),
+            Broken::HeadSum => f.write_str("the checksum of the envelope's head does not match"),
+            Broken::Flags(it) => write!(f, "the envelope's flags are {it:#04x}, and none is known"),
+            Broken::Status(it) => write!(f, "the envelope's status is {it}, which is no status code"),
+            Broken::Section(it) => {
+                write!(f, "the envelope's section {it} is unknown, misplaced or malformed")
+            }
+            Broken::NoKey => f.write_str("the envelope has no key"),
+            Broken::NoFacts => f.write_str("the envelope has no facts about its response"),
+            Broken::NoVariant => {
+                f.write_str("the envelope's Vary names something, and its variant key is absent")
+            }
+            Broken::BodyLength => f.write_str("the body has another length than the envelope says"),
+            Broken::BodySum => f.write_str("the checksum of the body does not match"),
+            Broken::ForeignPart => f.write_str("a part belongs to another body"),
+        }
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// The CRC-32 of `bytes`: zlib's.
+#[must_use]
+pub fn sum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+/// [`sum`] of bytes that come in pieces.
+#[derive(Clone, Debug, Default)]
+pub struct Sum(crc32fast::Hasher);
+
+impl Sum {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The sum of all that was taken.
+    #[must_use]
+    pub fn finish(self) -> u32 {
+        self.0.finalize()
+    }
+}
+
+impl Envelope {
+    /// Its parts, borrowed.
+    #[must_use]
+    pub fn head(&self) -> Head<'_> {
+        Head {
+            key: &self.key,
+            variant: &self.variant,
+            meta: &self.meta,
+            fields: &self.fields,
+            trailers: self.trailers.as_ref(),
+            tags: &self.tags,
+            known: &self.known,
+            seq: self.seq,
+            body: self.body,
+        }
+    }
+
+    /// Appends the head as bytes; the body follows it, unless it lies in parts.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.head().write(out);
+    }
+}
+
+impl Head<'_> {
+    /// Appends the head as bytes; the body follows it, unless it lies in parts.
+    ///
+    /// What is larger than [`MAX_HEAD`], or has a field section of more than [`MAX_LINES`], is written and will not be
+    /// read: whoever keeps it long looks at the length first.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&[VERSION, 0]);
+        out.extend_from_slice(&self.meta.status.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&self.body.sum.to_le_bytes());
+        out.extend_from_slice(&self.body.length.to_le_bytes());
+        self.write_sections(out);
+        let length = out.len() - start + SUM;
+        // A head that is not bounded at all is not readable either, whatever its length says.
+        let length = u32::try_from(length).unwrap_or(u32::MAX);
+        out[start + 8..start + 12].copy_from_slice(&length.to_le_bytes());
+        let sum = sum(&out[start..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+    }
+
+    fn write_sections(&self, out: &mut Vec<u8>) {
+        section(tag::KEY, self.key, out);
+        section(tag::FIELDS, self.fields.text(), out);
+        section(tag::FACTS, &facts(self.meta), out);
+        if let Some(etag) = &self.meta.etag {
+            section(tag::ETAG, etag, out);
+        }
+        if !self.meta.vary.is_empty() {
+            section(tag::VARY, self.meta.vary.join(",").as_bytes(), out);
+        }
+        if !self.variant.is_empty() {
+            section(tag::VARIANT, self.variant, out);
+        }
+        if let Some(part) = &self.meta.partial {
+            numbers(tag::PARTIAL, [part.first, part.last].into_iter().chain(part.complete), out);
+        }
+        if let Some(trailers) = self.trailers {
+            section(tag::TRAILERS, trailers.text(), out);
+        }
+        if !self.tags.is_empty() {
+            numbers(tag::TAGS, self.tags.iter().copied(), out);
+        }
+        if !self.known.is_empty() {
+            numbers(tag::KNOWN, self.known.iter().flat_map(|it| [it.0, it.1]), out);
+        }
+        if self.seq != 0 {
+            numbers(tag::SEQ, [self.seq].into_iter(), out);
+        }
+        if let Some(parts) = &self.body.parts {
+            numbers(tag::PARTS, [parts.generation, parts.size, parts.count.into()].into_iter(), out);
+        }
+        if let Some(length) = self.body.packed {
+            numbers(tag::PACKED, [length].into_iter(), out);
+        }
+    }
+}
+
+fn section(tag: u8, content: &[u8], out: &mut Vec<u8>) {
+    out.push(tag);
+    let length = u32::try_from(content.len()).unwrap_or(u32::MAX);
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(content);
+}
+
+/// A section of numbers of eight bytes.
+fn numbers(tag: u8, numbers: impl Iterator<Item = u64>, out: &mut Vec<u8>) {
+    let start = out.len();
+    section(tag, &[], out);
+    out.extend(numbers.flat_map(u64::to_le_bytes));
+    let length = u32::try_from(out.len() - start - 5).unwrap_or(u32::MAX);
+    out[start + 1..start + 5].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Bytes of the facts.
+const FACTS: usize = 50;
+
+fn facts(meta: &Meta) -> [u8; FACTS] {
+    let mut bits = 0;
+    for (is_set, bit) in [
+        (meta.must_revalidate, bit::MUST_REVALIDATE),
+        (meta.no_cache, bit::NO_CACHE),
+        (meta.last_modified.is_some(), bit::LAST_MODIFIED),
+    ] {
+        bits |= if is_set { bit } else { 0 };
+    }
+    let mut out = [0; FACTS];
+    out[..8].copy_from_slice(&meta.request_time.0.to_le_bytes());
+    out[8..16].copy_from_slice(&meta.response_time.0.to_le_bytes());
+    out[16..24].copy_from_slice(&meta.date.0.to_le_bytes());
+    out[24..32].copy_from_slice(&meta.last_modified.unwrap_or_default().0.to_le_bytes());
+    out[32..36].copy_from_slice(&meta.initial_age.to_le_bytes());
+    out[36..40].copy_from_slice(&meta.lifetime.seconds.to_le_bytes());
+    out[40..44].copy_from_slice(&meta.stale_while_revalidate.to_le_bytes());
+    out[44..48].copy_from_slice(&meta.stale_if_error.to_le_bytes());
+    out[48] = source_number(meta.lifetime.source);
+    out[49] = bits;
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,357 @@
+//! Reading of envelopes. What is read comes from servers that anybody on their network can write to: nothing here
+//! believes a length, and nothing takes more memory than the bytes that are there, but for a few KiB.
+
+use super::{
+    BodyInfo, Broken, Envelope, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, PartHead, Parts, SOURCES, SUM,
+    VERSION, bit, sum, tag,
+};
+use larder_semantics::cache_control::MAX_DELTA;
+use larder_semantics::field::{Field, FieldList, is_token, trim};
+use larder_semantics::freshness::Lifetime;
+use larder_semantics::partial::Part;
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::{Meta, stored_fields};
+use larder_semantics::validator::is_entity_tag;
+use larder_semantics::vary::MAX_NAMES;
+use larder_stdx::clock::WallTime;
+
+/// The last second that a date can name (year 9999).
+const LAST_TIME: u64 = 253_402_300_799;
+
+/// The length of the head that `bytes` begin with, so that as much can be read; `None` where they are too few to tell.
+///
+/// # Errors
+/// They do not begin an envelope that is read here.
+pub fn head_length(bytes: &[u8]) -> Result<Option<usize>, Broken> {
+    let known = bytes.len().min(MAGIC.len());
+    if bytes[..known] != MAGIC[..known] {
+        return Err(Broken::Foreign);
+    }
+    match bytes.get(4) {
+        Some(&VERSION) | None => {}
+        Some(version) => return Err(Broken::Version(*version)),
+    }
+    let Some(length) = u32_at(bytes, 8) else { return Ok(None) };
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    match length {
+        _ if length > MAX_HEAD => Err(Broken::TooLarge),
+        _ if length < FIXED + SUM => Err(Broken::Short),
+        _ => Ok(Some(length)),
+    }
+}
+
+impl Envelope {
+    /// Reads the head that `bytes` begin with, and how long it is; the body behind it is not looked at
+    /// ([`BodyInfo::check`]).
+    ///
+    /// # Errors
+    /// Why it cannot be used; [`Broken::NoFacts`] where an application wrote it.
+    pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), Broken> {
+        let (raw, length) = Raw::read(bytes)?;
+        let meta = raw.facts.ok_or(Broken::NoFacts)?;
+        let meta = Meta {
+            status: raw.status,
+            etag: raw.etag.map(Box::from),
+            vary: raw.vary,
+            partial: raw.partial,
+            ..meta
+        };
+        let envelope = Envelope {
+            key: raw.key.into(),
+            variant: raw.variant.into(),
+            meta,
+            fields: raw.fields,
+            trailers: raw.trailers,
+            tags: raw.tags.into(),
+            known: raw.known,
+            seq: raw.seq,
+            body: raw.body,
+        };
+        Ok((envelope, length))
+    }
+
+    /// As [`Envelope::read`], and where the facts are absent they are computed from status and fields as if the
+    /// response had come from an origin at `now`: its age is what its `Date` and `Age` say.
+    ///
+    /// Whether such a response may be stored at all is asked of `semantics::storable` by whoever reads it.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn read_filled(bytes: &[u8], policy: &Policy, now: WallTime) -> Result<(Envelope, usize), Broken> {
+        let (raw, length) = Raw::read(bytes)?;
+        if raw.facts.is_some() {
+            return Envelope::read(bytes);
+        }
+        let fields = raw.fields.view();
+        let meta = Meta::of(raw.status, &fields, policy, now, now);
+        if !meta.vary.is_empty() && raw.variant.is_empty() {
+            return Err(Broken::NoVariant);
+        }
+        let mut kept = stored_fields(&fields, policy, now);
+        // Made anew from the body's length whenever it is sent.
+        kept.remove("content-length");
+        let envelope = Envelope {
+            key: raw.key.into(),
+            variant: raw.variant.into(),
+            meta,
+            fields: kept,
+            trailers: raw.trailers,
+            tags: raw.tags.into(),
+            known: raw.known,
+            seq: raw.seq,
+            body: raw.body,
+        };
+        Ok((envelope, length))
+    }
+}
+
+impl PartHead {
+    /// The bytes of part `index`, if `value` is that part of that generation, whole and unharmed.
+    ///
+    /// # Errors
+    /// [`Broken::Short`], [`Broken::ForeignPart`], [`Broken::BodyLength`] (of a body of `length` bytes), [`Broken::BodySum`].
+    pub fn open<'a>(value: &'a [u8], parts: &Parts, length: u64, index: u32) -> Result<&'a [u8], Broken> {
+        let (generation, part) =
+            (u64_at(value, 0).ok_or(Broken::Short)?, u32_at(value, 8).ok_or(Broken::Short)?);
+        let expected = u32_at(value, 12).ok_or(Broken::Short)?;
+        if generation != parts.generation || part != index {
+            return Err(Broken::ForeignPart);
+        }
+        let body = &value[PartHead::LENGTH..];
+        let before = parts.size.saturating_mul(index.into());
+        if body.len() as u64 != parts.size.min(length.saturating_sub(before)) {
+            return Err(Broken::BodyLength);
+        }
+        if sum(body) == expected { Ok(body) } else { Err(Broken::BodySum) }
+    }
+}
+
+/// A page of the older form: what applications wrote before there were envelopes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Older<'a> {
+    /// The `Content-Type`, as a field value.
+    pub content_type: &'a [u8],
+    /// The body.
+    pub body: &'a [u8],
+}
+
+/// The longest content type of the older form, bytes.
+const MAX_CONTENT_TYPE: usize = 255;
+
+/// Reads `content-type NUL body`. Nothing says whether the body is whole.
+///
+/// # Errors
+/// [`Broken::Foreign`]: there is no NUL, or what stands before it is not a media type.
+pub fn older(bytes: &[u8]) -> Result<Older<'_>, Broken> {
+    let window = &bytes[..bytes.len().min(MAX_CONTENT_TYPE + 1)];
+    let at = memchr::memchr(0, window).ok_or(Broken::Foreign)?;
+    let content_type = trim(&bytes[..at]);
+    let is_type = content_type.contains(&b'/') && content_type.iter().all(|it| is_text(*it) && it.is_ascii());
+    if !is_type {
+        return Err(Broken::Foreign);
+    }
+    Ok(Older { content_type, body: &bytes[at + 1..] })
+}
+
+/// The sections as they were found.
+#[derive(Default)]
+struct Raw<'a> {
+    status: u16,
+    key: &'a [u8],
+    fields: FieldList,
+    /// Without what stands in sections of its own.
+    facts: Option<Meta>,
+    etag: Option<&'a [u8]>,
+    vary: Vec<Box<str>>,
+    variant: &'a [u8],
+    partial: Option<Part>,
+    trailers: Option<FieldList>,
+    tags: Vec<u64>,
+    known: Vec<(u64, u64)>,
+    seq: u64,
+    body: BodyInfo,
+}
+
+impl<'a> Raw<'a> {
+    fn read(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
+        let length = head_length(bytes)?.ok_or(Broken::Short)?;
+        let head = bytes.get(..length).ok_or(Broken::Short)?;
+        let end = length - SUM;
+        if u32_at(head, end) != Some(sum(&head[..end])) {
+            return Err(Broken::HeadSum);
+        }
+        if head[5] != 0 {
+            return Err(Broken::Flags(head[5]));
+        }
+        let status = u16::from_le_bytes([head[6], head[7]]);
+        if !(100..=599).contains(&status) {
+            return Err(Broken::Status(status));
+        }
+        let mut raw = Raw { status, ..Raw::default() };
+        raw.body.sum = u32_at(head, 12).ok_or(Broken::Short)?;
+        raw.body.length = u64_at(head, 16).ok_or(Broken::Short)?;
+        let mut rest = &head[FIXED..end];
+        let mut last = 0;
+        while let Some(&tag) = rest.first() {
+            let size = u32_at(rest, 1).and_then(|it| usize::try_from(it).ok()).ok_or(Broken::Section(tag))?;
+            let content = rest[5..].get(..size).ok_or(Broken::Section(tag))?;
+            if tag <= last {
+                return Err(Broken::Section(tag));
+            }
+            last = tag;
+            raw.take(tag, content).ok_or(Broken::Section(tag))?;
+            rest = &rest[5 + size..];
+        }
+        if raw.key.is_empty() {
+            return Err(Broken::NoKey);
+        }
+        Ok((raw, length))
+    }
+
+    /// Takes one section; `None` where it is not what its tag says.
+    fn take(&mut self, tag: u8, content: &'a [u8]) -> Option<()> {
+        match tag {
+            tag::KEY => self.key = content,
+            tag::FIELDS => self.fields = lines(content)?,
+            tag::FACTS => self.facts = Some(facts(content)?),
+            tag::ETAG => self.etag = Some(content).filter(|it| is_entity_tag(it)).map(Some)?,
+            tag::VARY => self.vary = names(content)?,
+            tag::VARIANT => self.variant = content,
+            tag::PARTIAL => self.partial = Some(partial(content)?),
+            tag::TRAILERS => self.trailers = Some(lines(content)?),
+            tag::TAGS => self.tags = numbers(content)?.collect(),
+            tag::KNOWN => {
+                let mut numbers = numbers(content)?;
+                (content.len() % 16 == 0).then_some(())?;
+                // Sized at once: a vector that grows would take twice as much.
+                self.known = Vec::with_capacity(content.len() / 16);
+                while let (Some(log), Some(entry)) = (numbers.next(), numbers.next()) {
+                    self.known.push((log, entry));
+                }
+            }
+            tag::SEQ => self.seq = only(content)?,
+            tag::PARTS => {
+                let [generation, size, count] = array(numbers(content)?)?;
+                let parts = Parts::of(generation, self.body.length, size)?;
+                self.body.parts = Some(parts).filter(|it| u64::from(it.count) == count).map(Some)?;
+            }
+            tag::PACKED => self.body.packed = Some(only(content)?),
+            tag::OPTIONAL.. => {}
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Field lines, `Name: value` and CRLF each.
+fn lines(text: &[u8]) -> Option<FieldList> {
+    let count = memchr::memchr_iter(b'\n', text).take(MAX_LINES + 1).count();
+    if count > MAX_LINES {
+        return None;
+    }
+    let mut list = FieldList::with_capacity(count, text.len() + count);
+    let mut rest = text;
+    while !rest.is_empty() {
+        let feed = memchr::memchr(b'\n', rest)?;
+        let line = rest[..feed].strip_suffix(b"\r")?;
+        let field = field(line)?;
+        list.push(field.name, field.value);
+        rest = &rest[feed + 1..];
+    }
+    Some(list)
+}
+
+fn field(line: &[u8]) -> Option<Field<'_>> {
+    let colon = memchr::memchr(b':', line)?;
+    let (name, value) = (&line[..colon], trim(&line[colon + 1..]));
+    let sound = is_token(name) && value.iter().all(|it| is_text(*it));
+    let name = std::str::from_utf8(name).ok()?;
+    sound.then_some(Field { name, value })
+}
+
+/// What may stand in a field value (RFC 9110 §5.5).
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || byte >= b' ' && byte != 0x7f
+}
+
+/// The names of `Vary`: lower case, ascending, separated by commas.
+fn names(text: &[u8]) -> Option<Vec<Box<str>>> {
+    let mut names: Vec<Box<str>> = Vec::new();
+    for name in text.split(|it| *it == b',') {
+        let follows = names.last().is_none_or(|before| before.as_bytes() < name);
+        let sound = is_token(name) && !name.iter().any(u8::is_ascii_uppercase);
+        if !follows || !sound || names.len() == MAX_NAMES {
+            return None;
+        }
+        names.push(std::str::from_utf8(name).ok()?.into());
+    }
+    Some(names)
+}
+
+fn facts(bytes: &[u8]) -> Option<Meta> {
+    let bytes: &[u8; FACTS] = bytes.try_into().ok()?;
+    let time = |at| u64_at(bytes, at).filter(|it| *it <= LAST_TIME).map(WallTime);
+    let seconds = |at| u32_at(bytes, at);
+    let bits = bytes[49];
+    let known = bit::MUST_REVALIDATE | bit::NO_CACHE | bit::LAST_MODIFIED;
+    let last_modified = time(24)?;
+    let has_last_modified = bits & bit::LAST_MODIFIED != 0;
+    if bits & !known != 0 || !has_last_modified && last_modified.0 != 0 {
+        return None;
+    }
+    Some(Meta {
+        status: 0,
+        request_time: time(0)?,
+        response_time: time(8)?,
+        date: time(16)?,
+        initial_age: seconds(32).filter(|it| *it <= MAX_DELTA)?,
+        lifetime: Lifetime {
+            seconds: seconds(36).filter(|it| *it <= MAX_DELTA)?,
+            source: *SOURCES.get(usize::from(bytes[48]))?,
+        },
+        must_revalidate: bits & bit::MUST_REVALIDATE != 0,
+        no_cache: bits & bit::NO_CACHE != 0,
+        stale_while_revalidate: seconds(40)?,
+        stale_if_error: seconds(44)?,
+        etag: None,
+        last_modified: has_last_modified.then_some(last_modified),
+        vary: Vec::new(),
+        partial: None,
+    })
+}
+
+fn partial(content: &[u8]) -> Option<Part> {
+    let mut numbers = numbers(content)?;
+    let part = Part { first: numbers.next()?, last: numbers.next()?, complete: numbers.next() };
+    let ordered = part.first <= part.last && part.complete.is_none_or(|it| part.last < it);
+    (ordered && numbers.next().is_none()).then_some(part)
+}
+
+/// Numbers of eight bytes each, and nothing behind them.
+fn numbers(content: &[u8]) -> Option<impl ExactSizeIterator<Item = u64> + '_> {
+    let (numbers, rest) = content.as_chunks::<8>();
+    rest.is_empty().then(|| numbers.iter().map(|it| u64::from_le_bytes(*it)))
+}
+
+fn array<const N: usize>(mut numbers: impl ExactSizeIterator<Item = u64>) -> Option<[u64; N]> {
+    if numbers.len() != N {
+        return None;
+    }
+    let mut array = [0; N];
+    for it in &mut array {
+        *it = numbers.next()?;
+    }
+    Some(array)
+}
+
+fn only(content: &[u8]) -> Option<u64> {
+    array::<1>(numbers(content)?).map(|it| it[0])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
