@@ -96,6 +96,13 @@ impl Accepted {
             Coding::Other => self.other,
         }
     }
+
+    /// Whether everything is accepted alike: there is no `Accept-Encoding`, or it says no more than `*`.
+    #[must_use]
+    pub fn is_indifferent(&self) -> bool {
+        [self.gzip, self.brotli, self.zstd, self.other].iter().all(|it| *it == self.identity)
+            && self.identity > 0
+    }
 }
 
 /// Splits a list member into its name and quality: `gzip;q=0.5`. `None` where the name is not a token, or

@@ -24,6 +24,7 @@ pub mod storable;
 pub mod stored;
 pub mod targeted;
 pub mod trace;
+pub mod transcode;
 pub mod validator;
 pub mod vary;
 

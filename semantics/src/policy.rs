@@ -1,6 +1,9 @@
 //! What a route's configuration says about caching, already checked. The defaults are RFC 9111's:
 //! nothing is cached longer, or served staler, than a shared cache may by itself.
 
+use crate::transcode::Compress;
+use std::sync::Arc;
+
 /// The cache policy of one route. Seconds everywhere; parsed once from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -47,6 +50,8 @@ pub struct Policy {
     pub collapse_wait_ms: u32,
     /// `cache.on_abort`: what becomes of a fill when nobody reads it any more.
     pub on_abort: OnAbort,
+    /// `cache.compress`: what is made of stored responses; `None` where it is off.
+    pub compress: Option<Arc<Compress>>,
     /// `cache.cache_status`: whether `Cache-Status` is sent (RFC 9211).
     pub cache_status: bool,
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
@@ -111,6 +116,7 @@ impl Default for Policy {
             hit_for_miss: 10,
             collapse_wait_ms: 10_000,
             on_abort: OnAbort::Finish,
+            compress: None,
             cache_status: true,
             x_cache: false,
         }

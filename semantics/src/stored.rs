@@ -8,6 +8,7 @@ use crate::freshness::{AgeInputs, Freshness, Lifetime, LifetimeInputs, clamp};
 use crate::partial::Part;
 use crate::policy::Policy;
 use crate::trace::Silent;
+use crate::transcode;
 use larder_stdx::clock::WallTime;
 
 /// Facts of a stored response.
@@ -93,7 +94,10 @@ impl Meta {
             stale_if_error: said.stale_if_error.unwrap_or(policy.stale_if_error),
             etag: etag(fields).map(Box::from),
             last_modified: inputs.last_modified,
-            vary: vary(fields).unwrap_or_default(),
+            vary: transcode::own_names(
+                vary(fields).unwrap_or_default(),
+                transcode::handled(status, fields, policy),
+            ),
             partial: if status == 206 { Part::of(fields) } else { None },
         }
     }

@@ -1,0 +1,425 @@
+//! Which coded form of a stored response is served, which forms are made, and what the origin is asked
+//! for (RFC 9110 §8.4, §12.5.3). Coding and decoding are not here, nor is where forms are kept.
+//!
+//! A representation is stored once, as the origin sent it. Where the route compresses, the server makes other
+//! forms of it: coded ones of what came plain, the plain one of what came coded. Which requests a form
+//! suits is known here, so `Vary: Accept-Encoding` selects no variant on such a route.
+
+use crate::cache_control::directives;
+use crate::coding::{Accepted, BEST, Coding, Quality};
+use crate::field::{self, Field, FieldList};
+use crate::policy::Policy;
+use crate::stored::Meta;
+
+/// What a route makes of its responses: `cache.compress`. Shared by all its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compress {
+    /// `cache.compress.codings`: what is made, the preferred one first where a client likes several equally.
+    pub codings: Order,
+    /// `cache.compress.min_size`: bytes of the smallest body that is coded.
+    pub min_size: u64,
+    /// `cache.compress.max_size`: bytes of the largest plain form, coded or decoded.
+    pub max_size: u64,
+    /// `cache.compress.types`: media types, lower case; `text/*` is every subtype, and `+xml` every type with that
+    /// suffix.
+    pub types: Vec<String>,
+}
+
+/// What is compressed without configuration: text by nature, and the formats that carry no compression of their own.
+/// Left alone are images, sound, video, archives, WOFF, and what nobody knows.
+pub const TYPES: &[&str] = &[
+    "text/*",
+    "application/json",
+    "application/javascript",
+    "application/x-javascript",
+    "application/xml",
+    "application/manifest+json",
+    "application/wasm",
+    "application/vnd.ms-fontobject",
+    "application/x-font-ttf",
+    "font/ttf",
+    "font/otf",
+    "font/collection",
+    "image/bmp",
+    "image/x-icon",
+    "image/vnd.microsoft.icon",
+    "+json",
+    "+xml",
+    "+text",
+];
+
+/// Codings in order of preference: at most the three that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Order([Option<Coding>; 3]);
+
+impl Order {
+    /// The smallest result first.
+    pub const DEFAULT: Order = Order([Some(Coding::Zstd), Some(Coding::Brotli), Some(Coding::Gzip)]);
+
+    /// Those of `codings` that can be made, each once, in their order.
+    #[must_use]
+    pub fn of(codings: impl IntoIterator<Item = Coding>) -> Order {
+        let mut order = [None; 3];
+        let mut free = order.iter_mut();
+        let mut seen = Codings::NONE;
+        for it in codings {
+            let known = matches!(it, Coding::Gzip | Coding::Brotli | Coding::Zstd);
+            if known && !seen.has(it) {
+                seen = seen.with(it);
+                if let Some(slot) = free.next() {
+                    *slot = Some(it);
+                }
+            }
+        }
+        Order(order)
+    }
+
+    fn iter(self) -> impl Iterator<Item = Coding> {
+        self.0.into_iter().flatten()
+    }
+}
+
+/// A set of codings; `Other` is never in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Codings(u8);
+
+impl Codings {
+    /// The empty set.
+    pub const NONE: Codings = Codings(0);
+
+    /// From the bits that [`Codings::bits`] gave.
+    #[must_use]
+    pub fn from_bits(bits: u8) -> Codings {
+        Codings(bits & 0b1111)
+    }
+
+    /// One bit for each, for an atomic.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// Whether `coding` is in it.
+    #[must_use]
+    pub fn has(self, coding: Coding) -> bool {
+        self.0 & bit(coding) != 0
+    }
+
+    /// The set with `coding` in it.
+    #[must_use]
+    pub fn with(self, coding: Coding) -> Codings {
+        Codings(self.0 | bit(coding))
+    }
+
+    /// The set without those of `other`.
+    #[must_use]
+    pub fn without(self, other: Codings) -> Codings {
+        Codings(self.0 & !other.0)
+    }
+}
+
+fn bit(coding: Coding) -> u8 {
+    place(coding).map_or(0, |it| 1 << it)
+}
+
+/// The place of a coding's form among [`PLACES`]; `None` for `Other`.
+#[must_use]
+pub fn place(coding: Coding) -> Option<usize> {
+    match coding {
+        Coding::Identity => Some(0),
+        Coding::Gzip => Some(1),
+        Coding::Brotli => Some(2),
+        Coding::Zstd => Some(3),
+        Coding::Other => None,
+    }
+}
+
+/// How many forms there can be of one representation, the stored one included.
+pub const PLACES: usize = 4;
+
+/// Which forms there may be of one stored response. Made once, when it is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The coding in which it is stored.
+    pub own: Coding,
+    /// The codings into which it may be brought.
+    pub makes: Codings,
+    /// Which is taken where a client likes several equally.
+    order: Order,
+    /// Bytes of the largest plain form.
+    pub max_size: u64,
+}
+
+/// The coding of a response for which this route answers every `Accept-Encoding` itself; `None` where RFC 9111
+/// selects by `Vary` as ever: the route does not compress, the response says `no-transform` (RFC 9110 §7.7), is a
+/// part, or has a coding, or several, that we do not know.
+#[must_use]
+pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Coding> {
+    policy.compress.as_ref()?;
+    // A part of a coded form is no form of a part; 204 and 304 have no content.
+    if matches!(status, 204 | 206 | 304) || fields.iter().any(|it| it.is("content-range")) {
+        return None;
+    }
+    let said = |name: &str| {
+        field::all(fields, name)
+            .flat_map(directives)
+            .any(|it| it.name.eq_ignore_ascii_case(b"no-transform"))
+    };
+    // Cache-Control is for every cache and gateway on the way, a targeted field for us: either may forbid.
+    if said("cache-control") || policy.targets.iter().any(|it| said(it)) {
+        return None;
+    }
+    let coding = coding_of(fields);
+    (coding != Coding::Other).then_some(coding)
+}
+
+/// The one content coding of a response; `Other` where there are several or it is not known.
+#[must_use]
+pub fn coding_of(fields: &[Field<'_>]) -> Coding {
+    let mut named = field::all(fields, "content-encoding")
+        .flat_map(field::members)
+        .map(Coding::of)
+        .filter(|it| *it != Coding::Identity);
+    match (named.next(), named.next()) {
+        (None, _) => Coding::Identity,
+        (Some(one), None) => one,
+        (Some(_), Some(_)) => Coding::Other,
+    }
+}
+
+/// Which forms there may be of a response whose plain or coded body has `length` bytes; `None` where it stays the
+/// only one. What is not known to be too small or too large may have forms.
+#[must_use]
+pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Policy) -> Option<Plan> {
+    let own = handled(status, fields, policy)?;
+    let compress = policy.compress.as_ref()?;
+    let makes = match own {
+        Coding::Identity => {
+            let fits = length.is_none_or(|it| (compress.min_size..=compress.max_size).contains(&it));
+            if !fits || !is_compressible(fields, &compress.types) {
+                return None;
+            }
+            compress.codings.iter().fold(Codings::NONE, Codings::with)
+        }
+        // What the origin coded is not coded anew: it is kept as it came, and plain for those that need it.
+        _ => Codings::NONE.with(Coding::Identity),
+    };
+    Some(Plan { own, makes, order: compress.codings, max_size: compress.max_size })
+}
+
+fn is_compressible(fields: &[Field<'_>], types: &[String]) -> bool {
+    let Some(value) = field::first(fields, "content-type") else { return false };
+    let kind = value.split(|it| *it == b';').next().unwrap_or_default();
+    let kind = field::trim(kind);
+    types.iter().any(|pattern| {
+        let pattern = pattern.as_bytes();
+        match pattern {
+            [b'+', ..] => ends_with(kind, pattern),
+            [all @ .., b'*'] => kind.len() > all.len() && kind[..all.len()].eq_ignore_ascii_case(all),
+            _ => kind.eq_ignore_ascii_case(pattern),
+        }
+    })
+}
+
+fn ends_with(kind: &[u8], suffix: &[u8]) -> bool {
+    kind.len() > suffix.len() && kind[kind.len() - suffix.len()..].eq_ignore_ascii_case(suffix)
+}
+
+/// How a request is served from a stored response that has forms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serve {
+    /// As it is stored.
+    Own,
+    /// In a form that was made.
+    Made(Coding),
+    /// Not before this form is made: the client accepts nothing that is there.
+    Wait(Coding),
+    /// The client accepts nothing that there is or will be. It may be served as it is stored all the same (RFC 9110
+    /// §12.5.3), but see [`is_another`].
+    Unsuitable,
+}
+
+/// What [`choose`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// What is served now.
+    pub serve: Serve,
+    /// What the client would like better, and is to be made.
+    pub make: Option<Coding>,
+}
+
+/// Chooses among the stored form, those `made` already, and those that can still be made, which are those of the plan
+/// without the `refused` ones.
+///
+/// The best quality wins (RFC 9110 §12.4.2); among equals a coded form, in the order of the plan. Whoever accepts
+/// everything alike (no `Accept-Encoding`, or a lone `*`) gets the plain form: few such clients can decode.
+/// A request that is about exact bytes (`exact`: see [`is_exact`]) is answered from a plain stored form.
+#[must_use]
+pub fn choose(plan: Plan, made: Codings, refused: Codings, accepted: Accepted, exact: bool) -> Choice {
+    let quality = |it| if accepted.is_indifferent() { plain_only(it) } else { accepted.quality(it) };
+    if exact && plan.own == Coding::Identity && quality(Coding::Identity) > 0 {
+        return Choice { serve: Serve::Own, make: None };
+    }
+    let best = |among: Codings| {
+        let mut best: Option<(Coding, Quality)> = None;
+        // Before all: what is stored, then the order; the plain form is the last among equals.
+        let coded = plan.order.iter().chain([Coding::Gzip, Coding::Brotli, Coding::Zstd]);
+        for it in coded.chain([Coding::Identity]).filter(|it| among.has(*it)) {
+            let quality = quality(it);
+            if quality > 0 && best.is_none_or(|best| quality > best.1) {
+                best = Some((it, quality));
+            }
+        }
+        best.map(|it| it.0)
+    };
+    let there = made.with(plan.own);
+    let possible = Codings(plan.makes.without(refused).bits() | there.bits());
+    let Some(wanted) = best(possible) else {
+        return Choice { serve: Serve::Unsuitable, make: None };
+    };
+    let make = (!there.has(wanted)).then_some(wanted);
+    let serve = match best(there) {
+        Some(it) if it == plan.own => Serve::Own,
+        Some(it) => Serve::Made(it),
+        None => Serve::Wait(wanted),
+    };
+    Choice { serve, make }
+}
+
+fn plain_only(coding: Coding) -> Quality {
+    if coding == Coding::Identity { BEST } else { 0 }
+}
+
+/// Whether a request that a stored response suits badly ([`Serve::Unsuitable`]) should rather be sent to the origin: it
+/// is stored in a coding that the client does not accept, and cannot be decoded. What is stored plain is for everybody.
+#[must_use]
+pub fn is_another(plan: Plan, choice: Choice) -> bool {
+    choice.serve == Serve::Unsuitable && plan.own != Coding::Identity
+}
+
+/// Whether a request is about exact bytes: a range, a condition that compares strongly (RFC 9110 §13.1.1, §13.1.5), or
+/// `no-transform`. Made forms have weak tags only, and no ranges.
+#[must_use]
+pub fn is_exact(fields: &[Field<'_>], no_transform: bool) -> bool {
+    no_transform
+        || fields.iter().any(|it| match it.name.len() {
+            5 => it.is("range"),
+            8 => it.is("if-match") || it.is("if-range"),
+            19 => it.is("if-unmodified-since"),
+            _ => false,
+        })
+}
+
+/// Whether a response in `own` coding may go as it is to a client that is served while it arrives, when nothing else
+/// can be chosen yet; otherwise it is decoded on its way.
+#[must_use]
+pub fn suits(own: Coding, accepted: Accepted) -> bool {
+    match own {
+        Coding::Other | Coding::Identity => true,
+        _ if accepted.is_indifferent() => false,
+        _ => accepted.quality(own) > 0 || accepted.quality(Coding::Identity) == 0,
+    }
+}
+
+/// The `Accept-Encoding` for the origin: what this client accepts of the codings that we can decode, in one spelling,
+/// so that its answer suits the client even where it turns out to be nobody else's. `stored` is the coding of what is to
+/// be validated: it is asked for alone where the client accepts it, since another form has another tag.
+#[must_use]
+pub fn ask(request: &[Field<'_>], stored: Option<Coding>) -> &'static str {
+    let accepted = Accepted::read(request);
+    let likes = |it| !accepted.is_indifferent() && accepted.quality(it) > 0;
+    match stored {
+        Some(Coding::Identity) if accepted.quality(Coding::Identity) > 0 => return "identity",
+        Some(Coding::Gzip) if likes(Coding::Gzip) => return "gzip",
+        Some(Coding::Brotli) if likes(Coding::Brotli) => return "br",
+        Some(Coding::Zstd) if likes(Coding::Zstd) => return "zstd",
+        _ => {}
+    }
+    match (likes(Coding::Gzip), likes(Coding::Brotli), likes(Coding::Zstd)) {
+        (false, false, false) => "identity",
+        (true, false, false) => "gzip",
+        (false, true, false) => "br",
+        (false, false, true) => "zstd",
+        (true, true, false) => "gzip, br",
+        (true, false, true) => "gzip, zstd",
+        (false, true, true) => "br, zstd",
+        (true, true, true) => "gzip, br, zstd",
+    }
+}
+
+/// Adds `Accept-Encoding` to the `Vary` of a response that is negotiated here (RFC 9110 §12.5.5), if it does not name
+/// it already.
+pub fn mark(fields: &mut FieldList) {
+    let named = |it: &[u8]| it == b"*" || it.eq_ignore_ascii_case(b"accept-encoding");
+    if !fields.get_all("vary").flat_map(field::members).any(named) {
+        fields.push("Vary", "Accept-Encoding");
+    }
+}
+
+/// The names of `Vary` by which variants are told apart, when this route answers every `Accept-Encoding` itself.
+pub(crate) fn own_names(names: Vec<Box<str>>, handled: Option<Coding>) -> Vec<Box<str>> {
+    match handled {
+        Some(_) => names.into_iter().filter(|it| **it != *"accept-encoding").collect(),
+        None => names,
+    }
+}
+
+/// The fields of a made form in `coding`: the tag is weak, since it is the same for every form made (RFC 9110 §8.8.1,
+/// §8.8.3.3); nothing is promised about ranges; and digests of the stored bytes would be wrong (RFC 9530 §2, §3).
+#[must_use]
+pub fn form_fields(stored: &FieldList, coding: Coding) -> FieldList {
+    const WRONG: [&str; 7] = [
+        "content-encoding",
+        "content-length",
+        "accept-ranges",
+        "content-digest",
+        "repr-digest",
+        "digest",
+        "content-md5",
+    ];
+    let mut fields = FieldList::new();
+    for it in stored.iter().filter(|it| !WRONG.iter().any(|name| it.is(name))) {
+        match it.is("etag") && !it.value.starts_with(b"W/") {
+            true => fields.push(it.name, [b"W/", it.value].concat()),
+            false => fields.push(it.name, it.value),
+        }
+    }
+    if let Some(token) = token(coding) {
+        fields.push("Content-Encoding", token);
+    }
+    fields.shrink();
+    fields
+}
+
+/// The name of a coding in `Content-Encoding`; `None` for identity, which is never named there, and for `Other`.
+#[must_use]
+pub fn token(coding: Coding) -> Option<&'static str> {
+    match coding {
+        Coding::Gzip => Some("gzip"),
+        Coding::Brotli => Some("br"),
+        Coding::Zstd => Some("zstd"),
+        Coding::Identity | Coding::Other => None,
+    }
+}
+
+/// The facts by which preconditions and ranges of a request are judged that is served from a response with forms:
+/// `Last-Modified` is one and the same for all forms, and so tells no bytes apart (RFC 9110 §8.8.1); in `If-Range` it
+/// must not be taken for a strong validator.
+#[must_use]
+pub fn ranges_by_tag_alone(request: &[Field<'_>]) -> bool {
+    let mut lines = field::all(request, "if-range");
+    lines.next().is_none_or(crate::validator::is_entity_tag)
+}
+
+/// The tag that a made form is judged by: that of the stored one, weak.
+#[must_use]
+pub fn form_meta(stored: &Meta) -> Meta {
+    let mut meta = stored.clone();
+    if let Some(tag) = meta.etag.as_mut().filter(|it| !it.starts_with(b"W/")) {
+        *tag = [b"W/", &tag[..]].concat().into();
+    }
+    meta
+}
+
+#[cfg(test)]
+mod tests;
