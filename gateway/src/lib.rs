@@ -2,6 +2,7 @@
 //! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
 
 mod ask;
+pub mod coding;
 mod deliver;
 pub mod explain;
 mod fetch;

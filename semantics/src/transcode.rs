@@ -161,9 +161,7 @@ pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Cod
         return None;
     }
     let said = |name: &str| {
-        field::all(fields, name)
-            .flat_map(directives)
-            .any(|it| it.name.eq_ignore_ascii_case(b"no-transform"))
+        field::all(fields, name).flat_map(directives).any(|it| it.name.eq_ignore_ascii_case(b"no-transform"))
     };
     // Cache-Control is for every cache and gateway on the way, a targeted field for us: either may forbid.
     if said("cache-control") || policy.targets.iter().any(|it| said(it)) {

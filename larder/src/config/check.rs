@@ -364,6 +364,7 @@ impl Check {
                 "cancel" => OnAbort::Cancel,
                 _ => OnAbort::Finish,
             },
+            compress: None,
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
             tags: TagPolicy::default(),

@@ -49,7 +49,8 @@ fn what_has_forms() {
     check_plan("Content-Type: text/html", 1023, "");
     check_plan("Content-Type: text/html", 8 << 20, ALL);
     check_plan("Content-Type: text/html", (8 << 20) + 1, "");
-    for kind in ["image/png", "image/webp", "video/mp4", "font/woff2", "application/zip", "texthtml", "text/"] {
+    for kind in ["image/png", "image/webp", "video/mp4", "font/woff2", "application/zip", "texthtml", "text/"]
+    {
         check_plan(&format!("Content-Type: {kind}"), 5000, "");
     }
     check_plan("ETag: x", 5000, "");
@@ -203,15 +204,12 @@ fn the_origin_is_asked_in_one_spelling() {
 
 #[test]
 fn the_fields_of_a_form() {
-    let stored = "Content-Type: text/html | ETag: \"a\" | Accept-Ranges: bytes | Repr-Digest: x | Vary: Cookie";
+    let stored =
+        "Content-Type: text/html | ETag: \"a\" | Accept-Ranges: bytes | Repr-Digest: x | Vary: Cookie";
     let fields = with(stored, |it| form_fields(&FieldList::from_fields(it), Coding::Brotli));
     let lines: Vec<_> = fields.iter().map(|it| (it.name, std::str::from_utf8(it.value).unwrap())).collect();
-    let expect = [
-        ("Content-Type", "text/html"),
-        ("ETag", "W/\"a\""),
-        ("Vary", "Cookie"),
-        ("Content-Encoding", "br"),
-    ];
+    let expect =
+        [("Content-Type", "text/html"), ("ETag", "W/\"a\""), ("Vary", "Cookie"), ("Content-Encoding", "br")];
     assert_eq!(expect, &lines[..]);
     let fields = with("ETag: W/\"a\" | Content-Encoding: gzip", |it| {
         form_fields(&FieldList::from_fields(it), Coding::Identity)

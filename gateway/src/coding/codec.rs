@@ -1,0 +1,273 @@
+//! Content codings as bytes: coding a body that is whole, decoding one step by step within limits. Which is wanted is
+//! decided in `semantics::transcode`; when and where it is done, in `coding` and `deliver`.
+
+use brotli::enc::BrotliEncoderParams;
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, HuffmanCode};
+use flate2::{Compression, Decompress, FlushDecompress, Status};
+use larder_semantics::coding::Coding;
+use std::io::{self, Write};
+use zstd::zstd_safe::{CParameter, DCtx, DParameter, InBuffer, OutBuffer};
+
+/// Bytes that one step of a decoder brings at most: what a client is sent between two looks at other clients.
+pub const STEP: usize = 32 << 10;
+
+/// A body may become this many times as large when it is decoded, once it has brought [`FREE`] bytes. Pages become 5 to
+/// 20 times as large; gzip can reach 1,030, brotli and zstd far more.
+pub const MOST_RATIO: u64 = 250;
+
+/// What may come out whatever went in.
+pub const FREE: u64 = 1 << 20;
+
+/// The window of RFC 9659 §3 for zstd, 8 MiB, as a power of two: what a decoder must have in memory. Brotli's is at
+/// most 16 MiB, gzip's 32 KiB.
+const ZSTD_WINDOW: u32 = 23;
+
+/// How hard the codecs try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// 1 to 9.
+    pub gzip: u8,
+    /// 0 to 11.
+    pub brotli: u8,
+    /// 1 to 19.
+    pub zstd: u8,
+}
+
+/// Codes `plain`. `None` where the result would not be smaller by a 16th at least: it would take room in RAM, and time of
+/// every client, for nothing.
+///
+/// # Errors
+/// The codec has no memory, or there is no codec for the coding.
+pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    let most = plain.len() - plain.len() / 16;
+    let mut out = Bounded { bytes: Vec::new(), most };
+    let done = match coding {
+        Coding::Gzip => {
+            let mut coder = flate2::write::GzEncoder::new(&mut out, Compression::new(levels.gzip.into()));
+            coder.write_all(plain).and_then(|()| coder.try_finish())
+        }
+        Coding::Brotli => {
+            let params = BrotliEncoderParams {
+                quality: levels.brotli.into(),
+                size_hint: plain.len(),
+                ..BrotliEncoderParams::default()
+            };
+            brotli::BrotliCompress(&mut &plain[..], &mut out, &params).map(drop)
+        }
+        Coding::Zstd => encode_zstd(levels, plain, &mut out),
+        Coding::Identity | Coding::Other => Err(io::ErrorKind::Unsupported.into()),
+    };
+    match done {
+        Ok(()) => Ok(Some(out.bytes)),
+        Err(_) if out.most == 0 => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn encode_zstd(levels: Levels, plain: &[u8], out: &mut Bounded) -> io::Result<()> {
+    let mut coder = zstd::stream::write::Encoder::new(out, levels.zstd.into())?;
+    coder.set_pledged_src_size(Some(plain.len() as u64))?;
+    coder.set_parameter(CParameter::ContentSizeFlag(true))?;
+    if plain.len() > 1 << ZSTD_WINDOW {
+        coder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+    }
+    coder.write_all(plain)?;
+    coder.finish().map(drop)
+}
+
+/// Takes bytes until there are too many. Then `most` is zero.
+struct Bounded {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.most {
+            self.most = 0;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a body could not be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undecodable {
+    /// Its bytes are not of this coding, or they end early.
+    Broken,
+    /// It becomes more than [`MOST_RATIO`] times as large.
+    Bomb,
+    /// It becomes larger than it may.
+    TooLarge,
+}
+
+/// Whether a decoder has more to give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Call again, with what is left of the input.
+    More,
+    /// It has taken everything: it needs more input, or was given the end.
+    Fed,
+}
+
+/// Decodes a body piece by piece: no step brings more than [`STEP`] bytes, whatever the input says of itself.
+pub struct Decoder {
+    engine: Engine,
+    consumed: u64,
+    produced: u64,
+    most: u64,
+    /// A whole stream has ended, and none has begun since.
+    ended: bool,
+}
+
+enum Engine {
+    Gzip(Decompress),
+    Brotli(Box<BrotliState<HeapAlloc<u8>, HeapAlloc<u32>, HeapAlloc<HuffmanCode>>>),
+    Zstd(DCtx<'static>),
+}
+
+impl Decoder {
+    /// A decoder that brings `most` bytes at most; `None` where there is none for this coding.
+    #[must_use]
+    pub fn new(coding: Coding, most: u64) -> Option<Decoder> {
+        let engine = match coding {
+            Coding::Gzip => Engine::Gzip(Decompress::new_gzip(15)),
+            Coding::Brotli => {
+                let (bytes, words) = (HeapAlloc::new(0), HeapAlloc::new(0));
+                let codes = HeapAlloc::new(HuffmanCode::default());
+                Engine::Brotli(Box::new(BrotliState::new_strict(bytes, words, codes)))
+            }
+            Coding::Zstd => {
+                let mut context = DCtx::try_create()?;
+                context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW)).ok()?;
+                Engine::Zstd(context)
+            }
+            Coding::Identity | Coding::Other => return None,
+        };
+        Some(Decoder { engine, consumed: 0, produced: 0, most, ended: false })
+    }
+
+    /// Takes from the front of `input` and puts what comes of it into `out`, whose old content goes.
+    ///
+    /// # Errors
+    /// The body cannot be decoded; the decoder is of no further use.
+    pub fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, Undecodable> {
+        out.clear();
+        out.resize(STEP, 0);
+        let mut filled = 0;
+        while filled < STEP && !(input.is_empty() && self.ended) {
+            let (took, brought) = self.turn(input, &mut out[filled..])?;
+            *input = &input[took..];
+            filled += brought;
+            self.consumed += took as u64;
+            self.produced += brought as u64;
+            if self.produced > self.most {
+                return Err(Undecodable::TooLarge);
+            }
+            if self.produced > FREE && self.produced / MOST_RATIO > self.consumed {
+                return Err(Undecodable::Bomb);
+            }
+            if took == 0 && brought == 0 {
+                if input.is_empty() {
+                    break;
+                }
+                return Err(Undecodable::Broken); // It makes nothing of what is there.
+            }
+        }
+        out.truncate(filled);
+        let more = filled == STEP || !input.is_empty();
+        Ok(if more { Progress::More } else { Progress::Fed })
+    }
+
+    /// Says whether the body was whole, when everything was given to it.
+    ///
+    /// # Errors
+    /// It ends early.
+    pub fn finish(&self) -> Result<(), Undecodable> {
+        if self.ended { Ok(()) } else { Err(Undecodable::Broken) }
+    }
+
+    /// One turn of the engine: bytes taken, bytes brought.
+    fn turn(&mut self, input: &[u8], out: &mut [u8]) -> Result<(usize, usize), Undecodable> {
+        match &mut self.engine {
+            Engine::Gzip(engine) => {
+                if self.ended {
+                    // Members follow one another (RFC 1952 §2.2); all else is no gzip.
+                    *engine = Decompress::new_gzip(15);
+                    self.ended = false;
+                }
+                let (before_in, before_out) = (engine.total_in(), engine.total_out());
+                let status = engine.decompress(input, out, FlushDecompress::None);
+                self.ended = matches!(status.map_err(|_| Undecodable::Broken)?, Status::StreamEnd);
+                Ok((span(before_in, engine.total_in()), span(before_out, engine.total_out())))
+            }
+            Engine::Brotli(state) => {
+                if self.ended {
+                    return Err(Undecodable::Broken); // Nothing follows a brotli stream.
+                }
+                let (mut available_in, mut at_in) = (input.len(), 0);
+                let (mut available_out, mut at_out, mut total) = (out.len(), 0, 0);
+                let result = BrotliDecompressStream(
+                    &mut available_in,
+                    &mut at_in,
+                    input,
+                    &mut available_out,
+                    &mut at_out,
+                    out,
+                    &mut total,
+                    state,
+                );
+                match result {
+                    BrotliResult::ResultFailure => return Err(Undecodable::Broken),
+                    BrotliResult::ResultSuccess => self.ended = true,
+                    BrotliResult::NeedsMoreInput | BrotliResult::NeedsMoreOutput => {}
+                }
+                Ok((at_in, at_out))
+            }
+            Engine::Zstd(context) => {
+                let mut source = InBuffer::around(input);
+                let mut target = OutBuffer::around(out);
+                let left = context.decompress_stream(&mut target, &mut source);
+                let left = left.map_err(|_| Undecodable::Broken)?;
+                let moved = (source.pos(), target.pos());
+                // Frames follow one another (RFC 8878 §3.1).
+                if moved != (0, 0) {
+                    self.ended = left == 0;
+                }
+                Ok(moved)
+            }
+        }
+    }
+}
+
+fn span(before: u64, after: u64) -> usize {
+    usize::try_from(after - before).expect("within a buffer in memory")
+}
+
+/// Decodes a body that is whole.
+///
+/// # Errors
+/// It cannot be decoded, or becomes larger than `most` bytes.
+pub fn decode(coding: Coding, mut coded: &[u8], most: u64) -> Result<Vec<u8>, Undecodable> {
+    let mut decoder = Decoder::new(coding, most).ok_or(Undecodable::Broken)?;
+    let (mut plain, mut step) = (Vec::new(), Vec::new());
+    loop {
+        let progress = decoder.step(&mut coded, &mut step)?;
+        plain.extend_from_slice(&step);
+        if progress == Progress::Fed {
+            decoder.finish()?;
+            plain.shrink_to_fit();
+            return Ok(plain);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "codec/tests.rs"]
+mod tests;

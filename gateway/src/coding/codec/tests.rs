@@ -1,0 +1,150 @@
+use super::*;
+
+const LEVELS: Levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+const ALL: [Coding; 3] = [Coding::Gzip, Coding::Brotli, Coding::Zstd];
+const MOST: u64 = 8 << 20;
+
+/// Something like text: words out of a small set, in an order that depends on `seed`.
+fn text(length: usize, mut seed: u64) -> Vec<u8> {
+    let words = ["stock ", "soup ", "of the day ", "bread ", "<li>", "</li>\n", "honey ", "salt "];
+    let mut text = Vec::new();
+    while text.len() < length {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.extend_from_slice(words[(seed >> 61) as usize].as_bytes());
+    }
+    text.truncate(length);
+    text
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut seed = 7u64;
+    let next = |_| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 56) as u8
+    };
+    (0..length).map(next).collect()
+}
+
+fn coded(coding: Coding, plain: &[u8]) -> Vec<u8> {
+    encode(coding, LEVELS, plain).unwrap().unwrap()
+}
+
+#[test]
+fn what_is_coded_is_decoded_to_the_same() {
+    for coding in ALL {
+        for length in [1024, 5000, 100_000, 3 << 20] {
+            let plain = text(length, 1);
+            let coded = coded(coding, &plain);
+            assert!(coded.len() < plain.len() / 2, "{coding:?}");
+            assert!(plain == decode(coding, &coded, MOST).unwrap(), "{coding:?} {length}");
+        }
+    }
+}
+
+#[test]
+fn a_body_that_comes_byte_by_byte_is_decoded_to_the_same() {
+    let plain = text(50_000, 2);
+    for coding in ALL {
+        let mut decoder = Decoder::new(coding, MOST).unwrap();
+        let (mut found, mut step) = (Vec::new(), Vec::new());
+        for byte in coded(coding, &plain) {
+            let mut input = &[byte][..];
+            while let Progress::More = {
+                let progress = decoder.step(&mut input, &mut step).unwrap();
+                found.extend_from_slice(&step);
+                progress
+            } {}
+        }
+        assert_eq!(Ok(()), decoder.finish());
+        assert!(plain == found, "{coding:?}");
+    }
+}
+
+#[test]
+fn what_does_not_become_smaller_is_not_coded() {
+    for coding in ALL {
+        assert_eq!(None, encode(coding, LEVELS, &noise(10_000)).unwrap(), "{coding:?}");
+        assert_eq!(None, encode(coding, LEVELS, b"").unwrap(), "{coding:?}");
+    }
+}
+
+#[test]
+fn what_ends_early_or_late_is_broken() {
+    for coding in ALL {
+        let whole = coded(coding, &text(5000, 3));
+        for length in [0, 1, 5, whole.len() / 2, whole.len() - 1] {
+            assert_eq!(
+                Err(Undecodable::Broken),
+                decode(coding, &whole[..length], MOST),
+                "{coding:?} {length}"
+            );
+        }
+        let longer = [&whole[..], b"and more"].concat();
+        assert_eq!(Err(Undecodable::Broken), decode(coding, &longer, MOST), "{coding:?}");
+        assert_eq!(Err(Undecodable::Broken), decode(coding, b"<p>plain text</p>", MOST), "{coding:?}");
+    }
+}
+
+#[test]
+fn a_damaged_gzip_is_broken() {
+    let mut whole = coded(Coding::Gzip, &text(5000, 3));
+    let at = whole.len() - 6; // In the checksum.
+    whole[at] ^= 1;
+    assert_eq!(Err(Undecodable::Broken), decode(Coding::Gzip, &whole, MOST));
+}
+
+#[test]
+fn members_and_frames_follow_one_another() {
+    let (a, b) = (text(3000, 4), text(4000, 5));
+    for coding in [Coding::Gzip, Coding::Zstd] {
+        let both = [coded(coding, &a), coded(coding, &b)].concat();
+        assert!([&a[..], &b[..]].concat() == decode(coding, &both, MOST).unwrap(), "{coding:?}");
+    }
+}
+
+#[test]
+fn a_bomb_is_noticed_before_it_is_large() {
+    for coding in ALL {
+        let bomb = coded(coding, &vec![b' '; 64 << 20]);
+        let expect = if coding == Coding::Gzip { bomb.len() > 60_000 } else { bomb.len() < 10_000 };
+        assert!(expect, "{coding:?}: {}", bomb.len());
+        assert_eq!(Err(Undecodable::Bomb), decode(coding, &bomb, 1 << 40), "{coding:?}");
+        assert!(matches!(decode(coding, &bomb, 1 << 19), Err(Undecodable::TooLarge)), "{coding:?}");
+    }
+}
+
+#[test]
+fn no_step_brings_much() {
+    for coding in ALL {
+        let bomb = coded(coding, &vec![0; 16 << 20]);
+        let mut decoder = Decoder::new(coding, 1 << 40).unwrap();
+        let (mut input, mut step) = (&bomb[..], Vec::new());
+        while decoder.step(&mut input, &mut step).is_ok() {
+            assert!(step.len() <= STEP && step.capacity() <= 2 * STEP);
+        }
+    }
+}
+
+#[test]
+fn a_window_of_more_than_8_mib_is_refused() {
+    let mut coder = zstd::stream::write::Encoder::new(Vec::new(), 3).unwrap();
+    coder.set_parameter(CParameter::WindowLog(27)).unwrap();
+    coder.write_all(&noise(1000)).unwrap();
+    coder.flush().unwrap();
+    let wide = coder.finish().unwrap();
+    assert_eq!(Err(Undecodable::Broken), decode(Coding::Zstd, &wide, MOST));
+}
+
+#[test]
+fn any_bytes_are_decoded_or_refused() {
+    for coding in ALL {
+        let whole = coded(coding, &text(20_000, 6));
+        for at in 0..2000 {
+            let mut damaged = whole.clone();
+            let place = at * 31 % damaged.len();
+            damaged[place] ^= 1 << (at % 8);
+            let _ = decode(coding, &damaged, MOST);
+            let _ = decode(coding, &noise(at), MOST);
+        }
+    }
+}
