@@ -4,6 +4,7 @@
 mod arena;
 pub mod disk;
 pub mod fill;
+pub mod fleet;
 mod flights;
 mod ledger;
 pub mod purges;

@@ -1,0 +1,339 @@
+//! How each server of the fleet is: shared by all workers, so that what one has found out spares the others. Who asks
+//! the servers is in `server`; this is only the state, and `now` is an argument.
+//!
+//! ```text
+//!   Up ──(failures in a row)──> Ejected ──(retry has passed: one attempt)──> Trying ──(it answered)──> Up
+//!                                  ^─────────────(it did not)──────────────────┘
+//! ```
+
+use super::settings::{Address, Settings};
+use larder_counters::Counters;
+use larder_stdx::clock::{self, Monotonic, WallTime};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A moment on both clocks. What waits for a time has waited long enough when either says so: a wall clock that is set
+/// back holds nothing up, and one that is set forward only makes an attempt come sooner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(pub Monotonic, pub WallTime);
+
+impl Moment {
+    /// The last readings.
+    #[must_use]
+    pub fn now() -> Self {
+        Self(clock::monotonic(), clock::wall())
+    }
+
+    fn has_passed(self, since: Moment, time: Duration) -> bool {
+        let monotonic = Duration::from_millis(self.0.0.saturating_sub(since.0.0));
+        monotonic >= time || (!time.is_zero() && self.1.since(since.1) > time)
+    }
+}
+
+/// What a server's state became.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It failed too often and is left alone.
+    Ejected,
+    /// It answered an attempt and is used again.
+    Readmitted,
+}
+
+/// How a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// In use; so many times it has failed in a row.
+    Up(u32),
+    /// Left alone.
+    Ejected,
+}
+
+/// Whether a request may go to a server.
+#[derive(Debug)]
+pub enum Admission {
+    /// Yes.
+    Go,
+    /// No; but it is time for an attempt, and the attempt is the asker's to make.
+    Try(Attempt),
+    /// No.
+    No,
+}
+
+/// The count of failures when a request was sent. Many requests that fail together are one failure in a row, not as many:
+/// each of them was sent before any of the others had failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round(u32);
+
+/// Who is told of changes: for the log.
+pub type Told = Box<dyn Fn(&Address, Change) + Send + Sync>;
+
+/// The state of all servers.
+pub struct Health {
+    servers: Box<[Server]>,
+    failures: u32,
+    retry: Duration,
+    counters: Arc<Counters>,
+    told: Option<Told>,
+}
+
+struct Server {
+    address: Address,
+    /// In a row.
+    failures: AtomicU32,
+    /// Asked before the lock is taken, so that a healthy server costs one load.
+    is_ejected: AtomicBool,
+    ejection: Mutex<Ejection>,
+}
+
+#[derive(Default)]
+struct Ejection {
+    /// Since the ejection or the last attempt; `None` while the server is up.
+    since: Option<Moment>,
+    is_trying: bool,
+}
+
+impl Health {
+    /// All servers up.
+    #[must_use]
+    pub fn new(settings: &Settings, counters: Arc<Counters>, told: Option<Told>) -> Arc<Self> {
+        let server = |address: &Address| Server {
+            address: address.clone(),
+            failures: AtomicU32::new(0),
+            is_ejected: AtomicBool::new(false),
+            ejection: Mutex::default(),
+        };
+        Arc::new(Self {
+            servers: settings.servers.iter().map(server).collect(),
+            failures: settings.failures.max(1),
+            retry: settings.retry,
+            counters,
+            told,
+        })
+    }
+
+    /// Servers.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.servers.is_empty()
+    }
+
+    /// How a server is.
+    #[must_use]
+    pub fn standing(&self, server: usize) -> Standing {
+        let server = &self.servers[server];
+        if server.is_ejected.load(Relaxed) {
+            Standing::Ejected
+        } else {
+            Standing::Up(server.failures.load(Relaxed))
+        }
+    }
+
+    /// Whether a request may go to it. One asker in each `retry` is told to make an attempt.
+    #[must_use]
+    pub fn admission(self: &Arc<Self>, server: usize, now: Moment) -> Admission {
+        let it = &self.servers[server];
+        if !it.is_ejected.load(Relaxed) {
+            return Admission::Go;
+        }
+        let mut ejection = it.ejection.lock();
+        match ejection.since {
+            None => Admission::Go,
+            Some(since) if !ejection.is_trying && now.has_passed(since, self.retry) => {
+                ejection.is_trying = true;
+                Admission::Try(Attempt { health: self.clone(), server, is_over: false })
+            }
+            Some(_) => Admission::No,
+        }
+    }
+
+    /// To be asked when a request is sent, and given back if it fails.
+    #[must_use]
+    pub fn round(&self, server: usize) -> Round {
+        Round(self.servers[server].failures.load(Relaxed))
+    }
+
+    /// A request was answered in time. Does not bring an ejected server back: its late answers are no sign of health.
+    pub fn succeeded(&self, server: usize) {
+        let server = &self.servers[server];
+        if server.failures.load(Relaxed) != 0 && !server.is_ejected.load(Relaxed) {
+            server.failures.store(0, Relaxed);
+        }
+    }
+
+    /// A request was not answered in time, or its connection failed.
+    pub fn failed(&self, server: usize, round: Round, now: Moment) {
+        self.counters.fleet_failures.add_shared(1);
+        let it = &self.servers[server];
+        let next = round.0.saturating_add(1);
+        if it.failures.compare_exchange(round.0, next, Relaxed, Relaxed).is_err() || next < self.failures {
+            return;
+        }
+        let mut ejection = it.ejection.lock();
+        if ejection.since.is_some() {
+            return;
+        }
+        ejection.since = Some(now);
+        it.is_ejected.store(true, Relaxed);
+        drop(ejection);
+        self.counters.fleet_ejections.add_shared(1);
+        self.tell(server, Change::Ejected);
+    }
+
+    fn tell(&self, server: usize, change: Change) {
+        if let Some(told) = &self.told {
+            told(&self.servers[server].address, change);
+        }
+    }
+
+    fn attempted(&self, server: usize, answered: bool, now: Moment) {
+        let it = &self.servers[server];
+        let mut ejection = it.ejection.lock();
+        ejection.is_trying = false;
+        if !answered {
+            ejection.since = Some(now);
+            return;
+        }
+        ejection.since = None;
+        it.failures.store(0, Relaxed);
+        it.is_ejected.store(false, Relaxed);
+        drop(ejection);
+        self.counters.fleet_readmissions.add_shared(1);
+        self.tell(server, Change::Readmitted);
+    }
+}
+
+/// The one attempt that is under way at an ejected server. One that is dropped has failed.
+pub struct Attempt {
+    health: Arc<Health>,
+    server: usize,
+    is_over: bool,
+}
+
+impl Attempt {
+    /// The server.
+    #[must_use]
+    pub fn server(&self) -> usize {
+        self.server
+    }
+
+    /// It answered: it is used again.
+    pub fn answered(mut self) {
+        self.is_over = true;
+        self.health.attempted(self.server, true, Moment::now());
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.health.attempted(self.server, false, Moment::now());
+        }
+    }
+}
+
+impl std::fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attempt").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::settings::At;
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        // Attempts end at the process's own time, which these are ahead of.
+        let Moment(monotonic, wall) = Moment::now();
+        Moment(Monotonic(monotonic.0 + seconds * 1000), wall)
+    }
+
+    fn health() -> Arc<Health> {
+        let server = |name: &str| Address { at: At::Tcp(name.to_owned(), 1), weight: 1 };
+        let servers = vec![server("a"), server("b")];
+        Health::new(&Settings { servers, ..Settings::default() }, Arc::default(), None)
+    }
+
+    fn fail(health: &Health, times: u32) {
+        for _ in 0..times {
+            health.failed(0, health.round(0), at(0));
+        }
+    }
+
+    #[test]
+    fn three_failures_in_a_row_eject() {
+        let health = health();
+        fail(&health, 2);
+        assert!(matches!(health.admission(0, at(0)), Admission::Go));
+        fail(&health, 1);
+        assert!(matches!(health.admission(0, at(0)), Admission::No));
+        assert!(matches!(health.admission(1, at(0)), Admission::Go), "the other is as it was");
+        assert_eq!(1, health.counters.fleet_ejections.get());
+    }
+
+    #[test]
+    fn an_answer_between_failures_begins_the_row_anew() {
+        let health = health();
+        fail(&health, 2);
+        health.succeeded(0);
+        fail(&health, 2);
+        assert_eq!(Standing::Up(2), health.standing(0));
+    }
+
+    #[test]
+    fn requests_that_fail_together_are_one_failure() {
+        let health = health();
+        let round = health.round(0);
+        (0..100).for_each(|_| health.failed(0, round, at(0)));
+        assert_eq!(Standing::Up(1), health.standing(0));
+        assert_eq!(100, health.counters.fleet_failures.get());
+    }
+
+    #[test]
+    fn after_the_retry_time_one_attempt_is_made() {
+        let health = health();
+        fail(&health, 3);
+        assert!(matches!(health.admission(0, at(4)), Admission::No));
+        let Admission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
+        assert!(matches!(health.admission(0, at(100)), Admission::No), "one at a time");
+        attempt.answered();
+        assert!(matches!(health.admission(0, at(5)), Admission::Go));
+        assert_eq!(Standing::Up(0), health.standing(0));
+        assert_eq!(1, health.counters.fleet_readmissions.get());
+    }
+
+    #[test]
+    fn after_a_failed_attempt_the_time_runs_again() {
+        let health = health();
+        fail(&health, 3);
+        drop(health.admission(0, at(5)));
+        assert!(matches!(health.admission(0, at(4)), Admission::No));
+        assert!(matches!(health.admission(0, at(6)), Admission::Try(_)));
+    }
+
+    #[test]
+    fn a_late_answer_does_not_bring_back_what_is_ejected() {
+        let health = health();
+        fail(&health, 3);
+        health.succeeded(0);
+        assert_eq!(Standing::Ejected, health.standing(0));
+    }
+
+    #[test]
+    fn either_clock_ends_the_time() {
+        let health = health();
+        fail(&health, 3);
+        let Moment(monotonic, wall) = at(0);
+        let set_back = Moment(Monotonic(monotonic.0 + 5000), WallTime(wall.0 - 1000));
+        assert!(set_back.has_passed(at(0), Duration::from_secs(5)));
+        assert!(matches!(health.admission(0, Moment(monotonic, WallTime(wall.0 + 6))), Admission::Try(_)));
+    }
+}

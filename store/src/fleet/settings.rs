@@ -1,0 +1,149 @@
+//! What the operator says of the fleet: its servers, how long anything may take, what is written there. How keys are
+//! mapped to servers is in `ring`, how they are written in `keys`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest lifetime that memcached takes for a duration; a larger number is a date to it (protocol.txt,
+/// "Expiration times").
+pub const LONGEST_RELATIVE: u64 = 30 * 24 * 60 * 60;
+
+/// Where a memcached listens.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum At {
+    /// A host name or an address, without brackets, and a port.
+    Tcp(String, u16),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+/// One server of the fleet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Address {
+    /// Where it listens.
+    pub at: At,
+    /// Its share of the keys beside the others'; at least one. Only `ketama_weighted` minds it.
+    pub weight: u32,
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            At::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            At::Tcp(host, port) => write!(f, "{host}:{port}"),
+            At::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.at.fmt(f)?;
+        if self.weight == 1 { Ok(()) } else { write!(f, " weight={}", self.weight) }
+    }
+}
+
+/// What is spoken with the servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// The meta commands: memcached 1.6 and later. Only they tell which node is to recompute.
+    #[default]
+    Meta,
+    /// The binary protocol, which old servers and proxies have, and new ones call deprecated.
+    Binary,
+}
+
+/// What becomes of an item above [`Settings::max_item`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Large {
+    /// It is written in parts, each under its own key.
+    #[default]
+    Split,
+    /// It is not written.
+    Skip,
+}
+
+/// Who writes into the fleet, and so in what form a value may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FilledBy {
+    /// Nodes of larder only: what lacks their facts is foreign.
+    #[default]
+    Larder,
+    /// Applications as well (docs/fleet-envelope.md): facts that they leave out are computed from the fields.
+    Applications,
+    /// Applications in the older form, `content-type NUL body`; and whatever `Applications` takes.
+    Older,
+}
+
+/// What the operator says of the fleet. Times are whole milliseconds or more; sizes are bytes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The servers. Their order is part of the mapping with `modula`.
+    pub servers: Vec<Address>,
+    /// What is spoken with all of them.
+    pub protocol: Protocol,
+    /// The longest time that anything is kept there.
+    pub expire: Duration,
+    /// Whether anything is written there.
+    pub put: bool,
+    /// Whether a fill ends without waiting for its write to the fleet.
+    pub no_block: bool,
+    /// The deadline of every operation, a large item's parts included.
+    pub timeout: Duration,
+    /// The longest time to open a connection.
+    pub connect_timeout: Duration,
+    /// After this time without an answer a read is asked a second time, on another connection; `None` for never.
+    pub hedge: Option<Duration>,
+    /// Whether the keys of a server that fails go to the next one. Without, they are not kept while it fails.
+    pub auto_eject: bool,
+    /// Failures in a row after which a server is left alone; at least one.
+    pub failures: u32,
+    /// So long it is left alone, and after each attempt that failed.
+    pub retry: Duration,
+    /// The largest item that the servers take (`memcached -I`), key and overhead included.
+    pub max_item: u64,
+    /// What becomes of larger ones.
+    pub large: Large,
+    /// Bodies above this many bytes are compressed (zstd) in the fleet; `None` for none.
+    pub compress_above: Option<u64>,
+    /// So long a copy in RAM is used before the fleet is asked for a newer one.
+    pub local_ttl: Duration,
+    /// Who writes there.
+    pub filled_by: FilledBy,
+    /// Whether one node of all recomputes what has expired (meta protocol only).
+    pub recompute_once: bool,
+    /// So long an item stays after its lifetime, to be used stale and to be validated.
+    pub stale_grace: Duration,
+    /// Connections to each server, for each worker; at least one.
+    pub connections: usize,
+    /// Bytes that may wait to be written to one server, for each worker.
+    pub queue: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            protocol: Protocol::default(),
+            expire: Duration::from_secs(24 * 60 * 60),
+            put: true,
+            no_block: true,
+            timeout: Duration::from_millis(50),
+            connect_timeout: Duration::from_millis(250),
+            hedge: None,
+            auto_eject: true,
+            failures: 3,
+            retry: Duration::from_secs(5),
+            max_item: 1 << 20,
+            large: Large::default(),
+            compress_above: None,
+            local_ttl: Duration::from_secs(5),
+            filled_by: FilledBy::default(),
+            recompute_once: true,
+            stale_grace: Duration::from_secs(60),
+            connections: 2,
+            queue: 16 << 20,
+        }
+    }
+}
