@@ -1,5 +1,6 @@
 //! The modules of the larder binary: command line, configuration, logs, the server, and the demo site.
 
+pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod demo;

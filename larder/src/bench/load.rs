@@ -1,0 +1,169 @@
+//! Requests one after the other on connections that stay, and how long each took: to the last byte of its answer,
+//! which is checked to be whole and the one that was asked for.
+
+use larder_stdx::clock;
+use larder_wire::http1::Framing;
+use larder_wire::http1::chunked::{Decoder, Step};
+use larder_wire::http1::response::{Parsed, parse};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Nothing takes longer on this machine; what does is an error.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const HEAD_LIMIT: usize = 64 * 1024;
+
+/// What one measurement gave.
+pub(super) struct Load {
+    /// Microseconds of each answer.
+    pub micros: Vec<u32>,
+    /// Answers that were none, or not 200.
+    pub failed: u64,
+}
+
+/// Asks for each page once.
+pub(super) fn ask_each(larder: SocketAddr, pages: &[String]) -> Result<(), String> {
+    let mut connection = Connection::open(larder)?;
+    for page in pages {
+        match connection.get(page) {
+            Ok(200) => {}
+            Ok(status) => return Err(format!("{page} was answered with {status}.")),
+            Err(error) => return Err(format!("{page} was not answered: {error}.")),
+        }
+    }
+    Ok(())
+}
+
+/// `concurrency` connections ask for the pages in turn, each from another one on, for so long.
+pub(super) fn measure(
+    larder: SocketAddr,
+    pages: &[String],
+    concurrency: usize,
+    time: Duration,
+) -> Result<Load, String> {
+    let connections: Vec<Connection> =
+        (0..concurrency).map(|_| Connection::open(larder)).collect::<Result<_, _>>()?;
+    let until = clock::precise_micros() + u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let loads: Vec<Load> = std::thread::scope(|scope| {
+        let threads: Vec<_> = connections
+            .into_iter()
+            .enumerate()
+            .map(|(number, mut connection)| {
+                let first = number * pages.len() / concurrency;
+                scope.spawn(move || connection.run(pages, first, until))
+            })
+            .collect();
+        threads.into_iter().filter_map(|it| it.join().ok()).collect()
+    });
+    let mut all = Load { micros: Vec::new(), failed: 0 };
+    for it in loads {
+        all.micros.extend(it.micros);
+        all.failed += it.failed;
+    }
+    Ok(all)
+}
+
+struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    fn open(larder: SocketAddr) -> Result<Self, String> {
+        let open = || {
+            let stream = TcpStream::connect_timeout(&larder, PATIENCE)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok::<_, std::io::Error>(stream)
+        };
+        let stream = open().map_err(|it| format!("{larder} cannot be reached: {it}."))?;
+        Ok(Self { stream, buffer: Vec::new() })
+    }
+
+    fn run(&mut self, pages: &[String], first: usize, until: u64) -> Load {
+        let mut load = Load { micros: Vec::new(), failed: 0 };
+        for page in pages.iter().cycle().skip(first) {
+            let begin = clock::precise_micros();
+            if begin >= until {
+                break;
+            }
+            match self.get(page) {
+                Ok(200) => {
+                    let took = clock::precise_micros() - begin;
+                    load.micros.push(u32::try_from(took).unwrap_or(u32::MAX));
+                }
+                Ok(_) => load.failed += 1,
+                Err(_) => {
+                    load.failed += 1;
+                    break;
+                }
+            }
+        }
+        load
+    }
+
+    /// One page; its status once the last byte is here.
+    fn get(&mut self, page: &str) -> std::io::Result<u16> {
+        write!(self.stream, "GET {page} HTTP/1.1\r\nHost: bench\r\n\r\n")?;
+        self.buffer.clear();
+        let response = loop {
+            match parse(&self.buffer, HEAD_LIMIT, "GET") {
+                Ok(Parsed::Head(response, length)) => {
+                    self.buffer.drain(..length);
+                    break response;
+                }
+                Ok(Parsed::Partial) => self.read()?,
+                Err(_) => return Err(wrong("the head is malformed")),
+            }
+        };
+        match response.framing {
+            Framing::Empty => {}
+            Framing::Length(length) => {
+                while (self.buffer.len() as u64) < length {
+                    self.read()?;
+                }
+            }
+            Framing::Chunked => self.read_chunks()?,
+            Framing::Close => return Err(wrong("the answer has no length")),
+        }
+        Ok(response.status)
+    }
+
+    fn read_chunks(&mut self) -> std::io::Result<()> {
+        let mut decoder = Decoder::default();
+        loop {
+            match decoder.step(&self.buffer).map_err(|_| wrong("a chunk is malformed"))? {
+                Step::End { .. } => return Ok(()),
+                Step::More { consumed } => {
+                    self.buffer.drain(..consumed);
+                    self.read()?;
+                }
+                Step::Data { consumed, data } => {
+                    self.buffer.drain(..consumed);
+                    if self.buffer.is_empty() {
+                        self.read()?;
+                    }
+                    let here = self.buffer.len().min(usize::try_from(data).unwrap_or(usize::MAX));
+                    self.buffer.drain(..here);
+                    decoder.took(here as u64);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) -> std::io::Result<()> {
+        let at = self.buffer.len();
+        self.buffer.resize(at + 64 * 1024, 0);
+        let read = self.stream.read(&mut self.buffer[at..]);
+        self.buffer.truncate(at + read.as_ref().copied().unwrap_or(0));
+        match read? {
+            0 => Err(wrong("the connection was closed")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn wrong(what: &'static str) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,80 @@
+//! The processes that a measurement needs: larder itself, once for each mode, and a memcached. Each is stopped by its
+//! process id when its value is dropped.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// One look at a process that is starting, and how many there are.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS: u32 = 250;
+
+/// This binary, running a configuration.
+pub(super) struct Larder {
+    _process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Larder {
+    /// Starts one and waits until it listens.
+    pub fn start(words: &[String]) -> Result<Self, String> {
+        let binary = std::env::current_exe().map_err(|it| format!("This binary cannot be found: {it}."))?;
+        let child = Command::new(binary).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut child = child.map_err(|it| format!("larder cannot be started: {it}."))?;
+        let stdout = child.stdout.take();
+        let process = Process(child);
+        // It says where it listens once every socket is open, or ends.
+        let lines = stdout.map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok);
+        let mut addresses = lines.filter_map(|it| it.strip_prefix("listening on http://")?.parse().ok());
+        match addresses.next() {
+            Some(address) => Ok(Self { _process: process, address }),
+            None => Err("larder did not start; what it said stands above.".to_owned()),
+        }
+    }
+}
+
+/// A memcached of our own.
+pub(super) struct Memcached {
+    _process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Memcached {
+    /// Starts one on a free port and waits until it answers.
+    pub fn start() -> Result<Self, String> {
+        let nowhere = |it| format!("There is no free port on 127.0.0.1: {it}.");
+        let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(nowhere)?;
+        let mut command = Command::new("memcached");
+        command.args(["-l", "127.0.0.1", "-U", "0", "-m", "64", "-p"]).arg(address.port().to_string());
+        if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
+            command.args(["-u", "nobody"]); // It refuses to run as root.
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = child.map_err(|it| {
+            format!("memcached cannot be started ({it}); install it (Debian: memcached), or name servers with --server.")
+        })?;
+        let process = Process(child);
+        for _ in 0..LOOKS {
+            if TcpStream::connect_timeout(&address, LOOK).is_ok() {
+                return Ok(Self { _process: process, address });
+            }
+            std::thread::sleep(LOOK);
+        }
+        Err(format!("memcached did not answer on {address}."))
+    }
+}
+
+/// A child that does not outlive this value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
