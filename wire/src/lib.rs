@@ -2,3 +2,4 @@
 
 pub mod envelope;
 pub mod http1;
+pub mod memcached;

@@ -1,0 +1,188 @@
+//! Memcached's binary protocol: a header of 24 bytes before each request and reply, numbers big-endian. For servers
+//! without the meta commands. What is asked and answered is in the module above.
+
+use super::{
+    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, expire, length,
+    write_pieces,
+};
+
+/// Bytes of a header.
+const HEADER: usize = 24;
+
+/// The first byte of a request, and of a reply.
+const REQUEST: u8 = 0x80;
+const REPLY: u8 = 0x81;
+
+/// The most bytes behind the header of a reply that brings no value: a key, extras, a sentence about an error.
+const MAX_OTHER: usize = 1024;
+
+/// "Make no value where there is none", in place of an expiry.
+const NO_BEGIN: u32 = u32::MAX;
+
+mod opcode {
+    pub(super) const GET: u8 = 0x00;
+    pub(super) const SET: u8 = 0x01;
+    pub(super) const ADD: u8 = 0x02;
+    pub(super) const DELETE: u8 = 0x04;
+    pub(super) const INCREMENT: u8 = 0x05;
+    pub(super) const NOOP: u8 = 0x0a;
+    pub(super) const GET_NAMED: u8 = 0x0c;
+    pub(super) const TOUCH: u8 = 0x1c;
+}
+
+/// Appends a request. What only the meta protocol knows is left out.
+pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
+    let frame = Frame { opaque, ..Frame::default() };
+    match *request {
+        Request::Get { key, named, .. } => {
+            let opcode = if named { opcode::GET_NAMED } else { opcode::GET };
+            Frame { opcode, key: Some(key), ..frame }.write(out);
+        }
+        Request::Set { key, value, flags, expire: seconds, cas, .. } => {
+            let extras = stored(flags, seconds);
+            let cas = cas.unwrap_or(0);
+            Frame { opcode: opcode::SET, key: Some(key), extras: &extras, value, cas, ..frame }.write(out);
+        }
+        Request::Add { key, value, flags, expire: seconds } => {
+            let extras = stored(flags, seconds);
+            Frame { opcode: opcode::ADD, key: Some(key), extras: &extras, value, ..frame }.write(out);
+        }
+        Request::Delete { key, .. } => Frame { opcode: opcode::DELETE, key: Some(key), ..frame }.write(out),
+        Request::Increment { key, by, begin } => {
+            let (value, seconds) = begin.map_or((0, NO_BEGIN), |(value, seconds)| (value, expire(seconds)));
+            let mut extras = [0; 20];
+            extras[..8].copy_from_slice(&by.to_be_bytes());
+            extras[8..16].copy_from_slice(&value.to_be_bytes());
+            extras[16..].copy_from_slice(&seconds.to_be_bytes());
+            Frame { opcode: opcode::INCREMENT, key: Some(key), extras: &extras, ..frame }.write(out);
+        }
+        Request::Touch { key, expire: seconds } => {
+            let extras = expire(seconds).to_be_bytes();
+            Frame { opcode: opcode::TOUCH, key: Some(key), extras: &extras, ..frame }.write(out);
+        }
+        Request::Noop => Frame { opcode: opcode::NOOP, ..frame }.write(out),
+    }
+}
+
+/// What `Set` and `Add` say beside key and value.
+fn stored(flags: u32, seconds: u32) -> [u8; 8] {
+    let mut extras = [0; 8];
+    extras[..4].copy_from_slice(&flags.to_be_bytes());
+    extras[4..].copy_from_slice(&expire(seconds).to_be_bytes());
+    extras
+}
+
+#[derive(Clone, Copy, Default)]
+struct Frame<'a> {
+    opcode: u8,
+    opaque: u32,
+    cas: u64,
+    extras: &'a [u8],
+    key: Option<&'a FleetKey>,
+    value: &'a [&'a [u8]],
+}
+
+impl Frame<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let key = self.key.map_or(&b""[..], FleetKey::as_bytes);
+        let body = self.extras.len() + key.len() + length(self.value);
+        out.reserve(HEADER + body);
+        // A key has 250 bytes at most, extras 20; no value of 4 GiB comes here, and none is believed if one does.
+        let small = |it: usize| u8::try_from(it).unwrap_or(u8::MAX);
+        out.extend_from_slice(&[
+            REQUEST,
+            self.opcode,
+            0,
+            small(key.len()),
+            small(self.extras.len()),
+            0,
+            0,
+            0,
+        ]);
+        out.extend_from_slice(&u32::try_from(body).unwrap_or(u32::MAX).to_be_bytes());
+        out.extend_from_slice(&self.opaque.to_be_bytes());
+        out.extend_from_slice(&self.cas.to_be_bytes());
+        out.extend_from_slice(self.extras);
+        out.extend_from_slice(key);
+        write_pieces(self.value, out);
+    }
+}
+
+/// Looks for the expected reply at the beginning of `buffer`. A value is not looked at before it is whole.
+///
+/// # Errors
+/// What is there is not the expected reply: the connection cannot be used any more.
+pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
+    match buffer.first() {
+        Some(&REPLY) => {}
+        Some(_) => return Err(BadReply::Foreign),
+        None => return Ok(Parsed::More(HEADER)),
+    }
+    let Some(header) = buffer.first_chunk::<HEADER>() else { return Ok(Parsed::More(HEADER)) };
+    let opcode = match (expected.kind, expected.key) {
+        (Kind::Get, None) => opcode::GET,
+        (Kind::Get, Some(_)) => opcode::GET_NAMED,
+        (Kind::Set, _) => opcode::SET,
+        (Kind::Add, _) => opcode::ADD,
+        (Kind::Delete, _) => opcode::DELETE,
+        (Kind::Increment, _) => opcode::INCREMENT,
+        (Kind::Touch, _) => opcode::TOUCH,
+        (Kind::Noop, _) => opcode::NOOP,
+    };
+    let [_, answered, k0, k1, extras, _, s0, s1, b0, b1, b2, b3, o0, o1, o2, o3, cas @ ..] = *header;
+    if u32::from_be_bytes([o0, o1, o2, o3]) != expected.opaque {
+        return Err(BadReply::Opaque);
+    }
+    if answered != opcode {
+        return Err(BadReply::Unexpected);
+    }
+    let status = u16::from_be_bytes([s0, s1]);
+    let body = usize::try_from(u32::from_be_bytes([b0, b1, b2, b3])).map_err(|_| BadReply::TooLarge)?;
+    let key = usize::from(u16::from_be_bytes([k0, k1]));
+    let before = usize::from(extras) + key;
+    let value = body.checked_sub(before).ok_or(BadReply::Number)?;
+    let is_hit = expected.kind == Kind::Get && status == 0;
+    let most = if is_hit { expected.most } else { MAX_OTHER };
+    if value > most || before > MAX_OTHER {
+        return Err(BadReply::TooLarge);
+    }
+    let end = HEADER + body;
+    if buffer.len() < end {
+        return Ok(Parsed::More(end));
+    }
+    let (start, extras) = (HEADER + before, &buffer[HEADER..HEADER + usize::from(extras)]);
+    if is_hit {
+        let named = &buffer[HEADER + extras.len()..start];
+        if expected.key.is_some_and(|it| it.as_bytes() != named) {
+            return Err(BadReply::Key);
+        }
+        let flags = u32::from_be_bytes(extras.try_into().map_err(|_| BadReply::Number)?);
+        let cas = u64::from_be_bytes(cas);
+        let hit = Hit { value: start..end, flags, cas, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
+        return Ok(Parsed::Reply(Reply::Hit(hit), end));
+    }
+    let reply = reply(status, expected.kind, &buffer[start..end])?;
+    Ok(Parsed::Reply(reply, end))
+}
+
+/// A reply that brings no value.
+fn reply(status: u16, kind: Kind, value: &[u8]) -> Result<Reply, BadReply> {
+    Ok(match (status, kind) {
+        (0, Kind::Increment) => {
+            Reply::Number(u64::from_be_bytes(value.try_into().map_err(|_| BadReply::Number)?))
+        }
+        (0, _) => Reply::Done,
+        (_, Kind::Noop) => return Err(BadReply::Unexpected),
+        (1, Kind::Get) => Reply::Miss,
+        (1, _) => Reply::NotFound,
+        // `Add` says "exists" where the meta protocol says "not stored".
+        (2, Kind::Add) | (5, _) => Reply::NotStored,
+        (2, _) => Reply::Exists,
+        (3, _) => Reply::Refused(Refusal::TooLarge),
+        (4 | 6, _) => Reply::Refused(Refusal::Client),
+        (0x81 | 0x83, _) => Reply::Refused(Refusal::UnknownCommand),
+        (0x82, _) => Reply::Refused(Refusal::OutOfMemory),
+        _ => Reply::Refused(Refusal::Server),
+    })
+}
+

@@ -1,0 +1,250 @@
+//! The meta commands of memcached (its doc/protocol.txt): one line for a request or a reply, and a value behind some.
+//! What is asked and answered is in the module above.
+
+use super::{
+    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, expire, length,
+    write_pieces,
+};
+
+/// The longest line of a reply that is read, its end included: a key, a dozen flags, or a sentence about an error.
+const MAX_LINE: usize = 1024;
+
+/// Appends a request.
+pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
+    match *request {
+        Request::Get { key, named, vivify, recache } => {
+            command(b"mg ", key, out);
+            out.extend_from_slice(b" v f c t");
+            if named {
+                out.extend_from_slice(b" k");
+            }
+            flag(b'O', opaque, out);
+            if let Some(seconds) = vivify {
+                flag(b'N', expire(seconds), out);
+            }
+            if let Some(seconds) = recache {
+                flag(b'R', expire(seconds), out);
+            }
+        }
+        Request::Set { key, value, flags, expire, cas, stale_if_older } => {
+            store(key, value, flags, expire, opaque, out);
+            if let Some(cas) = cas {
+                flag(b'C', cas, out);
+            }
+            if stale_if_older {
+                out.extend_from_slice(b" I");
+            }
+            out.extend_from_slice(b"\r\n");
+            write_pieces(value, out);
+        }
+        Request::Add { key, value, flags, expire } => {
+            store(key, value, flags, expire, opaque, out);
+            out.extend_from_slice(b" ME\r\n");
+            write_pieces(value, out);
+        }
+        Request::Delete { key, stale } => {
+            command(b"md ", key, out);
+            flag(b'O', opaque, out);
+            if let Some(seconds) = stale {
+                out.extend_from_slice(b" I");
+                flag(b'T', expire(seconds), out);
+            }
+        }
+        Request::Increment { key, by, begin } => {
+            command(b"ma ", key, out);
+            out.extend_from_slice(b" v");
+            flag(b'O', opaque, out);
+            flag(b'D', by, out);
+            if let Some((value, seconds)) = begin {
+                flag(b'J', value, out);
+                flag(b'N', expire(seconds), out);
+            }
+        }
+        Request::Touch { key, expire: seconds } => {
+            command(b"mg ", key, out);
+            flag(b'O', opaque, out);
+            flag(b'T', expire(seconds), out);
+        }
+        Request::Noop => out.extend_from_slice(b"mn"),
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn command(name: &[u8; 3], key: &FleetKey, out: &mut Vec<u8>) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(key.as_bytes());
+}
+
+fn store(key: &FleetKey, value: &[&[u8]], flags: u32, seconds: u32, opaque: u32, out: &mut Vec<u8>) {
+    let length = length(value);
+    out.reserve(length + key.as_bytes().len() + 64);
+    command(b"ms ", key, out);
+    out.push(b' ');
+    number(length as u64, out);
+    flag(b'O', opaque, out);
+    flag(b'F', flags, out);
+    flag(b'T', expire(seconds), out);
+}
+
+fn flag(name: u8, value: impl Into<u64>, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[b' ', name]);
+    number(value.into(), out);
+}
+
+fn number(mut value: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    loop {
+        // Below ten.
+        out.push(b'0' + u8::try_from(value % 10).unwrap_or(0));
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    out[start..].reverse();
+}
+
+/// Looks for the expected reply at the beginning of `buffer`. A value is not looked at before it is whole.
+///
+/// # Errors
+/// What is there is not the expected reply: the connection cannot be used any more.
+pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
+    let window = &buffer[..buffer.len().min(MAX_LINE)];
+    let Some(feed) = memchr::memchr(b'\n', window) else {
+        // Told early, so that a foreign server is not listened to for a whole line.
+        return if window.len() == MAX_LINE || !begins_a_reply(window) {
+            Err(if window.len() == MAX_LINE { BadReply::Line } else { BadReply::Foreign })
+        } else {
+            Ok(Parsed::More(buffer.len() + 1))
+        };
+    };
+    if !begins_a_reply(window) {
+        return Err(BadReply::Foreign);
+    }
+    let line = window[..feed].strip_suffix(b"\r").ok_or(BadReply::Line)?;
+    if line.iter().any(u8::is_ascii_control) {
+        return Err(BadReply::Line);
+    }
+    let mut words = line.split(|it| *it == b' ').filter(|it| !it.is_empty());
+    let name = words.next().ok_or(BadReply::Foreign)?;
+    let length = feed + 1;
+    let reply = match (name, expected.kind) {
+        (b"VA", Kind::Get | Kind::Increment) => return value(words, buffer, length, expected),
+        (b"EN", Kind::Get) => Reply::Miss,
+        (b"EN", Kind::Touch) | (b"NF", Kind::Set | Kind::Delete | Kind::Increment | Kind::Touch) => {
+            Reply::NotFound
+        }
+        (b"HD", Kind::Set | Kind::Add | Kind::Delete | Kind::Touch) => Reply::Done,
+        (b"NS", Kind::Set | Kind::Add | Kind::Increment) => Reply::NotStored,
+        (b"EX", Kind::Set | Kind::Delete | Kind::Increment) => Reply::Exists,
+        (b"MN", Kind::Noop) => return Ok(Parsed::Reply(Reply::Done, length)),
+        (b"ERROR" | b"CLIENT_ERROR" | b"SERVER_ERROR", _) => {
+            return Ok(Parsed::Reply(Reply::Refused(refusal(name, line)), length));
+        }
+        (b"VA" | b"EN" | b"NF" | b"HD" | b"NS" | b"EX" | b"MN", _) => return Err(BadReply::Unexpected),
+        _ => return Err(BadReply::Foreign),
+    };
+    let flags = Flags::read(words, expected)?;
+    // A miss says nothing but itself on servers before 1.6.13.
+    if !flags.numbered && reply != Reply::Miss && reply != Reply::NotFound {
+        return Err(BadReply::Opaque);
+    }
+    Ok(Parsed::Reply(reply, length))
+}
+
+/// Whether the bytes are the beginning of the first word of some reply.
+fn begins_a_reply(bytes: &[u8]) -> bool {
+    const WORDS: [&[u8]; 10] =
+        [b"VA", b"HD", b"EN", b"NS", b"EX", b"NF", b"MN", b"ERROR", b"CLIENT_ERROR", b"SERVER_ERROR"];
+    let end = bytes.iter().position(|it| matches!(it, b' ' | b'\r' | b'\n'));
+    let word = &bytes[..end.unwrap_or(bytes.len())];
+    WORDS.iter().any(|it| if end.is_some() { *it == word } else { it.starts_with(word) })
+}
+
+fn refusal(name: &[u8], line: &[u8]) -> Refusal {
+    let says = |text: &[u8]| memchr::memmem::find(line, text).is_some();
+    match name {
+        b"ERROR" => Refusal::UnknownCommand,
+        b"CLIENT_ERROR" => Refusal::Client,
+        _ if says(b"too large") => Refusal::TooLarge,
+        _ if says(b"out of memory") => Refusal::OutOfMemory,
+        _ => Refusal::Server,
+    }
+}
+
+/// `VA`, behind its name: the size, flags, and then the value on a line of its own.
+fn value<'a>(
+    mut words: impl Iterator<Item = &'a [u8]>,
+    buffer: &[u8],
+    start: usize,
+    expected: &Expected<'_>,
+) -> Result<Parsed, BadReply> {
+    let size = words.next().and_then(digits).ok_or(BadReply::Number)?;
+    let flags = Flags::read(words, expected)?;
+    if !flags.numbered {
+        return Err(BadReply::Opaque);
+    }
+    if expected.key.is_some() && !flags.named {
+        return Err(BadReply::Key);
+    }
+    // A number has 20 digits at most.
+    let most = if expected.kind == Kind::Get { expected.most } else { 32 };
+    let size = usize::try_from(size).ok().filter(|it| *it <= most).ok_or(BadReply::TooLarge)?;
+    let end = start + size;
+    let Some(after) = buffer.get(end..end + 2) else { return Ok(Parsed::More(end + 2)) };
+    if after != b"\r\n" {
+        return Err(BadReply::Line);
+    }
+    let reply = if expected.kind == Kind::Get {
+        Reply::Hit(Hit { value: start..end, ..flags.hit })
+    } else {
+        Reply::Number(digits(buffer[start..end].trim_ascii_end()).ok_or(BadReply::Number)?)
+    };
+    Ok(Parsed::Reply(reply, end + 2))
+}
+
+/// The flags of a reply.
+struct Flags {
+    hit: Hit,
+    /// The opaque was there, and right.
+    numbered: bool,
+    /// The key was there, and right.
+    named: bool,
+}
+
+impl Flags {
+    fn read<'a>(words: impl Iterator<Item = &'a [u8]>, expected: &Expected<'_>) -> Result<Self, BadReply> {
+        let hit = Hit { value: 0..0, flags: 0, cas: 0, ttl: Ttl::Unknown, lease: Lease::None, stale: false };
+        let mut flags = Flags { hit, numbered: false, named: false };
+        for word in words {
+            let (name, rest) = (word[0], &word[1..]);
+            let number = || digits(rest).ok_or(BadReply::Number);
+            match name {
+                b'O' if digits(rest) == Some(expected.opaque.into()) => flags.numbered = true,
+                b'O' => return Err(BadReply::Opaque),
+                b'k' => match expected.key {
+                    Some(key) if key.as_bytes() != rest => return Err(BadReply::Key),
+                    Some(_) => flags.named = true,
+                    None => {}
+                },
+                b'f' => flags.hit.flags = u32::try_from(number()?).map_err(|_| BadReply::Number)?,
+                b'c' => flags.hit.cas = number()?,
+                b't' if rest == b"-1" => flags.hit.ttl = Ttl::Never,
+                b't' => flags.hit.ttl = Ttl::Seconds(u32::try_from(number()?).unwrap_or(u32::MAX)),
+                b'W' => flags.hit.lease = Lease::Won,
+                b'Z' if flags.hit.lease == Lease::None => flags.hit.lease = Lease::Taken,
+                b'X' => flags.hit.stale = true,
+                // Sizes, times of use, and what later servers may tell.
+                _ => {}
+            }
+        }
+        Ok(flags)
+    }
+}
+
+/// A number of digits alone.
+fn digits(text: &[u8]) -> Option<u64> {
+    let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
+}
+
