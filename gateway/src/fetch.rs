@@ -534,7 +534,17 @@ pub(crate) fn assemble(
         write::field("Content-Length", itoa::Buffer::new().format(body.len()).as_bytes(), &mut head);
     }
     let recheck = AtomicU64::new(u64::MAX);
-    Stored { meta, head: head.into_boxed_slice(), fields, trailers, body, variant, marks, recheck }
+    Stored {
+        meta,
+        head: head.into_boxed_slice(),
+        fields,
+        trailers,
+        body,
+        variant,
+        marks,
+        recheck,
+        forms: None,
+    }
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.

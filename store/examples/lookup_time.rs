@@ -84,5 +84,15 @@ fn stored(body: Body) -> Arc<Stored> {
     let (head, variant) = (Box::default(), Box::default());
     let recheck = AtomicU64::new(u64::MAX);
     let marks = Marks::default();
-    Arc::new(Stored { meta, head, fields: FieldList::new(), trailers: None, body, variant, marks, recheck })
+    Arc::new(Stored {
+        meta,
+        head,
+        fields: FieldList::new(),
+        trailers: None,
+        body,
+        variant,
+        marks,
+        recheck,
+        forms: None,
+    })
 }

@@ -6,6 +6,7 @@ pub mod disk;
 pub mod fill;
 pub mod fleet;
 mod flights;
+pub mod forms;
 mod ledger;
 pub mod purges;
 pub mod ram;
@@ -16,5 +17,6 @@ mod shelf;
 
 pub use disk::Disk;
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
+pub use forms::{Form, Forms, NotMade};
 pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
 pub use ram::{Body, Settings, Shelf, Store, Stored};

@@ -7,6 +7,7 @@
 
 use crate::arena::Arena;
 use crate::flights::Flights;
+use crate::forms::Formed;
 use crate::ledger::Ledger;
 use crate::purges::Born;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
@@ -112,6 +113,7 @@ pub struct Store {
     arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
+    pub(crate) formed: Formed,
     /// How often something was removed, by shard of the key: see [`Store::removals`].
     removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
@@ -170,6 +172,7 @@ impl Store {
             arena,
             ledger,
             flights: Flights::new(settings.fills),
+            formed: Formed::default(),
             removed: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             me: me.clone(),
@@ -400,6 +403,9 @@ impl Store {
             let excess = self.ledger.excess();
             if excess == 0 {
                 return true;
+            }
+            if self.shed_forms(excess) {
+                continue;
             }
             let gone = self.evict(excess);
             if gone.is_empty() {

@@ -1,6 +1,7 @@
 //! Stored responses and the shelf they stand on: everything under one key, its variants newest first. A shelf
 //! is a snapshot: a change makes another one. Where shelves are and who goes is in `ram`.
 
+use crate::forms::Forms;
 use crate::ledger::on_heap;
 use crate::purges::Marks;
 use bytes::Bytes;
@@ -67,6 +68,8 @@ pub struct Stored {
     pub marks: Marks,
     /// From this wall second on the fleet is asked whether it has a newer one; `u64::MAX` where it is not in the fleet.
     pub recheck: AtomicU64,
+    /// Other forms of it; `None` where there are none and will be none.
+    pub forms: Option<Arc<Forms>>,
 }
 
 impl Stored {
@@ -85,6 +88,7 @@ impl Stored {
             + on_heap(size_of_val(&*self.marks.tags))
             + on_heap(self.meta.etag.as_ref().map_or(0, |it| it.len()))
             + names_cost(&self.meta.vary)
+            + self.forms.as_ref().map_or(0, |_| Forms::heap_cost())
             + body
     }
 
@@ -93,7 +97,7 @@ impl Stored {
     }
 }
 
-fn list_cost(list: &FieldList) -> u64 {
+pub(crate) fn list_cost(list: &FieldList) -> u64 {
     // Two allocations.
     if list.is_empty() { 0 } else { on_heap(list.heap_size()) + 16 }
 }

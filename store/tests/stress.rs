@@ -152,6 +152,7 @@ fn keep(store: &Store, writer: &FillWriter) {
         variant: Box::default(),
         marks: Marks::default(),
         recheck: AtomicU64::new(u64::MAX),
+        forms: None,
     };
     let _ = writer.insert(Arc::new(stored), 1);
 }
