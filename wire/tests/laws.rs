@@ -12,6 +12,10 @@ mod http1_chunked;
 mod http1_request;
 #[path = "../../fuzz/laws/http1_response.rs"]
 mod http1_response;
+#[path = "../../fuzz/laws/memcached_binary.rs"]
+mod memcached_binary;
+#[path = "../../fuzz/laws/memcached_meta.rs"]
+mod memcached_meta;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -45,13 +49,14 @@ fn every_codec_has_its_target() {
     };
     let stem = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let mut targets: Vec<_> = names(&root.join("fuzz/fuzz_targets")).iter().map(|it| stem(it)).collect();
-    let mut codecs: Vec<_> = names(&root.join("wire/src/http1"))
+    let mut codecs: Vec<_> = ["http1", "memcached"]
         .iter()
-        .filter(|it| {
+        .flat_map(|folder| names(&root.join("wire/src").join(folder)).into_iter().map(move |it| (folder, it)))
+        .filter(|(_, it)| {
             let text = std::fs::read_to_string(it).unwrap();
-            text.contains("pub fn parse") || text.contains("pub fn step")
+            stem(it) != "mod" && (text.contains("pub fn parse") || text.contains("pub fn step"))
         })
-        .map(|it| format!("http1_{}", stem(it)))
+        .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.push("envelope".to_owned());
     targets.sort();
@@ -65,6 +70,8 @@ fn seeds_obey() {
     seeds("http1_response").iter().for_each(|it| http1_response::check(it));
     seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
     seeds("envelope").iter().for_each(|it| envelope::check(it));
+    seeds("memcached_meta").iter().for_each(|it| memcached_meta::check(it));
+    seeds("memcached_binary").iter().for_each(|it| memcached_binary::check(it));
 }
 
 proptest! {
@@ -86,5 +93,15 @@ proptest! {
     #[test]
     fn envelopes_obey(raw in mixed("envelope")) {
         envelope::check(&raw);
+    }
+
+    #[test]
+    fn meta_replies_obey(raw in mixed("memcached_meta")) {
+        memcached_meta::check(&raw);
+    }
+
+    #[test]
+    fn binary_replies_obey(raw in mixed("memcached_binary")) {
+        memcached_binary::check(&raw);
     }
 }

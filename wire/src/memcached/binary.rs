@@ -185,4 +185,3 @@ fn reply(status: u16, kind: Kind, value: &[u8]) -> Result<Reply, BadReply> {
         _ => Reply::Refused(Refusal::Server),
     })
 }
-

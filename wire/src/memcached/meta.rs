@@ -145,7 +145,7 @@ pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply>
         _ => return Err(BadReply::Foreign),
     };
     let flags = Flags::read(words, expected)?;
-    // A miss says nothing but itself on servers before 1.6.13.
+    // Some servers answer that there is nothing, and nothing else; the order tells what it is about.
     if !flags.numbered && reply != Reply::Miss && reply != Reply::NotFound {
         return Err(BadReply::Opaque);
     }
@@ -247,4 +247,3 @@ fn digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_number)?.parse().ok()
 }
-
