@@ -4,13 +4,14 @@
 //! One [`Fleet`] is for one worker; all share one [`Health`]. Whatever the servers do, an operation ends by its deadline, as
 //! a right answer, as a miss, or as "unavailable": there is no error that a client could see.
 
+mod connection;
 pub mod health;
 pub mod server;
 pub mod settings;
 
 pub use health::{Change, Health, Moment, Standing};
 pub use server::{Added, Failed, Server};
-pub use settings::{Address, At, FilledBy, Large, Protocol, Settings};
+pub use settings::{Address, At, FilledBy, Large, Settings};
 
 use crate::ram::Stored;
 use bytes::Bytes;
@@ -18,6 +19,7 @@ use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_wire::envelope::Envelope;
+pub use larder_wire::memcached::{FleetKey, Protocol};
 use std::rc::Rc;
 use std::sync::Arc;
 

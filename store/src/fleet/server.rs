@@ -1,13 +1,16 @@
 //! One server of the fleet as one worker sees it: its connections, and operations on it by name. Which server a key
 //! belongs to, and whether a failing one is left alone, is not decided here.
 
-use super::health::Health;
+use super::connection::{Answer, Connection, now};
+use super::health::{Attempt, Health, Moment, Round};
 use super::settings::Settings;
 use bytes::Bytes;
 use larder_counters::Counters;
+use larder_wire::memcached::{FleetKey, Kind, Reply, Request};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// Why a server gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +23,6 @@ pub enum Failed {
     Full,
     /// It answered that it does not do this: out of memory, too large, not a number, not supported.
     Refused,
-    /// The key is not one that memcached takes: 1 to 250 bytes, none of them a space or a control character.
-    Key,
 }
 
 /// What `add` did.
@@ -33,6 +34,23 @@ pub enum Added {
     Exists,
 }
 
+/// Which connection a request goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The least busy.
+    Any,
+    /// Another than the least busy, where there is one.
+    Other,
+    /// Always the same for one number: what changes an item goes by the way of its key, so that a removal never
+    /// overtakes a write.
+    Of(u64),
+}
+
+impl Way {
+    /// That of the public operations.
+    const FIXED: Way = Way::Of(0);
+}
+
 /// One server. The public operations are for what is kept on each server under fixed keys: they are sent whatever the
 /// server's health, and end by their deadline.
 pub struct Server {
@@ -40,6 +58,7 @@ pub struct Server {
     settings: Arc<Settings>,
     health: Arc<Health>,
     counters: Arc<Counters>,
+    connections: Box<[Connection]>,
 }
 
 impl Server {
@@ -49,7 +68,10 @@ impl Server {
         health: Arc<Health>,
         counters: Arc<Counters>,
     ) -> Rc<Self> {
-        Rc::new(Self { at, settings, health, counters })
+        let place = &settings.servers[at].at;
+        let connection = |_| Connection::new(place.clone(), settings.clone(), counters.clone());
+        let connections = (0..settings.connections.max(1)).map(connection).collect();
+        Rc::new(Self { at, settings, health, counters, connections })
     }
 
     /// Its place among the servers.
@@ -62,73 +84,186 @@ impl Server {
     ///
     /// # Errors
     /// One of them was not answered.
-    pub async fn get_many(&self, keys: &[&[u8]], within: Duration) -> Result<Vec<Option<Bytes>>, Failed> {
-        let _ = (keys, within, &self.settings, &self.health, &self.counters);
-        Err(Failed::Broken)
+    pub async fn get_many(&self, keys: &[FleetKey], within: Duration) -> Result<Vec<Option<Bytes>>, Failed> {
+        let deadline = now() + within;
+        let get = |key| Request::Get { key, named: true, vivify: None, recache: None };
+        // All by one way, so that they arrive together.
+        let asked: Vec<Asked> =
+            keys.iter().map(|it| self.ask(&get(it), Way::FIXED, deadline)).collect::<Result<_, _>>()?;
+        let mut values = Vec::with_capacity(keys.len());
+        for it in asked {
+            let answer = self.answer(it, deadline).await?;
+            match answer.reply {
+                Reply::Hit(_) => values.push(Some(answer.value)),
+                Reply::Miss => values.push(None),
+                _ => return Err(Failed::Refused),
+            }
+        }
+        Ok(values)
     }
 
-    /// Writes a value where there is none. Kept for `expire`, whole seconds; zero is for ever.
+    /// Writes a value where there is none. Kept for `expire` seconds; zero is for ever.
     ///
     /// # Errors
     /// It may or may not be there.
     pub async fn add(
         &self,
-        key: &[u8],
+        key: &FleetKey,
         value: &[u8],
-        expire: Duration,
+        expire: u32,
         within: Duration,
     ) -> Result<Added, Failed> {
-        let _ = (key, value, expire, within);
-        Err(Failed::Broken)
+        let request = Request::Add { key, value: &[value], flags: 0, expire };
+        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
+            Reply::Done => Ok(Added::Stored),
+            Reply::NotStored => Ok(Added::Exists),
+            _ => Err(Failed::Refused),
+        }
     }
 
-    /// Writes a value. Kept for `expire`, whole seconds; zero is for ever.
+    /// Writes a value. Kept for `expire` seconds; zero is for ever.
     ///
     /// # Errors
     /// It may or may not be there.
     pub async fn set(
         &self,
-        key: &[u8],
+        key: &FleetKey,
         value: &[u8],
-        expire: Duration,
+        expire: u32,
         within: Duration,
     ) -> Result<(), Failed> {
-        let _ = (key, value, expire, within);
-        Err(Failed::Broken)
+        let value = &[value];
+        let request = Request::Set { key, value, flags: 0, expire, cas: None, stale_if_older: false };
+        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
+            Reply::Done => Ok(()),
+            _ => Err(Failed::Refused),
+        }
     }
 
-    /// Adds `by` to a number that is kept as decimal text, and says what it is then. An absent one is made, and is
-    /// `initial` then.
+    /// Adds `by` to a number that is kept as decimal text, and says what it is then; `None` where there is none. With
+    /// `begin` an absent one is made: its first value, and the seconds for which it is kept.
     ///
     /// # Errors
     /// It may or may not have been added.
     pub async fn increment(
         &self,
-        key: &[u8],
+        key: &FleetKey,
         by: u64,
-        initial: u64,
-        expire: Duration,
+        begin: Option<(u64, u32)>,
         within: Duration,
-    ) -> Result<u64, Failed> {
-        let _ = (key, by, initial, expire, within);
-        Err(Failed::Broken)
+    ) -> Result<Option<u64>, Failed> {
+        let request = Request::Increment { key, by, begin };
+        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
+            Reply::Number(it) => Ok(Some(it)),
+            Reply::NotFound => Ok(None),
+            _ => Err(Failed::Refused),
+        }
     }
 
-    /// Keeps what is there for `expire` from now, whole seconds; says whether it is there.
+    /// Keeps what is there for `expire` seconds from now; says whether it is there.
     ///
     /// # Errors
     /// It may or may not have been done.
-    pub async fn touch(&self, key: &[u8], expire: Duration, within: Duration) -> Result<bool, Failed> {
-        let _ = (key, expire, within);
-        Err(Failed::Broken)
+    pub async fn touch(&self, key: &FleetKey, expire: u32, within: Duration) -> Result<bool, Failed> {
+        let request = Request::Touch { key, expire };
+        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
+            Reply::Done => Ok(true),
+            Reply::NotFound => Ok(false),
+            _ => Err(Failed::Refused),
+        }
     }
 
     /// Removes a value; says whether it was there.
     ///
     /// # Errors
     /// It may or may not have been removed.
-    pub async fn delete(&self, key: &[u8], within: Duration) -> Result<bool, Failed> {
-        let _ = (key, within);
-        Err(Failed::Broken)
+    pub async fn delete(&self, key: &FleetKey, within: Duration) -> Result<bool, Failed> {
+        let request = Request::Delete { key, stale: None };
+        match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
+            Reply::Done => Ok(true),
+            Reply::NotFound => Ok(false),
+            _ => Err(Failed::Refused),
+        }
     }
+
+    /// One request and its answer. Tells `health` how it went.
+    pub(super) async fn exchange(
+        &self,
+        request: &Request<'_>,
+        way: Way,
+        deadline: Instant,
+    ) -> Result<Answer, Failed> {
+        let asked = self.ask(request, way, deadline)?;
+        self.answer(asked, deadline).await
+    }
+
+    /// Sends a request. What goes by one way is sent in the order of the calls.
+    pub(super) fn ask(&self, request: &Request<'_>, way: Way, deadline: Instant) -> Result<Asked, Failed> {
+        let round = self.health.round(self.at);
+        let kind = request.kind();
+        match self.way(way).ask(request, deadline) {
+            Ok(answer) => Ok(Asked { answer, round, kind }),
+            Err(_) => Err(Failed::Full),
+        }
+    }
+
+    /// Waits for the answer.
+    pub(super) async fn answer(&self, asked: Asked, deadline: Instant) -> Result<Answer, Failed> {
+        let failed = match timeout_at(deadline, asked.answer).await {
+            Ok(Ok(answer)) if is_sign_of_health(asked.kind, &answer.reply) => {
+                self.health.succeeded(self.at);
+                return Ok(answer);
+            }
+            Ok(Ok(_)) => Failed::Refused,
+            Ok(Err(_)) => Failed::Broken,
+            Err(_) => {
+                self.counters.fleet_timeouts.add(1);
+                Failed::Late
+            }
+        };
+        self.health.failed(self.at, asked.round, Moment::now());
+        Err(failed)
+    }
+
+    fn way(&self, way: Way) -> &Connection {
+        let count = self.connections.len();
+        let least = || (0..count).min_by_key(|it| self.connections[*it].load()).unwrap_or(0);
+        let at = match way {
+            Way::Any => least(),
+            Way::Other => (least() + 1) % count,
+            #[allow(clippy::cast_possible_truncation, reason = "below the number of connections")]
+            Way::Of(number) => (number % count as u64) as usize,
+        };
+        &self.connections[at]
+    }
+
+    /// Finds out whether the server is there again, on nobody's time.
+    pub(super) fn try_again(self: &Rc<Self>, attempt: Attempt) {
+        let server = self.clone();
+        tokio::task::spawn_local(async move {
+            let deadline = now() + server.settings.connect_timeout + server.settings.timeout;
+            // Of its own, so that nothing that is stuck on an old one is in its way.
+            let at = &server.settings.servers[server.at].at;
+            let connection = Connection::new(at.clone(), server.settings.clone(), server.counters.clone());
+            let Ok(answer) = connection.ask(&Request::Noop, deadline) else { return };
+            if let Ok(Ok(Answer { reply: Reply::Done, .. })) = timeout_at(deadline, answer).await {
+                attempt.answered();
+            }
+        });
+    }
+}
+
+/// Whether a server that answers so is in order. One that has no room for a value is; one that does not even read is not.
+fn is_sign_of_health(kind: Kind, reply: &Reply) -> bool {
+    match reply {
+        Reply::Refused(refusal) => !refusal.closes() && kind != Kind::Get,
+        _ => true,
+    }
+}
+
+/// A request that was sent.
+pub(super) struct Asked {
+    answer: tokio::sync::oneshot::Receiver<Answer>,
+    round: Round,
+    kind: Kind,
 }

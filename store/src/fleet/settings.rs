@@ -1,13 +1,10 @@
 //! What the operator says of the fleet: its servers, how long anything may take, what is written there. How keys are
 //! mapped to servers is in `ring`, how they are written in `keys`.
 
+use larder_wire::memcached::Protocol;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
-
-/// The longest lifetime that memcached takes for a duration; a larger number is a date to it (protocol.txt,
-/// "Expiration times").
-pub const LONGEST_RELATIVE: u64 = 30 * 24 * 60 * 60;
 
 /// Where a memcached listens.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,16 +39,6 @@ impl fmt::Display for Address {
         self.at.fmt(f)?;
         if self.weight == 1 { Ok(()) } else { write!(f, " weight={}", self.weight) }
     }
-}
-
-/// What is spoken with the servers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Protocol {
-    /// The meta commands: memcached 1.6 and later. Only they tell which node is to recompute.
-    #[default]
-    Meta,
-    /// The binary protocol, which old servers and proxies have, and new ones call deprecated.
-    Binary,
 }
 
 /// What becomes of an item above [`Settings::max_item`].

@@ -1,0 +1,355 @@
+//! One connection to a memcached: requests go out as they come, many in flight, and answers come back in their order, each
+//! with the number of its request. Whoever asks waits for its own answer only, and may go away; what a connection that
+//! is in doubt still brings is never looked at. Deadlines of single requests are in `server`.
+
+use super::settings::{At, Settings};
+use bytes::{Buf, Bytes, BytesMut};
+use larder_counters::Counters;
+use larder_wire::memcached::{Expected, FleetKey, Kind, Parsed, Refusal, Reply, Request};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::io::{Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// Requests that may wait for their answers on one connection.
+const MOST_WAITING: usize = 4096;
+
+/// What a connection reads at a time, at least.
+const READ_AT_LEAST: usize = 16 * 1024;
+
+/// Reads in a row before others get their turn.
+const READS: usize = 16;
+
+/// Pieces that go out in one write.
+const PIECES: usize = 16;
+
+/// The runtime's clock, by which its timers ring; see `origin/src/deadline.rs`.
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
+/// The queue is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// What a server said, and the value if there was one.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) reply: Reply,
+    pub(super) value: Bytes,
+}
+
+/// One connection, opened when it is needed and again after it has ended.
+pub(super) struct Connection {
+    line: Rc<Line>,
+}
+
+/// What a connection and its task share.
+struct Line {
+    at: At,
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+    state: RefCell<State>,
+    /// Rung for the task: there is something to send, or the connection is not wanted any more.
+    bell: Notify,
+    is_closing: Cell<bool>,
+}
+
+struct State {
+    /// A task is there: it opens the connection, or has.
+    is_running: bool,
+    out: VecDeque<Bytes>,
+    /// Bytes in `out`.
+    queued: u64,
+    /// In the order in which they were sent.
+    waiting: VecDeque<Waiting>,
+    next: u32,
+}
+
+struct Waiting {
+    number: u32,
+    kind: Kind,
+    /// Of a read: the answer must be about it.
+    key: Option<FleetKey>,
+    /// When no answer means that the connection is dead: its deadline, and the same time again.
+    overdue: Instant,
+    asker: oneshot::Sender<Answer>,
+}
+
+impl Connection {
+    pub(super) fn new(at: At, settings: Arc<Settings>, counters: Arc<Counters>) -> Self {
+        let state =
+            State { is_running: false, out: VecDeque::new(), queued: 0, waiting: VecDeque::new(), next: 1 };
+        let (state, bell) = (RefCell::new(state), Notify::new());
+        let is_closing = Cell::new(false);
+        Self { line: Rc::new(Line { at, settings, counters, state, bell, is_closing }) }
+    }
+
+    /// Bytes that wait to be written, and requests that wait to be answered: how busy it is.
+    pub(super) fn load(&self) -> (u64, usize) {
+        let state = self.line.state.borrow();
+        (state.queued, state.waiting.len())
+    }
+
+    /// Sends a request, once the connection is open. The answer comes by what is returned, which ends without one
+    /// where the connection does.
+    pub(super) fn ask(
+        &self,
+        request: &Request<'_>,
+        deadline: Instant,
+    ) -> Result<oneshot::Receiver<Answer>, Full> {
+        let line = &self.line;
+        let mut state = line.state.borrow_mut();
+        // A request that is larger than the queue goes alone.
+        let is_full = state.queued > 0 && state.queued + size(request) > line.settings.queue;
+        if is_full || state.waiting.len() >= MOST_WAITING {
+            line.counters.fleet_queue_full.add(1);
+            return Err(Full);
+        }
+        let number = state.next;
+        state.next = state.next.checked_add(1).unwrap_or(1);
+        let mut text = Vec::new();
+        line.settings.protocol.write(request, number, &mut text);
+        state.queued += text.len() as u64;
+        state.out.push_back(text.into());
+        let key = match request {
+            Request::Get { key, named: true, .. } => Some((*key).clone()),
+            _ => None,
+        };
+        let (asker, answer) = oneshot::channel();
+        let overdue = deadline + line.settings.timeout;
+        state.waiting.push_back(Waiting { number, kind: request.kind(), key, overdue, asker });
+        if state.is_running {
+            line.bell.notify_one();
+        } else {
+            state.is_running = true;
+            tokio::task::spawn_local(run(line.clone()));
+        }
+        Ok(answer)
+    }
+}
+
+/// About how many bytes a request has.
+fn size(request: &Request<'_>) -> u64 {
+    const REST: u64 = 64;
+    let value = match request {
+        Request::Set { value, .. } | Request::Add { value, .. } => value,
+        _ => return REST,
+    };
+    REST + value.iter().map(|it| it.len() as u64).sum::<u64>()
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.line.is_closing.set(true);
+        self.line.bell.notify_one();
+    }
+}
+
+/// Opens the connection and keeps it until it ends, however that is. Whoever still waits then is told by its channel.
+async fn run(line: Rc<Line>) {
+    let opening = timeout(line.settings.connect_timeout, Stream::open(&line.at)).await;
+    if let Ok(Ok(stream)) = opening {
+        line.counters.fleet_connects.add(1);
+        if let End::Nonsense = converse(&line, &stream).await {
+            line.counters.fleet_protocol_errors.add(1);
+        }
+    }
+    let mut state = line.state.borrow_mut();
+    state.is_running = false;
+    state.queued = 0;
+    let unsent = std::mem::take(&mut state.out);
+    let unanswered = std::mem::take(&mut state.waiting);
+    drop(state);
+    drop((unsent, unanswered));
+}
+
+/// How a connection ended.
+enum End {
+    /// The server closed it, it broke, or nobody wants it any more.
+    Closed,
+    /// A request was not answered for so long that the connection is taken for dead.
+    Silent,
+    /// What came was not the answer that was due.
+    Nonsense,
+}
+
+async fn converse(line: &Line, stream: &Stream) -> End {
+    let mut input = BytesMut::new();
+    // Bytes that the next answer has at least.
+    let mut due = 0;
+    let mut reads = 0;
+    loop {
+        if line.is_closing.get() || line.send(stream).is_err() {
+            return End::Closed;
+        }
+        match line.receive(stream, &mut input, due) {
+            Ok(Received::Nothing) => {}
+            Ok(Received::Some) => {
+                match line.answer(&mut input) {
+                    Ok(more) => due = more,
+                    Err(end) => return end,
+                }
+                reads += 1;
+                if reads < READS {
+                    continue;
+                }
+            }
+            Err(_) => return End::Closed,
+        }
+        reads = 0;
+        let (interest, overdue) = {
+            let state = line.state.borrow();
+            let write = !state.out.is_empty();
+            let interest = if write { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            (interest, state.waiting.front().map(|it| it.overdue))
+        };
+        if input.is_empty() && input.capacity() > 4 * READ_AT_LEAST {
+            input = BytesMut::new();
+        }
+        tokio::select! {
+            ready = stream.ready(interest) => if ready.is_err() { return End::Closed },
+            () = line.bell.notified() => {}
+            () = sleep_until(overdue.unwrap_or_else(now)), if overdue.is_some() => {
+                // The front may have been answered meanwhile: only what stands there now counts.
+                let is_silent = line.state.borrow().waiting.front().is_some_and(|it| it.overdue <= now());
+                if is_silent {
+                    return End::Silent;
+                }
+            }
+        }
+    }
+}
+
+/// What a read brought.
+enum Received {
+    Nothing,
+    Some,
+}
+
+impl Line {
+    /// Writes as much as the socket takes.
+    fn send(&self, stream: &Stream) -> io::Result<()> {
+        let mut state = self.state.borrow_mut();
+        while !state.out.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); PIECES];
+            let count = state.out.len().min(PIECES);
+            for (piece, chunk) in pieces.iter_mut().zip(&state.out) {
+                *piece = IoSlice::new(chunk);
+            }
+            let mut sent = match stream.try_write(&pieces[..count]) {
+                Ok(sent) => sent,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            };
+            self.counters.fleet_bytes_sent.add(sent as u64);
+            state.queued = state.queued.saturating_sub(sent as u64);
+            while let Some(front) = state.out.front_mut() {
+                let taken = sent.min(front.len());
+                front.advance(taken);
+                sent -= taken;
+                if !front.is_empty() {
+                    break;
+                }
+                state.out.pop_front();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads once; an error also where the server has closed the connection. No more is asked for than the largest
+    /// answer has: a larger one was refused when its head came.
+    fn receive(&self, stream: &Stream, input: &mut BytesMut, due: usize) -> io::Result<Received> {
+        input.reserve(due.saturating_sub(input.len()).max(READ_AT_LEAST));
+        match stream.try_read(input) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                self.counters.fleet_bytes_received.add(read as u64);
+                Ok(Received::Some)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Received::Nothing),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands out every whole answer of `input`; says how many bytes the next one has at least.
+    fn answer(&self, input: &mut BytesMut) -> Result<usize, End> {
+        let most = usize::try_from(self.settings.max_item).unwrap_or(usize::MAX);
+        loop {
+            let mut state = self.state.borrow_mut();
+            // An answer without a question, or not that of the eldest question: from here on nothing that comes can be
+            // told from another's.
+            let Some(eldest) = state.waiting.front() else {
+                return if input.is_empty() { Ok(0) } else { Err(End::Nonsense) };
+            };
+            let expected =
+                Expected { opaque: eldest.number, kind: eldest.kind, key: eldest.key.as_ref(), most };
+            let (reply, length) = match self.settings.protocol.parse(input, &expected) {
+                Ok(Parsed::Reply(reply, length)) => (reply, length),
+                Ok(Parsed::More(due)) => return Ok(due),
+                Err(_) => return Err(End::Nonsense),
+            };
+            let eldest = state.waiting.pop_front();
+            drop(state);
+            let text = input.split_to(length).freeze();
+            let value = match &reply {
+                Reply::Hit(hit) => text.slice(hit.value.clone()),
+                _ => Bytes::new(),
+            };
+            let closes = matches!(reply, Reply::Refused(it) if Refusal::closes(it));
+            if let Some(eldest) = eldest {
+                // Whoever asked may have gone away.
+                let _ = eldest.asker.send(Answer { reply, value });
+            }
+            if closes {
+                return Err(End::Nonsense);
+            }
+        }
+    }
+}
+
+/// A connected socket.
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Names are resolved anew each time.
+    async fn open(at: &At) -> io::Result<Self> {
+        match at {
+            At::Tcp(host, port) => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            At::Unix(path) => Ok(Stream::Unix(UnixStream::connect(path).await?)),
+        }
+    }
+
+    async fn ready(&self, interest: Interest) -> io::Result<Ready> {
+        match self {
+            Stream::Tcp(it) => it.ready(interest).await,
+            Stream::Unix(it) => it.ready(interest).await,
+        }
+    }
+
+    fn try_read(&self, into: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(it) => it.try_read_buf(into),
+            Stream::Unix(it) => it.try_read_buf(into),
+        }
+    }
+
+    fn try_write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(it) => it.try_write_vectored(pieces),
+            Stream::Unix(it) => it.try_write_vectored(pieces),
+        }
+    }
+}
