@@ -15,13 +15,17 @@ fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8
 }
 
 fn matches(pattern: &str, name: &[u8]) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => name.starts_with(prefix.as_bytes()),
+    match pattern.split_once('*') {
+        Some((before, after)) => {
+            name.len() >= before.len() + after.len()
+                && name.starts_with(before.as_bytes())
+                && name.ends_with(after.as_bytes())
+        }
         None => name == pattern.as_bytes(),
     }
 }
 
-/// Whether the request carries a cookie that one of `patterns` names (a trailing `*` matches any rest).
+/// Whether the request carries a cookie that one of `patterns` names (a `*` matches any part).
 #[must_use]
 pub fn is_private(fields: &[Field<'_>], patterns: &[String]) -> bool {
     !patterns.is_empty() && pairs(fields).any(|(name, _)| patterns.iter().any(|it| matches(it, name)))
@@ -49,7 +53,7 @@ mod tests {
     #[track_caller]
     fn check(cookie: &str, private: bool, kept: Option<&str>) {
         let fields = [Field { name: "Cookie", value: cookie.as_bytes() }];
-        let patterns = ["session*".to_owned(), "id".to_owned()];
+        let patterns = ["session*".to_owned(), "id".to_owned(), "_*_s".to_owned()];
         assert_eq!(private, is_private(&fields, &patterns), "{cookie}");
         let only = only(&fields, &["lang".to_owned()]);
         assert_eq!(kept, only.as_deref().and_then(|it| std::str::from_utf8(it).ok()), "{cookie}");
@@ -62,6 +66,8 @@ mod tests {
         check("a=1;session_x=2;lang=en", true, Some("lang=en"));
         check("idx=1; xid=2", false, None);
         check("id", true, None);
+        check("_app_s=1", true, None);
+        check("_s=1; _app_sx=2; app_s=3; _=4", false, None);
         check("=;;; ;a=session=1", false, None);
     }
 }

@@ -34,7 +34,7 @@ pub struct Policy {
     /// `cache.store_set_cookie`: store responses with `Set-Cookie`, the field itself left out.
     pub store_set_cookie: bool,
     /// `cache.private_cookies`: a request that carries one of these passes the cache, and all other cookies are
-    /// ignored; a trailing `*` matches any rest. Empty: cookies are treated as RFC 9111 treats them.
+    /// ignored; a `*` in a name matches any part of it. Empty: cookies are treated as RFC 9111 treats them.
     pub private_cookies: Vec<String>,
     /// `cache.key`: how the key is made.
     pub key: crate::key::Recipe,

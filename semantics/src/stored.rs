@@ -94,9 +94,12 @@ impl Meta {
             stale_if_error: said.stale_if_error.unwrap_or(policy.stale_if_error),
             etag: etag(fields).map(Box::from),
             last_modified: inputs.last_modified,
-            vary: transcode::own_names(
-                vary(fields).unwrap_or_default(),
-                transcode::handled(status, fields, policy),
+            vary: selecting(
+                transcode::own_names(
+                    vary(fields).unwrap_or_default(),
+                    transcode::handled(status, fields, policy),
+                ),
+                policy,
             ),
             partial: if status == 206 { Part::of(fields) } else { None },
         }
@@ -123,6 +126,15 @@ pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
         None => Some(Vec::new()),
         Some(_) => crate::vary::names(fields),
     }
+}
+
+/// The names that select a variant. Where the route names its private cookies, the origin saw of `Cookie` only what
+/// the key has already: requests that differ in the rest are answered alike, whatever `Vary` says.
+fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
+    if !policy.private_cookies.is_empty() {
+        names.retain(|it| &**it != "cookie");
+    }
+    names
 }
 
 /// The fields that are kept and sent with every hit: without hop-by-hop and `Connection`-nominated fields

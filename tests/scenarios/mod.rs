@@ -22,6 +22,7 @@ mod partial;
 mod passing;
 mod poisoning;
 mod prediction;
+mod presets;
 mod requests;
 mod slow_clients;
 mod smuggling;

@@ -427,6 +427,15 @@ pub fn summary(config: &Config) -> String {
                 Service::Files(files) => format!("files {}", files.root.display()),
             };
             let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
+            let of_preset = |(key, source): (&'static str, &Source)| match source {
+                Source::Preset(name) => Some((*name, key)),
+                _ => None,
+            };
+            let given: Vec<_> = route.decided.iter().filter_map(of_preset).collect();
+            if let Some((name, _)) = given.first() {
+                let keys: Vec<&str> = given.iter().map(|it| it.1).collect();
+                let _ = writeln!(out, "      preset {name}: {}", keys.join(", "));
+            }
         }
     }
     out

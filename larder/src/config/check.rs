@@ -3,6 +3,7 @@
 mod tiers;
 
 use super::kind::{self, HostPattern, PathPattern, Value};
+use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
 use super::table::{self, Scope, TABLE, Takes};
@@ -34,7 +35,7 @@ pub fn check(values: Values, base: &Path, whole: Source) -> Result<Config, Rejec
     let mut problems = it.values.problems;
     problems.sort_by_key(|it| match &it.source {
         Source::Line { line, .. } => *line,
-        Source::Default | Source::Flag(_) => 0,
+        Source::Default | Source::Flag(_) | Source::Preset(_) => 0,
     });
     Err(Rejected(problems))
 }
@@ -215,6 +216,7 @@ impl Check {
     }
 
     fn route(&mut self, at: &RoutePath) -> Option<Route> {
+        self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
         let service = match (self.has(at, "proxy"), self.has(at, "files")) {
@@ -244,7 +246,6 @@ impl Check {
             service: service?,
             cache,
             tiers: self.tiers(at),
-            tags: self.tags(at),
             purge: self.purge(at),
             decided: self.decided(Some(at)),
             source,
@@ -367,7 +368,7 @@ impl Check {
             compress: None,
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
-            tags: TagPolicy::default(),
+            tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
             key: self.recipe(at),
         }
     }
@@ -436,6 +437,25 @@ impl Check {
                 let key = "site.route.path".to_owned();
                 self.warnings.push(Problem { source: route.source.clone(), key, text });
             }
+        }
+    }
+
+    /// Gives the route the values of its preset, each where nobody gave one for it.
+    fn take_preset(&mut self, at: &RoutePath) {
+        let name = self.text(&self.cache_key(at, "preset"));
+        let Some(preset) = presets::find(&name) else { return };
+        let is_given = |it: &str| self.values.given.contains_key(&self.cache_key(at, it));
+        let yields = |key: &str| {
+            let others = presets::YIELDS.iter().find(|it| it.0 == key).map_or(&[][..], |it| it.1);
+            is_given(key) || others.iter().any(|it| is_given(it))
+        };
+        let taken: Vec<_> = preset.values.iter().filter(|it| !yields(it.0)).collect();
+        for (key, text) in taken {
+            let row = table::find(&format!("{}{key}", table::ROUTE_CACHE));
+            let value = row.and_then(|it| it.kind.parse(text).ok());
+            debug_assert!(value.is_some(), "preset {name}: {key}");
+            let path = at.key(&format!("cache.{key}"));
+            self.values.given.extend(value.map(|it| (path, (it, Source::Preset(preset.name)))));
         }
     }
 

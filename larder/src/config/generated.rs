@@ -1,6 +1,7 @@
 //! What is generated from the table: the manual of keys and the JSON schema for editors.
 
 use super::kind::{Form, Kind, TIERS};
+use super::presets::{PRESETS, Preset};
 use super::table::{self, Key, Scope, TABLE, Takes};
 use larder_stdx::size::ByteSize;
 use serde_json::{Map, Value as Json, json};
@@ -35,7 +36,29 @@ pub fn manual() -> String {
         let _ =
             writeln!(out, "| `{path}`{mark} | {allowed} | {default} | {help} Example: `{}` |", key.example);
     }
+    presets(&mut out);
     out
+}
+
+/// What each preset stands for.
+fn presets(out: &mut String) {
+    out.push_str(
+        "\n## Presets\n\nWhat `cache.preset` gives a route, key by key. A key that is given for the route or for all routes keeps \
+         its value,\nand so does what would contradict one: `key.drop` where `key.keep` or `key.query` is given, `default_ttl` where\n\
+         `override_ttl` is. `larder check` and `larder explain` tell which values came from a preset. Cookies of analytics are not\n\
+         named, and therefore make no page private.\n\n| preset | key | value |\n|---|---|---|\n",
+    );
+    let row = |preset: &'static Preset, (key, text): &(&str, &str)| {
+        let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(Kind::Bool, |it| it.kind);
+        format!("| `{}` | `cache.{key}` | `{}` |\n", preset.name, literal(kind, text))
+    };
+    for preset in &PRESETS {
+        out.extend(preset.values.iter().map(|it| row(preset, it)));
+    }
+    out.push('\n');
+    for preset in &PRESETS {
+        let _ = writeln!(out, "* `{}`: {}", preset.name, preset.note);
+    }
 }
 
 fn section_of(path: &str) -> &str {

@@ -100,7 +100,7 @@ pub enum Form {
     FieldValue,
     /// The name of a cookie.
     CookieName,
-    /// The name of a cookie, or its beginning and `*`.
+    /// The name of a cookie, with one `*` for any part of it or none.
     CookieGlob,
     /// The name of a query parameter, or its beginning and `*`.
     ParameterGlob,
@@ -269,7 +269,7 @@ impl Form {
             Form::FieldValue => {
                 !text.is_empty() && text.trim() == text && text.bytes().all(|it| (b' '..=b'~').contains(&it))
             }
-            Form::CookieGlob => is_token(text.strip_suffix('*').unwrap_or(text)),
+            Form::CookieGlob => is_token(&text.replacen('*', "", 1)) && text.matches('*').count() <= 1,
             Form::Tier => TIERS.contains(&text),
             Form::Memcached => Server::parse(text).is_some(),
             Form::KeyText => {
@@ -301,7 +301,7 @@ impl Form {
             Form::FieldName => "the name of a header field",
             Form::FieldValue => "the value of a header field, in ASCII",
             Form::CookieName => "the name of a cookie",
-            Form::CookieGlob => "the name of a cookie, or its beginning and \"*\"",
+            Form::CookieGlob => "the name of a cookie, in which one \"*\" may stand for any part",
             Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",
             Form::Tier => "\"ram\", \"disk\" or \"fleet\"",
             Form::Memcached => {

@@ -9,6 +9,7 @@ mod check;
 pub mod generated;
 pub mod kind;
 pub mod place;
+pub mod presets;
 pub mod problem;
 mod read;
 pub mod table;
@@ -169,8 +170,6 @@ pub struct Route {
     pub cache: Policy,
     /// Where it is kept, of the tiers that there are.
     pub tiers: tiers::Tiers,
-    /// What is done with tags.
-    pub tags: tiers::Tags,
     /// Who may purge.
     pub purge: tiers::Purge,
     /// Where each value of the route came from.

@@ -18,6 +18,8 @@ pub enum Source {
     },
     /// A flag or an argument of the command line.
     Flag(Arc<str>),
+    /// The preset of this name, which the route has.
+    Preset(&'static str),
 }
 
 impl fmt::Display for Source {
@@ -26,6 +28,7 @@ impl fmt::Display for Source {
             Source::Default => f.write_str("default"),
             Source::Line { file, line } => write!(f, "{file}:{line}"),
             Source::Flag(flag) => f.write_str(flag),
+            Source::Preset(name) => write!(f, "preset {name}"),
         }
     }
 }

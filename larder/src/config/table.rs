@@ -2,6 +2,7 @@
 //! manual (`docs/generated/config.md`) and the editor's schema. Reading a file is not here.
 
 use super::kind::{Form, Kind};
+use super::presets;
 
 /// Where a key may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,6 +243,8 @@ pub const TABLE: &[Key] = &[
 
     each("cache.enabled", Kind::Bool, Some("true"),
         "Whether the cache is used at all.", "false"),
+    each("cache.preset", Kind::OneOf(&presets::NAMES), None,
+        "Values for the keys below that are usual in front of an application of this kind; any that is given for the route, or for all, stands in its place.", r#""wordpress""#),
     each("cache.default_ttl", LIFETIME_OR_OFF, Some("off"),
         "Lifetime of storable responses that name none, in place of the heuristic.", r#""60s""#),
     each("cache.override_ttl", LIFETIME_OR_OFF, Some("off"),
@@ -265,7 +268,7 @@ pub const TABLE: &[Key] = &[
     each("cache.store_set_cookie", Kind::Bool, Some("false"),
         "Store responses with `Set-Cookie`, the field itself left out.", "true"),
     each("cache.private_cookies", Kind::List(Form::CookieGlob), None,
-        "A request that carries one of these cookies passes the cache; once named, all other cookies are ignored for the key and not sent to the origin. A `*` at the end matches any rest.", r#"["session*", "wordpress_logged_in_*"]"#),
+        "A request that carries one of these cookies passes the cache; once named, all other cookies are ignored, for the key as for `Vary: Cookie`, and not sent to the origin. A `*` matches whatever stands there.", r#"["session*", "wordpress_logged_in_*"]"#),
     each("cache.key.query", Kind::OneOf(&["all", "none"]), Some("all"),
         "Whether the query is part of the key.", r#""none""#),
     each("cache.key.drop", Kind::List(Form::ParameterGlob), None,
@@ -297,8 +300,8 @@ pub const TABLE: &[Key] = &[
 
     each("cache.tiers", Kind::List(Form::Tier), Some("ram,disk,fleet"),
         "The tiers that are used, of those that there are.", r#"["ram", "disk"]"#),
-    each("cache.tags.headers", Kind::List(Form::FieldName), Some("Surrogate-Key,Cache-Tag,Cache-Groups"),
-        "Response fields that hold tags: words between spaces and commas, but for `Cache-Groups` the list of RFC 9875.", r#"["Surrogate-Key"]"#),
+    each("cache.tags.headers", Kind::List(Form::FieldName), Some("Surrogate-Key,Cache-Tag"),
+        "Response fields that hold tags, between spaces and commas. `Cache-Groups` (RFC 9875) is always read beside them.", r#"["Surrogate-Key"]"#),
     each("cache.tags.send", Kind::Bool, Some("false"),
         "Send those fields to clients; otherwise they are for larder alone (`Cache-Groups` is always sent).", "true"),
     each("cache.purge.method", Kind::Bool, None,

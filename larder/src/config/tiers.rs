@@ -161,15 +161,6 @@ pub struct Tiers {
     pub fleet: bool,
 }
 
-/// What a route does with tags: `cache.tags`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tags {
-    /// The fields that hold them, as spelt.
-    pub headers: Vec<String>,
-    /// Whether clients see those fields.
-    pub send: bool,
-}
-
 /// Who may purge with the `PURGE` method: `cache.purge`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {

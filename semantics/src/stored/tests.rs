@@ -107,3 +107,12 @@ fn a_206_knows_its_part() {
     assert_eq!(Some(Part { first: 4, last: 9, complete: Some(10) }), part);
     assert_eq!(None, meta(200, "Content-Range: bytes 4-9/10").partial);
 }
+
+#[test]
+fn a_private_cookie_leaves_nothing_for_vary() {
+    let list = head("Vary: Cookie, A | Cache-Control: max-age=9");
+    let vary = |policy: &Policy| Meta::of(200, &list.view(), policy, NOW, NOW).vary;
+    assert_eq!(vec![Box::from("a"), Box::from("cookie")], vary(&Policy::default()));
+    let policy = Policy { private_cookies: vec!["id".to_owned()], ..Policy::default() };
+    assert_eq!(vec![Box::from("a")], vary(&policy), "the key has what the origin saw of Cookie");
+}

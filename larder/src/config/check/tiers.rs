@@ -5,7 +5,7 @@ use crate::config::kind::{Form, Value};
 use crate::config::place::{Network, Server};
 use crate::config::problem::Problem;
 use crate::config::tiers::{
-    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Tags, Tiers,
+    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Tiers,
 };
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
@@ -197,14 +197,6 @@ impl Check {
             }
         }
         Tiers { ram: has("ram"), disk: has("disk"), fleet: has("fleet") }
-    }
-
-    /// What a route does with tags.
-    pub(super) fn tags(&self, at: &RoutePath) -> Tags {
-        Tags {
-            headers: self.texts(&self.cache_key(at, "tags.headers")),
-            send: self.flag(&self.cache_key(at, "tags.send")),
-        }
     }
 
     /// Who may purge on a route.

@@ -128,7 +128,7 @@ fn tiers_tags_and_purge_of_a_route() {
     let config = read(&text).unwrap();
     let route = &config.sites[0].routes[0];
     assert_eq!(Tiers { ram: true, disk: false, fleet: false }, route.tiers);
-    assert!(route.tags.send && route.tags.headers.len() == 3);
+    assert!(route.cache.tags.send && route.cache.tags.headers.len() == 2);
     assert_eq!(PurgeMethod::Allowed, route.purge.method);
     assert!(route.purge.from[0].contains([10, 1, 1, 1].into()) && route.purge.from.len() == 1);
     refuse(
@@ -138,6 +138,11 @@ fn tiers_tags_and_purge_of_a_route() {
     refuse(
         "[cache]\ntiers = []",
         "t.toml:2: cache.tiers: an empty list; name a tier, or say cache.enabled = false",
+    );
+    refuse(
+        "[cache]\nprivate_cookies = \"a*b*\"",
+        "t.toml:2: cache.private_cookies: found \"a*b*\"; allowed: the name of a cookie, in which one \"*\" may \
+         stand for any part",
     );
     refuse(
         "[cache]\npurge.from = [\"10.0.0.0/64\"]",
@@ -177,4 +182,47 @@ fn what_only_a_start_takes_over() {
         assert!(names.contains(&name), "{name}");
     }
     assert!(!names.iter().any(|it| it.starts_with("log.levels") || it.starts_with("site")));
+}
+
+#[test]
+fn a_preset_gives_what_nobody_gave() {
+    let cached = |cache: &str, all: &str| {
+        let config = read(&format!("{all}\n{SITE}cache = {{ {cache} }}\n")).unwrap();
+        config.sites.into_iter().next().unwrap().routes.remove(0)
+    };
+    let route = cached("preset = \"wordpress\"", "");
+    assert_eq!((Some(600), 60), (route.cache.default_ttl, route.cache.stale_while_revalidate));
+    assert!(route.cache.private_cookies.iter().any(|it| it == "wordpress_logged_in_*"));
+    let larder_semantics::key::Query::Drop(drop) = &route.cache.key.query else { panic!("a list to drop") };
+    assert!(drop.iter().any(|it| it == "utm_*"));
+    assert_eq!("preset wordpress", route.decided.by("cache.private_cookies").to_string());
+    assert_eq!("t.toml:7", route.decided.by("cache.preset").to_string());
+
+    let own = cached("preset = \"wordpress\", default_ttl = \"5s\", private_cookies = \"x\"", "");
+    assert_eq!((Some(5), vec!["x".to_owned()]), (own.cache.default_ttl, own.cache.private_cookies));
+    assert_eq!("t.toml:7", own.decided.by("cache.default_ttl").to_string());
+    let general = cached("preset = \"django\"", "cache.default_ttl = \"7s\"");
+    assert_eq!(Some(7), general.cache.default_ttl);
+    let keep = cached("preset = \"rails\", key = { keep = \"page\" }", "");
+    assert!(matches!(keep.cache.key.query, larder_semantics::key::Query::Keep(_)));
+    let every = cached("enabled = true", "cache.preset = \"laravel\"");
+    assert_eq!("*-session", every.cache.private_cookies[0]);
+    refuse(
+        "cache.preset = \"word\"",
+        "t.toml:1: cache.preset: found \"word\"; allowed: one of \"wordpress\", \"drupal\", \"django\", \"rails\", \"laravel\"",
+    );
+}
+
+#[test]
+fn every_preset_is_sound() {
+    for (name, preset) in crate::config::presets::NAMES.iter().zip(&crate::config::presets::PRESETS) {
+        assert_eq!(*name, preset.name);
+        for (key, text) in preset.values {
+            let row = table::find(&format!("{}{key}", table::ROUTE_CACHE))
+                .unwrap_or_else(|| panic!("{name}: {key}"));
+            assert!(row.kind.parse(text).is_ok(), "{name}: {key}");
+        }
+        let config = read(&format!("cache.preset = \"{name}\"\n{SITE}")).unwrap();
+        assert!(!config.sites[0].routes[0].cache.private_cookies.is_empty(), "{name}");
+    }
 }

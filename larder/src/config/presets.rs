@@ -1,0 +1,97 @@
+//! What is usual in front of well-known applications, as values of ordinary keys: `cache.preset` gives them to a
+//! route that names none of its own. The names of cookies are those of each application's documentation.
+
+/// Values for the routes in front of one kind of application.
+#[derive(Debug)]
+pub struct Preset {
+    /// As the configuration spells it.
+    pub name: &'static str,
+    /// Keys beneath `cache.`, with values as a flag spells them.
+    pub values: &'static [(&'static str, &'static str)],
+    /// What the application itself must do, or does: one sentence, for the manual.
+    pub note: &'static str,
+}
+
+/// Parameters that say from where a visitor came: no application makes another page of them.
+const ANALYTICS: &str = "utm_*,mtm_*,matomo_*,pk_*,piwik_*,hsa_*,gad_*,gclid,gclsrc,dclid,gbraid,wbraid,_ga,_gl,srsltid,fbclid,\
+                         igshid,msclkid,yclid,ysclid,_openstat,ttclid,twclid,li_fat_id,epik,mc_cid,mc_eid,mkt_tok,_hsenc,_hsmi,\
+                         vero_id,_ke,s_kwcid,ef_id";
+
+/// The names, as the table of keys allows them.
+pub const NAMES: [&str; 5] = ["wordpress", "drupal", "django", "rails", "laravel"];
+
+/// The presets, in the order of [`NAMES`].
+pub const PRESETS: [Preset; 5] = [
+    Preset {
+        name: NAMES[0],
+        values: &[
+            // wp_set_auth_cookie(), wp_set_comment_cookies(), WooCommerce's and Easy Digital Downloads' carts.
+            (
+                "private_cookies",
+                "wordpress_logged_in_*,wordpress_sec_*,wp-postpass_*,comment_author_*,wp_woocommerce_session_*,\
+                 woocommerce_items_in_cart,woocommerce_cart_hash,edd_items_in_cart,PHPSESSID",
+            ),
+            ("key.drop", ANALYTICS),
+            // Says `no-cache` of what must not be kept, and nothing of the rest.
+            ("default_ttl", "10m"),
+            ("stale_while_revalidate", "1m"),
+        ],
+        note: "WordPress forbids to keep its private pages and says nothing of the others, which live ten minutes here.",
+    },
+    Preset {
+        name: NAMES[1],
+        values: &[
+            // `SESS` or, over TLS, `SSESS`, and a hash of the host; NO_CACHE and PERSISTENT_LOGIN are modules'.
+            ("private_cookies", "SESS*,SSESS*,NO_CACHE,PERSISTENT_LOGIN_*"),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "1m"),
+            ("tags.headers", "Cache-Tag,Surrogate-Key,Purge-Cache-Tags"),
+        ],
+        note: "Drupal names lifetimes itself once \"Browser and proxy cache maximum age\" is set.",
+    },
+    Preset {
+        name: NAMES[2],
+        values: &[
+            // SESSION_COOKIE_NAME, and the cookie of django.contrib.messages. `csrftoken` alone makes no page private:
+            // a page with a form sets it anew, and is not kept for that reason.
+            ("private_cookies", "sessionid,messages"),
+            ("key.drop", ANALYTICS),
+            // Nothing is said unless the view says it.
+            ("default_ttl", "1m"),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "Views that say nothing live a minute here; those that must not be kept are marked with `never_cache`.",
+    },
+    Preset {
+        name: NAMES[3],
+        values: &[
+            // The cookie store's key, the generated authentication's `session_id`, and Devise's.
+            ("private_cookies", "_*_session,session_id,remember_*"),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "Rails says `private` unless the action says `expires_in …, public: true`; one that touches the session sets a cookie \
+               and is not kept.",
+    },
+    Preset {
+        name: NAMES[4],
+        values: &[
+            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH.
+            ("private_cookies", "*-session,*_session,remember_*"),
+            ("key.drop", ANALYTICS),
+            ("stale_while_revalidate", "30s"),
+        ],
+        note: "Laravel says `private` unless the route has the middleware `cache.headers:public;max_age=…`, and starts no session \
+               (sets no cookie) only outside the group `web`.",
+    },
+];
+
+/// What a value of a preset yields to beside its own key: with one of these given, it would contradict or mean nothing.
+pub const YIELDS: &[(&str, &[&str])] =
+    &[("key.drop", &["key.keep", "key.query"]), ("default_ttl", &["override_ttl"])];
+
+/// The preset of a name that the table has let through.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Preset> {
+    PRESETS.iter().find(|it| it.name == name)
+}

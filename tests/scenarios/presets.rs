@@ -1,0 +1,191 @@
+//! Anonymous pages, row G12: one line of configuration in front of a well-known application.
+
+use crate::harness::command::run;
+use crate::harness::origin::{Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+
+/// Requests of a trace.
+const REQUESTS: usize = 3_000;
+/// Pages of the site; a few of them are most of the traffic.
+const PAGES: usize = 36;
+
+/// How one kind of application shows itself on the wire.
+struct Kind {
+    preset: &'static str,
+    /// The head of a page that anybody may see; that of a page for one visitor is `no-cache`, as theirs all are.
+    anonymous: &'static str,
+    /// The cookie of a visitor who has logged in.
+    login: &'static str,
+    /// What visitors carry who have not.
+    carried: &'static [&'static str],
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        preset: "wordpress",
+        anonymous: "Content-Type: text/html; charset=UTF-8\nVary: Accept-Encoding, Cookie",
+        login: "wordpress_logged_in_5f1c=anna%7C1; wp-settings-1=libraryContent",
+        carried: &["wordpress_test_cookie=WP%20Cookie%20check", "wp_lang=en_US", "tk_ai=1"],
+    },
+    Kind {
+        preset: "drupal",
+        anonymous: "Cache-Control: max-age=900, public\nVary: Cookie\nX-Drupal-Cache: MISS",
+        login: "SSESS5f1c2b=anna",
+        carried: &["has_js=1", "Drupal.toolbar.collapsed=0"],
+    },
+    Kind {
+        preset: "django",
+        anonymous: "Vary: Cookie",
+        login: "sessionid=anna",
+        carried: &["csrftoken=abc"],
+    },
+    Kind {
+        preset: "rails",
+        anonymous: "Cache-Control: max-age=300, public\nVary: Accept",
+        login: "_shop_session=anna",
+        carried: &["cookie_consent=yes"],
+    },
+    Kind {
+        preset: "laravel",
+        anonymous: "Cache-Control: max-age=300, public",
+        login: "shop-session=anna",
+        carried: &["XSRF-TOKEN=eyJ"],
+    },
+];
+
+/// Cookies that analytics and advertising leave.
+const ANALYTICS: &[&str] = &[
+    "_ga=GA1.1.{n}.1",
+    "_ga_X1=GS1.1.{n}",
+    "_gid=GA1.2.{n}",
+    "_fbp=fb.1.{n}",
+    "_hjid={n}",
+    "_pk_id.1.1fff={n}",
+    "__utma={n}",
+];
+
+/// What they leave in the links.
+const CAMPAIGNS: &[&str] = &[
+    "",
+    "",
+    "?utm_source=news&utm_medium=mail&utm_campaign={n}",
+    "?fbclid=IwAR{n}",
+    "?gclid={n}",
+    "?msclkid={n}&mc_cid=7",
+];
+
+/// The trace's own dice: the same every time.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % count
+    }
+
+    fn one_of<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+/// One request of the trace: target and cookies.
+fn request(number: usize, kind: &Kind, dice: &mut Dice) -> (String, String) {
+    let page = dice.below(PAGES).min(dice.below(PAGES)); // The front pages more than the others.
+    let fill = |it: &str, dice: &mut Dice| it.replace("{n}", &dice.below(1_000_000).to_string());
+    let campaign = fill(dice.one_of(CAMPAIGNS), dice);
+    let mut cookies = vec![fill(dice.one_of(ANALYTICS), dice), fill(dice.one_of(ANALYTICS), dice)];
+    cookies.push(dice.one_of(kind.carried).to_owned());
+    if number % 10 == 9 {
+        cookies.push(kind.login.to_owned());
+    }
+    (format!("/page/{page}{campaign}"), cookies.join("; "))
+}
+
+/// The application: a page of one's own for whoever is logged in, the same page for everybody else.
+fn application(kind: &'static Kind) -> Origin {
+    let name = kind.login.split(['=', ';']).next().unwrap();
+    Origin::scripted(move |it: &Received| {
+        let text = if it.field("cookie").is_some_and(|it| it.contains(name)) {
+            "HTTP/1.1 200 OK\nCache-Control: no-cache, must-revalidate, max-age=0, private\n\nfor anna"
+                .to_owned()
+        } else {
+            format!("HTTP/1.1 200 OK\n{}\n\nfor all", kind.anonymous)
+        };
+        vec![Script::Send(response(&text))]
+    })
+}
+
+fn ninety_percent_anonymous(preset: &str) {
+    let kind = KINDS.iter().find(|it| it.preset == preset).unwrap();
+    let origin = application(kind);
+    let larder = Larder::before(&origin, &format!("preset = \"{preset}\""));
+    let mut dice = Dice(0x1a2d);
+    let mut client = larder.client();
+    for number in 0..REQUESTS {
+        let (target, cookies) = request(number, kind, &mut dice);
+        let page = client.get_with(&target, &format!("Cookie: {cookies}\r\n"));
+        let expect = if number % 10 == 9 { "for anna" } else { "for all" };
+        assert_eq!((200, expect), (page.status, page.text().as_str()), "{preset}: {target} {cookies}");
+    }
+    let asked = origin.received().len();
+    assert!(asked * 100 <= REQUESTS * 12, "{preset}: {asked} of {REQUESTS} requests reached the origin");
+    let leaked = origin
+        .received()
+        .iter()
+        .filter(|it| it.field("cookie").is_some_and(|it| !it.contains(kind.login)))
+        .count();
+    assert_eq!(0, leaked, "{preset}: the origin of an anonymous page sees no cookie");
+}
+
+#[test]
+fn wordpress() {
+    ninety_percent_anonymous("wordpress");
+}
+
+#[test]
+fn drupal() {
+    ninety_percent_anonymous("drupal");
+}
+
+#[test]
+fn django() {
+    ninety_percent_anonymous("django");
+}
+
+#[test]
+fn rails() {
+    ninety_percent_anonymous("rails");
+}
+
+#[test]
+fn laravel() {
+    ninety_percent_anonymous("laravel");
+}
+
+#[test]
+fn it_is_told_where_a_value_came_from() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhello");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n\
+         cache = {{ preset = \"wordpress\", default_ttl = \"7s\" }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let check = run(larder.folder.path(), &["check"]);
+    assert_eq!(0, check.code, "{}", check.err);
+    let line = check
+        .out
+        .lines()
+        .find(|it| it.contains("preset wordpress"))
+        .unwrap_or_else(|| panic!("{}", check.out));
+    assert!(line.contains("cache.private_cookies") && !line.contains("cache.default_ttl"), "{line}");
+    let (url, admin) = (format!("http://{}/", larder.address), larder.admin.to_string());
+    let explain = run(
+        larder.folder.path(),
+        &["explain", &url, "-H", "Cookie: wordpress_logged_in_x=1", "--admin", &admin],
+    );
+    let line = |key: &str| explain.out.lines().rfind(|it| it.contains(key)).unwrap_or_default().to_owned();
+    assert!(line("cache.private_cookies").contains("preset wordpress"), "{}", explain.out);
+    assert!(line("cache.default_ttl").contains("larder.toml:6"), "{}", explain.out);
+}
