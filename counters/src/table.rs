@@ -102,6 +102,9 @@ counters! {
     cache_stores: Count, "Responses stored.";
     cache_refusals: Count, "Responses that might not be stored (explain names the rule).";
     cache_invalidations: Count, "Stored responses invalidated by an unsafe method.";
+    purges: Count, "Purges that came into force, by command or by the fleet's log.";
+    purged_responses: Count, "Stored responses that a purge took out of RAM, counted when they are met.";
+    purge_rules_full: Limit, "Purges let go because too many were held: what was stored before them is validated first.";
     cache_evictions: Count, "Stored responses removed for space.";
     cache_over_budget: Limit, "Fills that went unstored because the RAM budget could not make room.";
     cache_object_too_large: Limit, "Responses not stored because they exceed the largest object size.";

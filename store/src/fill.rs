@@ -7,7 +7,7 @@
 
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
-use crate::purges::Marks;
+use crate::purges::{Marks, Seq};
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -87,6 +87,8 @@ pub enum Begin {
 pub struct Fill {
     pub(crate) id: FlightId,
     pub(crate) key: Box<[u8]>,
+    /// The last purge that was in force when it began.
+    begun: Seq,
     store: Arc<Store>,
     state: Mutex<State>,
     /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
@@ -136,10 +138,18 @@ impl Chunk {
 
 impl Store {
     /// Joins the fetch in flight for `flight` (the hash of key and variant), or begins one. `primary` is the hash of
-    /// `key`, by which [`Store::remove`] finds it.
+    /// `key`, by which [`Store::remove`] finds it. One that began before a purge that may be about it is not joined.
     pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
-        match self.flights.join_or(id, key, |fill| fill.state.lock().join(), || Fill::new(self, id, key)) {
+        let join = |fill: &Fill| {
+            let head = fill.state.lock().shared_head();
+            let may = self.purges.may_join(key, fill.begun, head.as_deref());
+            if may {
+                fill.state.lock().join();
+            }
+            may
+        };
+        match self.flights.join_or(id, key, join, || Fill::new(self, id, key)) {
             Joined::There(fill) => Begin::Follow(FillReader { fill, at: 0, place: Place::Follower }),
             Joined::New(fill) => {
                 let (writer, reader) = Fill::ends(fill);
@@ -182,6 +192,7 @@ impl Fill {
         Arc::new(Fill {
             id,
             key: key.into(),
+            begun: store.purges.seq(),
             store,
             state: Mutex::new(state),
             detached: AtomicBool::new(false),
@@ -225,6 +236,13 @@ impl State {
         debug_assert_eq!(Keeping::Whole, self.keeping, "it left the flights before it stopped being kept");
         self.readers += 1;
         *self.positions.entry(0).or_default() += 1;
+    }
+
+    fn shared_head(&self) -> Option<Arc<SharedHead>> {
+        match &self.head {
+            Some(FillHead::Shared(head)) => Some(head.clone()),
+            _ => None,
+        }
     }
 
     fn is_private(&self) -> bool {
@@ -403,10 +421,10 @@ impl FillWriter {
     }
 
     /// Stores what this fill brought under its key, as [`Store::insert`]; unless the key was removed since it began,
-    /// even if only while this runs.
+    /// or purged since its response was born, even if only while this runs.
     ///
     /// # Errors
-    /// It was removed, or no room could be made.
+    /// It was removed or purged, or no room could be made.
     pub fn insert(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
         let Fill { id, key, store, .. } = &*self.fill;
         store.insert_unless(id.primary, key, stored, max_variants, || !self.may_store())

@@ -25,6 +25,8 @@ pub(crate) enum Flight {
     Shared(KeyHash),
     /// One that nobody joins.
     Alone(u64),
+    /// One that was shared and that nobody joins any more, since it began before a purge. It counts as shared.
+    Displaced(u64),
 }
 
 type Stripe = Mutex<BTreeMap<FlightId, Arc<Fill>>>;
@@ -39,7 +41,7 @@ pub(crate) struct Flights {
 
 /// What [`Flights::join_or`] did.
 pub(crate) enum Joined {
-    /// This one was there, and `join` was called on it under the lock.
+    /// This one was there, and `join` was called on it under the lock, and said yes.
     There(Arc<Fill>),
     /// This one is there now.
     New(Arc<Fill>),
@@ -58,12 +60,13 @@ impl Flights {
         }
     }
 
-    /// Calls `join` on the fill that is there, or puts the one there that `make` makes.
+    /// Calls `join` on the fill that is there, or puts the one there that `make` makes. Where `join` says no, the one
+    /// that is there goes on beside the new one, and nobody joins it any more.
     pub fn join_or(
         &self,
         id: FlightId,
         key: &[u8],
-        join: impl FnOnce(&Fill),
+        join: impl FnOnce(&Fill) -> bool,
         make: impl FnOnce() -> Arc<Fill>,
     ) -> Joined {
         let mut stripe = self.stripe(id.primary).lock();
@@ -71,8 +74,13 @@ impl Flights {
             if *fill.key != *key {
                 return Joined::Refused;
             }
-            join(fill);
-            return Joined::There(fill.clone());
+            if join(fill) {
+                return Joined::There(fill.clone());
+            }
+            let flight = Flight::Displaced(self.serial.fetch_add(1, Relaxed));
+            if let Some(fill) = stripe.remove(&id) {
+                stripe.insert(FlightId { flight, ..id }, fill);
+            }
         }
         let one_more = |it| (it < self.most).then_some(it + 1);
         if self.shared.fetch_update(Relaxed, Relaxed, one_more).is_err() {
@@ -100,9 +108,9 @@ impl Flights {
     pub fn leave_if(&self, fill: &Arc<Fill>, may: impl FnOnce() -> bool) -> bool {
         let mut stripe = self.stripe(fill.id.primary).lock();
         let may = may();
-        if may && stripe.get(&fill.id).is_some_and(|it| Arc::ptr_eq(it, fill)) {
-            stripe.remove(&fill.id);
-            self.count_down(fill.id);
+        if may && let Some(id) = place_of(&stripe, fill) {
+            stripe.remove(&id);
+            self.count_down(id);
         }
         may
     }
@@ -110,7 +118,7 @@ impl Flights {
     /// Takes out every fill of a key and marks it: what it brings is not stored.
     pub fn detach(&self, primary: KeyHash, key: &[u8]) {
         let first = FlightId { primary, flight: Flight::Shared(KeyHash(0)) };
-        let last = FlightId { primary, flight: Flight::Alone(u64::MAX) };
+        let last = FlightId { primary, flight: Flight::Displaced(u64::MAX) };
         let mut stripe = self.stripe(primary).lock();
         let fills = stripe.range(first..=last).filter(|it| *it.1.key == *key);
         let ids: Vec<FlightId> = fills.map(|it| *it.0).collect();
@@ -129,7 +137,7 @@ impl Flights {
     }
 
     fn count_down(&self, id: FlightId) {
-        if matches!(id.flight, Flight::Shared(_)) {
+        if matches!(id.flight, Flight::Shared(_) | Flight::Displaced(_)) {
             self.shared.fetch_sub(1, Relaxed);
         }
     }
@@ -137,4 +145,14 @@ impl Flights {
     fn stripe(&self, primary: KeyHash) -> &Stripe {
         &self.stripes[primary.place(STRIPES)]
     }
+}
+
+/// Under which id a fill is there: its own, or another since it was displaced.
+fn place_of(stripe: &BTreeMap<FlightId, Arc<Fill>>, fill: &Arc<Fill>) -> Option<FlightId> {
+    if stripe.get(&fill.id).is_some_and(|it| Arc::ptr_eq(it, fill)) {
+        return Some(fill.id);
+    }
+    let primary = fill.id.primary;
+    let displaced = |n| FlightId { primary, flight: Flight::Displaced(n) };
+    stripe.range(displaced(0)..=displaced(u64::MAX)).find(|it| Arc::ptr_eq(it.1, fill)).map(|it| *it.0)
 }

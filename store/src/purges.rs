@@ -1,8 +1,12 @@
 //! Purges as rules: what was born before a rule and matches it is stale, doubted or gone, in whatever tier it lies
 //! and however far its fill has come. Nothing is walked when a rule is made; whoever meets a response asks.
 
-use crate::ram::Store;
-use crate::shelf::Stored;
+mod apply;
+mod rules;
+mod sweep;
+
+pub(crate) use apply::Purges;
+
 use larder_semantics::expression::Expression;
 use std::sync::Arc;
 
@@ -45,6 +49,13 @@ impl Positions {
     #[must_use]
     pub fn new(positions: &[Position]) -> Self {
         Self((!positions.is_empty()).then(|| positions.into()))
+    }
+
+    /// Whether one of these places was reached.
+    #[must_use]
+    pub fn knows(&self, any: &[Position]) -> bool {
+        let own = self.as_slice();
+        any.iter().any(|it| own.iter().any(|own| own.log == it.log && own.entry >= it.entry))
     }
 
     /// Each log that was followed.
@@ -92,68 +103,7 @@ pub struct Rule {
     pub positions: Vec<Position>,
 }
 
-impl Store {
-    /// Purges. In force for every lookup, join and insert that begins after this returns; nothing is walked.
-    /// Readers of what is purged finish undamaged.
-    pub fn purge(&self, rule: Rule) -> Seq {
-        let _ = rule;
-        0
-    }
-
-    /// What is found in a tier of this node may be used as it is returned; `None` where it is purged. Goes by
-    /// `marks.born.seq`, and for what was born before a restart also by `marks.born.log`.
-    #[must_use]
-    pub fn admit(&self, key: &[u8], stored: Stored) -> Option<Stored> {
-        let _ = key;
-        Some(stored)
-    }
-
-    /// What is found in the fleet may be used as it is returned; `None` where it is purged. Goes by `marks.born.log`,
-    /// and for purges of this node alone by when the response came. Its birth becomes this node's now.
-    #[must_use]
-    pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
-        let _ = key;
-        Some(stored)
-    }
-
-    /// What is stored may be trusted until then (monotonic milliseconds); beyond it every response must be validated
-    /// and no fill is joined. At first it is for ever, `u64::MAX`.
-    pub fn trust_until(&self, monotonic_millis: u64) {
-        let _ = monotonic_millis;
-    }
-
-    /// Whether what is stored may be trusted now.
-    #[must_use]
-    pub fn trusted(&self) -> bool {
-        true
-    }
-
-    /// This node has followed a log so far: what is born from now on knows it. Call it after [`Store::purge`] of
-    /// every entry up to there has returned, never before.
-    pub fn advance(&self, position: Position) {
-        let _ = position;
-    }
-
-    /// A log is no more (its server lost it): no response is expected to know it. What it held must be made up for
-    /// by a purge of everything.
-    pub fn abandon(&self, log: u64) {
-        let _ = log;
-    }
-
-    /// Takes over what was in force before a restart, at start. `last_seq` is at least the last rule's, and at least
-    /// the `born.seq` of everything that any tier kept.
-    pub fn restore(&self, last_seq: Seq, rules: Vec<(Seq, Rule)>) {
-        let _ = (last_seq, rules);
-    }
-
-    /// There is no tier below RAM: rules that everything in RAM has met are forgotten. Not to be called where
-    /// [`Store::admit`] or [`Store::admit_foreign`] ever will be.
-    pub fn has_no_lower_tier(&self) {}
-
-    /// Goes on applying purges to what is in RAM, so that memory comes back: `steps` times a few responses. Says
-    /// whether there is more to do. No lock is held long; a timer calls it.
-    pub fn sweep(&self, steps: usize) -> bool {
-        let _ = steps;
-        false
-    }
-}
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;

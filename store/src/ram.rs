@@ -9,11 +9,12 @@ use crate::arena::Arena;
 use crate::flights::Flights;
 use crate::forms::Formed;
 use crate::ledger::Ledger;
-use crate::purges::Born;
+use crate::purges::Purges;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
 use bytes::Bytes;
 use larder_counters::Counters;
+use larder_semantics::purged::Verdict;
 use parking_lot::{Mutex, RwLock};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -27,7 +28,7 @@ use xxhash_rust::xxh3::xxh3_128_with_secret;
 pub use crate::shelf::{Body, Shelf, Stored};
 
 /// Shards of the index: a power of two.
-const SHARDS: usize = 64;
+pub(crate) const SHARDS: usize = 64;
 
 /// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
 const SLOT_COST: u64 = 256;
@@ -109,7 +110,8 @@ pub struct Store {
     outside: u64,
     /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
     taken_in: AtomicU64,
-    books: Mutex<Books>,
+    pub(crate) books: Mutex<Books>,
+    pub(crate) purges: Purges,
     arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
@@ -169,6 +171,7 @@ impl Store {
             outside: own_memory().unwrap_or(0) + OUTSIDE,
             taken_in: AtomicU64::new(0),
             books: Mutex::new(Books { policy: S3Fifo::new(settings.budget), footprint: 0 }),
+            purges: Purges::new(settings.budget),
             arena,
             ledger,
             flights: Flights::new(settings.fills),
@@ -185,15 +188,20 @@ impl Store {
         KeyHash(xxh3_128_with_secret(key, &self.secret[..]))
     }
 
-    /// Looks a key up, under a shared lock, and notes the use for S3-FIFO. `now` is monotonic milliseconds,
-    /// for the memory of hit-for-miss.
+    /// Looks a key up, under a shared lock, and notes the use for S3-FIFO. What was purged since it was last met is
+    /// treated so first. `now` is monotonic milliseconds, for the memory of hit-for-miss and for trust.
     #[must_use]
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
         match shard.slots.get(&hash.0) {
             Some(slot) if *slot.shelf.key == *key => {
                 slot.note_use();
-                Lookup::Shelf(slot.shelf.clone())
+                let shelf = slot.shelf.clone();
+                if self.purges.is_met_by(&shelf, now) {
+                    return Lookup::Shelf(shelf);
+                }
+                drop(shard);
+                self.look_again(hash, shelf, now)
             }
             // Without the key a miss is remembered of its hash only: two keys of one hash would go alone, no more.
             _ if shard.misses.knows(hash, now) => Lookup::HitForMiss,
@@ -255,13 +263,18 @@ impl Store {
         if too_late() {
             return Err(NotStored::Removed);
         }
-        let (shelf, dropped) = {
-            let shard = self.shard(hash).read();
-            let old = shard.slots.get(&hash.0).map(|it| &*it.shelf).filter(|it| *it.key == *key);
-            Shelf::with(old, key, stored, None, self.bounds(max_variants))
-        };
-        let old = self.put(&mut books, hash, shelf);
+        let (verdict, met) = self.purges.verdict(key, &stored, 0);
+        let stored = stored.after(verdict).ok_or(NotStored::Removed)?;
+        let standing = self.standing(hash, key);
+        if verdict != Verdict::Keep && standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
+            // Asked for before a purge, and come after what was asked for since.
+            return Err(NotStored::Removed);
+        }
+        let bounds = self.bounds(max_variants);
+        let (shelf, dropped) = Shelf::with(standing.as_deref(), key, stored, None, bounds, met);
+        let old = self.put(&mut books, hash, Arc::new(shelf));
         drop(books);
+        drop(standing);
         self.counters.cache_variants_full.add_shared(dropped as u64);
         drop(old);
         self.trim();
@@ -271,17 +284,20 @@ impl Store {
     /// Replaces `old` by `new` if `old` is still there (freshening); says whether it was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &Arc<Stored>, new: Arc<Stored>) -> bool {
         let mut books = self.books.lock();
-        let shelf = {
-            let shard = self.shard(hash).read();
-            let shelf = shard.slots.get(&hash.0).map(|it| &*it.shelf).filter(|it| *it.key == *key);
-            let Some(shelf) = shelf.filter(|it| it.variants.iter().any(|it| Arc::ptr_eq(it, old))) else {
-                return false;
-            };
-            Shelf::with(Some(shelf), key, new, Some(old), self.bounds(usize::MAX)).0
-        };
-        let gone = self.put(&mut books, hash, shelf);
+        let Some(standing) = self.standing(hash, key) else { return false };
+        if !standing.variants.iter().any(|it| Arc::ptr_eq(it, old)) {
+            return false;
+        }
+        // What is gone by a purge is not brought back by a validation, nor what was validated before one.
+        if self.purges.verdict(key, old, standing.met()).0 == Verdict::Hard {
+            return false;
+        }
+        let (verdict, met) = self.purges.verdict(key, &new, 0);
+        let Some(new) = new.after(verdict) else { return false };
+        let shelf = Shelf::with(Some(&standing), key, new, Some(old), self.bounds(usize::MAX), met).0;
+        let gone = self.put(&mut books, hash, Arc::new(shelf));
         drop(books);
-        drop(gone);
+        drop((gone, standing));
         self.trim();
         true
     }
@@ -291,20 +307,36 @@ impl Store {
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {
         let mut books = self.books.lock();
         self.removals_of(hash).fetch_add(1, SeqCst);
-        let gone = {
-            let mut shard = self.shard(hash).write();
-            if shard.misses.forget(hash) {
-                self.ledger.release(MISS_COST);
-            }
-            let found = shard.slots.get(&hash.0).is_some_and(|it| *it.shelf.key == *key);
-            found.then(|| shard.take(hash.0, &self.ledger)).flatten()
-        };
-        if let Some(slot) = &gone {
-            books.policy.remove(slot.handle);
+        if self.shard(hash).write().misses.forget(hash) {
+            self.ledger.release(MISS_COST);
         }
+        let found = self.standing(hash, key);
+        let gone = found.as_ref().and_then(|_| self.take_out(&mut books, hash));
         self.flights.detach(hash, key);
         drop(books);
         gone.is_some()
+    }
+
+    /// The shelf of a key.
+    pub(crate) fn standing(&self, hash: KeyHash, key: &[u8]) -> Option<Arc<Shelf>> {
+        self.any_standing(hash).filter(|it| *it.key == *key)
+    }
+
+    /// The shelf in the place of this hash, whatever its key.
+    pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
+        self.shard(hash).read().slots.get(&hash.0).map(|it| it.shelf.clone())
+    }
+
+    /// The hashes of what stands in a shard.
+    pub(crate) fn hashes_of(&self, shard: usize) -> Vec<u128> {
+        self.shards[shard].read().slots.keys().copied().collect()
+    }
+
+    /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
+    pub(crate) fn take_out(&self, books: &mut Books, hash: KeyHash) -> Option<Arc<Shelf>> {
+        let slot = self.shard(hash).write().take(hash.0, &self.ledger)?;
+        books.policy.remove(slot.handle);
+        Some(slot.shelf)
     }
 
     /// How often anything was removed in the neighbourhood of this key: to be asked before the origin is, by whoever
@@ -312,12 +344,6 @@ impl Store {
     #[must_use]
     pub fn removals(&self, hash: KeyHash) -> Removals {
         Removals(self.removals_of(hash).load(SeqCst))
-    }
-
-    /// What is asked of an origin now is born so: taken before the request leaves.
-    #[must_use]
-    pub fn born(&self) -> Born {
-        Born::default()
     }
 
     fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
@@ -361,10 +387,9 @@ impl Store {
     }
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
-    fn put(&self, books: &mut Books, hash: KeyHash, shelf: Shelf) -> Option<Arc<Shelf>> {
+    pub(crate) fn put(&self, books: &mut Books, hash: KeyHash, shelf: Arc<Shelf>) -> Option<Arc<Shelf>> {
         let charged = shelf.heap_cost();
         let size = charged + SLOT_COST + shelf.arena_bytes();
-        let shelf = Arc::new(shelf);
         self.ledger.charge(charged);
         let mut shard = self.shard(hash).write();
         if shard.misses.forget(hash) {
@@ -449,7 +474,7 @@ fn own_memory() -> Option<u64> {
 }
 
 /// What only one at a time may change.
-struct Books {
+pub(crate) struct Books {
     policy: S3Fifo<u128, BuildHasherDefault<AsIs>>,
     /// What the ledger has for the policy.
     footprint: u64,

@@ -3,7 +3,7 @@
 
 use crate::forms::Forms;
 use crate::ledger::on_heap;
-use crate::purges::Marks;
+use crate::purges::{Marks, Seq};
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
@@ -123,6 +123,8 @@ pub struct Shelf {
     pub vary: Vec<Box<str>>,
     /// Newest first.
     pub variants: Vec<Arc<Stored>>,
+    /// The number of the last purge that all of them have met. Grows in place; see `purges/apply`.
+    pub(crate) checked: AtomicU64,
     /// Which variants were selected since this was last asked; in the order of `variants`.
     wanted: Box<[AtomicBool]>,
 }
@@ -154,6 +156,8 @@ impl Shelf {
     /// The shelf with `new` in front, in place of `replaced` and of the same variant, and how many others had to go
     /// because there were too many.
     ///
+    /// `met` is the last purge that `new` has met.
+    ///
     /// The oldest goes that nobody has selected; where all were selected, the oldest, and all must be selected anew.
     /// So a stream of variants that are asked for once does not push out those that are in use.
     pub(crate) fn with(
@@ -162,8 +166,10 @@ impl Shelf {
         new: Arc<Stored>,
         replaced: Option<&Arc<Stored>>,
         most: Bounds,
+        met: Seq,
     ) -> (Shelf, usize) {
         let mut others: Vec<(Arc<Stored>, bool)> = Vec::new();
+        let mut checked = met;
         // One that does not vary answers every request from now on: nothing behind it could be selected.
         if let Some(old) = old.filter(|_| !new.meta.vary.is_empty()) {
             let stays = |it: &Arc<Stored>| {
@@ -171,6 +177,7 @@ impl Shelf {
             };
             let variants = old.variants.iter().zip(&old.wanted).filter(|it| stays(it.0));
             others = variants.map(|(it, wanted)| (it.clone(), wanted.load(Relaxed))).collect();
+            checked = met.min(old.checked.load(Relaxed));
         }
         let size = |it: &Stored| it.heap_cost() + it.body.len();
         let mut bytes = size(&new) + others.iter().map(|it| size(&it.0)).sum::<u64>();
@@ -188,7 +195,34 @@ impl Shelf {
         let wanted =
             std::iter::once(false).chain(others.iter().map(|it| it.1)).map(AtomicBool::new).collect();
         let variants = std::iter::once(new).chain(others.into_iter().map(|it| it.0)).collect();
-        (Shelf { key: key.into(), vary, variants, wanted }, dropped)
+        (Shelf { key: key.into(), vary, variants, checked: AtomicU64::new(checked), wanted }, dropped)
+    }
+
+    /// The shelf with what `of` makes of each response, all of which has met the purges up to `met`; `None` where
+    /// nothing is left.
+    pub(crate) fn map(&self, met: Seq, of: impl Fn(&Arc<Stored>) -> Option<Arc<Stored>>) -> Option<Shelf> {
+        let both = self.variants.iter().zip(&self.wanted);
+        let (variants, wanted): (Vec<_>, Vec<_>) =
+            both.filter_map(|(it, wanted)| Some((of(it)?, AtomicBool::new(wanted.load(Relaxed))))).unzip();
+        let vary = variants.first()?.meta.vary.clone();
+        let checked = AtomicU64::new(met);
+        Some(Shelf { key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
+    }
+
+    /// The last purge that everything on it has met.
+    pub(crate) fn met(&self) -> Seq {
+        self.checked.load(Relaxed)
+    }
+
+    /// Whether it holds this variant as it was asked for later.
+    pub(crate) fn has_newer(&self, than: &Stored) -> bool {
+        let newer = |it: &Arc<Stored>| it.is_same_variant(than) && than.marks.is_older_than(&it.marks);
+        self.variants.iter().any(newer)
+    }
+
+    /// Whether everything on it has met the purges up to this one.
+    pub(crate) fn has_met(&self, purge: Seq) -> bool {
+        self.checked.load(Relaxed) >= purge
     }
 
     /// What it and its responses take on the heap.

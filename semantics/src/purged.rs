@@ -1,0 +1,110 @@
+//! What a purge leaves of a stored response: its lifetime ends, or it must be validated, or it is gone. Which purges
+//! match which responses is not here.
+
+use crate::freshness::{Lifetime, LifetimeSource};
+use crate::stored::Meta;
+use larder_stdx::clock::WallTime;
+
+/// What becomes of a response, given the purges that match it. Ordered: the later outweigh the earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// Nothing.
+    Keep,
+    /// Stale since then; used as a stale response may be.
+    Soft(WallTime),
+    /// Stale since then, and never used before the origin has said that it holds.
+    Validate(WallTime),
+    /// Gone.
+    Hard,
+}
+
+impl Verdict {
+    /// Both together: the stronger; of two alike, what holds for longer already.
+    #[must_use]
+    pub fn and(self, other: Verdict) -> Verdict {
+        match (self, other) {
+            (Verdict::Soft(a), Verdict::Soft(b)) => Verdict::Soft(a.min(b)),
+            (Verdict::Validate(a), Verdict::Validate(b)) => Verdict::Validate(a.min(b)),
+            (a, b) => a.max(b),
+        }
+    }
+
+    /// The facts as they are from now on; `None` where nothing is left to use.
+    #[must_use]
+    pub fn apply(self, meta: &Meta) -> Option<Meta> {
+        match self {
+            Verdict::Keep => Some(meta.clone()),
+            Verdict::Soft(since) => Some(ended(meta, since)),
+            Verdict::Validate(since) => Some(Meta { must_revalidate: true, ..ended(meta, since) }),
+            Verdict::Hard => None,
+        }
+    }
+}
+
+/// Whether it is never used without validation, whatever the time.
+#[must_use]
+pub fn is_doubted(meta: &Meta) -> bool {
+    meta.no_cache || (meta.must_revalidate && meta.lifetime.source == LifetimeSource::Purged)
+}
+
+/// With a lifetime that ended at `since`, if it did not before. Its age goes on as it was, so that the age that is
+/// told is true, and so is for how long it has been stale.
+fn ended(meta: &Meta, since: WallTime) -> Meta {
+    let seconds = meta.lifetime.seconds.min(meta.age(since));
+    Meta { lifetime: Lifetime { seconds, source: LifetimeSource::Purged }, ..meta.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::freshness::Freshness;
+    use crate::policy::Policy;
+
+    /// 60 s of lifetime, came at 1000 with 10 s of age.
+    fn meta() -> Meta {
+        let fields = [("cache-control", "max-age=60"), ("age", "10")]
+            .map(|it| crate::field::Field { name: it.0, value: it.1.as_bytes() });
+        Meta::of(200, &fields, &Policy::default(), WallTime(1000), WallTime(1000))
+    }
+
+    #[track_caller]
+    fn check(verdict: Verdict, now: u64, age: u32, freshness: Freshness) {
+        let meta = verdict.apply(&meta()).unwrap();
+        assert_eq!((age, freshness), (meta.age(WallTime(now)), meta.freshness(WallTime(now))), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_purge_ends_the_lifetime_and_leaves_the_age() {
+        let stale = |staleness| Freshness::Stale { staleness };
+        check(Verdict::Keep, 1020, 30, Freshness::Fresh { remaining: 30 });
+        check(Verdict::Soft(WallTime(1020)), 1020, 30, stale(0));
+        check(Verdict::Soft(WallTime(1020)), 1025, 35, stale(5));
+        check(Verdict::Validate(WallTime(1000)), 1007, 17, stale(7));
+        // It was stale before: since 1050.
+        check(Verdict::Soft(WallTime(1070)), 1071, 81, stale(21));
+        // A clock that went back.
+        check(Verdict::Soft(WallTime(900)), 1000, 10, stale(0));
+    }
+
+    #[test]
+    fn what_must_be_validated_is_told_apart() {
+        assert!(!is_doubted(&meta()));
+        assert!(!is_doubted(&Verdict::Soft(WallTime(1000)).apply(&meta()).unwrap()));
+        assert!(is_doubted(&Verdict::Validate(WallTime(1000)).apply(&meta()).unwrap()));
+        assert!(is_doubted(&Meta { no_cache: true, ..meta() }));
+        assert_eq!(None, Verdict::Hard.apply(&meta()));
+    }
+
+    #[test]
+    fn the_stronger_outweighs_and_the_longer_of_two_alike() {
+        let (early, late) = (WallTime(1), WallTime(2));
+        let all = [Verdict::Keep, Verdict::Soft(late), Verdict::Validate(late), Verdict::Hard];
+        for (at, a) in all.into_iter().enumerate() {
+            for b in &all[at..] {
+                assert_eq!((*b, *b), (a.and(*b), b.and(a)));
+            }
+        }
+        assert_eq!(Verdict::Soft(early), Verdict::Soft(late).and(Verdict::Soft(early)));
+        assert_eq!(Verdict::Validate(early), Verdict::Validate(early).and(Verdict::Validate(late)));
+    }
+}

@@ -1,0 +1,268 @@
+//! Purges against a model that walks everything that was ever purged, and the floor against exact rules.
+
+use super::rules::{Birth, Most, Rules, Subject};
+use super::tests::*;
+use super::*;
+use crate::fill::{Begin, FillReader, FillWriter};
+use crate::ram::Store;
+use crate::sample::{meta, store};
+use larder_semantics::field::FieldList;
+use larder_semantics::purged::Verdict;
+use larder_stdx::clock::WallTime;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Begin(usize),
+    Head(usize, Vec<&'static str>),
+    Finish(usize),
+    Insert(usize, Vec<&'static str>),
+    Purge(Scope, Strength),
+    Look(usize),
+    Sweep(usize),
+    Remove(usize),
+}
+
+fn tags() -> impl Strategy<Value = Vec<&'static str>> {
+    proptest::sample::subsequence(TAGS.to_vec(), 0..=TAGS.len())
+}
+
+fn scope() -> impl Strategy<Value = Scope> {
+    let key = || proptest::sample::select(KEYS.to_vec());
+    prop_oneof![
+        2 => key().prop_map(url),
+        2 => (key(), 0..20_usize).prop_map(|(key, length)| prefix(&key[..length.min(key.len())])),
+        4 => proptest::sample::select(TAGS.to_vec()).prop_map(tag),
+        1 => Just(Scope::All),
+    ]
+}
+
+fn strength() -> impl Strategy<Value = Strength> {
+    proptest::sample::select(vec![Strength::Soft, Strength::Validate, Strength::Hard])
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let key = || 0..KEYS.len();
+    prop_oneof![
+        3 => key().prop_map(Op::Begin),
+        3 => (key(), tags()).prop_map(|(key, tags)| Op::Head(key, tags)),
+        3 => key().prop_map(Op::Finish),
+        3 => (key(), tags()).prop_map(|(key, tags)| Op::Insert(key, tags)),
+        5 => (scope(), strength()).prop_map(|(scope, strength)| Op::Purge(scope, strength)),
+        4 => key().prop_map(Op::Look),
+        1 => (1..80_usize).prop_map(Op::Sweep),
+        1 => key().prop_map(Op::Remove),
+    ]
+}
+
+#[derive(Clone)]
+struct Kept {
+    born: usize,
+    tags: Vec<&'static str>,
+}
+
+struct Flying {
+    /// How many purges there were when it began.
+    born: usize,
+    tags: Option<Vec<&'static str>>,
+    writer: FillWriter,
+    _reader: FillReader,
+    removed: bool,
+    here: Born,
+}
+
+/// Everything that was ever purged, and what is there: each look walks all of it.
+struct Model {
+    store: Arc<Store>,
+    purges: Vec<(Scope, Strength)>,
+    kept: [Option<Kept>; KEYS.len()],
+    flying: [Option<Flying>; KEYS.len()],
+    /// Flights that nobody joins any more.
+    displaced: Vec<(usize, Flying)>,
+}
+
+fn by_key(scope: &Scope, key: &str) -> Option<bool> {
+    let key = key.as_bytes();
+    match scope {
+        Scope::Url(url) => Some(*key == **url || key.starts_with(&[url, &b" "[..]].concat())),
+        Scope::Prefix(prefix) => Some(key.starts_with(prefix)),
+        Scope::All => Some(true),
+        Scope::Tag(_) | Scope::Where(_) => None,
+    }
+}
+
+fn matches(scope: &Scope, key: &str, tags: &[&str]) -> bool {
+    by_key(scope, key).unwrap_or_else(|| matches!(scope, Scope::Tag(it) if tags.contains(&&**it)))
+}
+
+impl Model {
+    fn state(&self, key: usize, kept: &Kept) -> Seen {
+        let since = self.purges[kept.born..].iter();
+        let strongest = since.filter(|it| matches(&it.0, KEYS[key], &kept.tags)).map(|it| it.1).max();
+        match strongest {
+            None => Seen::Fresh,
+            Some(Strength::Soft) => Seen::Stale,
+            Some(Strength::Validate) => Seen::Doubted,
+            Some(Strength::Hard) => Seen::Nothing,
+        }
+    }
+
+    fn expected(&self, key: usize) -> Seen {
+        self.kept[key].as_ref().map_or(Seen::Nothing, |it| self.state(key, it))
+    }
+
+    fn may_join(&self, key: usize, flying: &Flying) -> bool {
+        let about = |it: &(Scope, Strength)| match &flying.tags {
+            Some(tags) => matches(&it.0, KEYS[key], tags),
+            None => by_key(&it.0, KEYS[key]).unwrap_or(true),
+        };
+        !self.purges[flying.born..].iter().any(about)
+    }
+
+    fn begin(&mut self, key: usize) {
+        let joins = self.flying[key].as_ref().is_some_and(|it| self.may_join(key, it));
+        match begin(&self.store, KEYS[key]) {
+            Begin::Follow(_) => assert!(joins, "{} was joined", KEYS[key]),
+            Begin::Lead(writer, reader) => {
+                assert!(!joins, "{} was not joined", KEYS[key]);
+                let here = self.store.born();
+                let new = Flying {
+                    born: self.purges.len(),
+                    tags: None,
+                    writer,
+                    _reader: reader,
+                    removed: false,
+                    here,
+                };
+                if let Some(old) = self.flying[key].replace(new) {
+                    self.displaced.push((key, old));
+                }
+            }
+            Begin::Full => panic!("there is room"),
+        }
+    }
+
+    fn finish(&mut self, key: usize, flying: Flying) {
+        let Flying { born, tags: Some(tags), writer, removed, here, .. } = flying else { return };
+        let new = Kept { born, tags };
+        let state = self.state(key, &new);
+        let newer =
+            self.expected(key) != Seen::Nothing && self.kept[key].as_ref().is_some_and(|it| it.born > born);
+        let stored = !removed && state != Seen::Nothing && !(state != Seen::Fresh && newer);
+        let brought = tagged(&new.tags, here, "x");
+        assert_eq!(stored, writer.insert(brought, 1).is_ok(), "{} is stored", KEYS[key]);
+        if stored {
+            self.kept[key] = Some(new);
+        }
+    }
+
+    fn run(&mut self, op: Op) {
+        match op {
+            Op::Begin(key) => self.begin(key),
+            Op::Head(key, tags) => {
+                if let Some(it) = &mut self.flying[key]
+                    && it.tags.is_none()
+                {
+                    it.writer.head(head(&tags, it.here.clone()), true);
+                    it.tags = Some(tags);
+                }
+            }
+            Op::Finish(key) => {
+                if let Some(at) = self.displaced.iter().position(|it| it.0 == key) {
+                    let (_, flying) = self.displaced.remove(at);
+                    self.finish(key, flying);
+                } else if let Some(flying) = self.flying[key].take() {
+                    self.finish(key, flying);
+                }
+            }
+            Op::Insert(key, tags) => {
+                put(&self.store, KEYS[key], &tags);
+                self.kept[key] = Some(Kept { born: self.purges.len(), tags });
+            }
+            Op::Purge(scope, strength) => {
+                self.store.purge(rule(scope.clone(), strength));
+                self.purges.push((scope, strength));
+            }
+            Op::Look(key) => {
+                assert_eq!(self.expected(key), seen(&self.store, KEYS[key]), "{}", KEYS[key])
+            }
+            Op::Sweep(steps) => {
+                self.store.sweep(steps);
+            }
+            Op::Remove(key) => {
+                self.store.remove(self.store.hash(KEYS[key].as_bytes()), KEYS[key].as_bytes());
+                self.kept[key] = None;
+                // What is in flight is not stored, and not joined.
+                self.flying[key] = None;
+                self.displaced.iter_mut().filter(|it| it.0 == key).for_each(|it| it.1.removed = true);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn purges_do_what_a_walk_over_everything_would(ops in proptest::collection::vec(op(), 0..60)) {
+        let mut model = Model {
+            store: store(1 << 20),
+            purges: Vec::new(),
+            kept: Default::default(),
+            flying: Default::default(),
+            displaced: Vec::new(),
+        };
+        for op in ops {
+            model.run(op);
+        }
+        for (at, key) in KEYS.iter().enumerate() {
+            prop_assert_eq!(model.expected(at), seen(&model.store, key), "{}", key);
+        }
+    }
+
+    /// Whatever is let go: what was purged so that it must not be used unseen never is.
+    #[test]
+    fn the_floor_never_lets_through_what_a_rule_would_not(
+        purges in proptest::collection::vec((scope(), strength(), 0..3_u64), 1..30),
+        born in 0..30_usize,
+        key in 0..KEYS.len(),
+        tags in tags(),
+    ) {
+        let mut few = Rules::new(Most { rules: 3, bytes: u64::MAX, expressions: 1 });
+        let mut all = Rules::new(Most { rules: 1000, bytes: u64::MAX, expressions: 1000 });
+        let mut entries = [0; 3];
+        let mut known = Positions::default();
+        for (n, (scope, strength, log)) in purges.iter().enumerate() {
+            if n == born {
+                let followed: Vec<_> = (0..3).map(|log| position(log, entries[log as usize])).collect();
+                known = Positions::new(&followed);
+            }
+            entries[*log as usize] += 1;
+            let positions = vec![position(*log, entries[*log as usize])];
+            let rule = Rule { scope: scope.clone(), strength: *strength, positions };
+            few.add(rule.clone(), WallTime(n as u64));
+            all.add(rule, WallTime(n as u64));
+        }
+        prop_assert!(few.len() <= 3);
+        let marks = marks(&tags, Born::default());
+        let subject = Subject {
+            key: KEYS[key].as_bytes(),
+            meta: &meta(&[]),
+            fields: &FieldList::new(),
+            tags: &marks.tags,
+            size: None,
+        };
+        let none = Positions::default();
+        let here = Birth::Here { met: born.min(purges.len()) as u64, log: &none };
+        let elsewhere = Birth::Elsewhere { at: WallTime(0), log: &known };
+        for birth in [here, elsewhere] {
+            let (few, all) = (few.verdict(&subject, birth), all.verdict(&subject, birth));
+            prop_assert!(
+                few == all || matches!(few, Verdict::Validate(_) | Verdict::Hard),
+                "{:?} instead of {:?}", few, all
+            );
+        }
+        if born >= purges.len() {
+            prop_assert_eq!(Verdict::Keep, few.verdict(&subject, here));
+        }
+    }
+}

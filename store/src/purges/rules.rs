@@ -1,0 +1,405 @@
+//! The purges in force, by what they are about, so that a response finds those that match it without looking at the
+//! others. Bounded: where rules are let go, a floor stands in for them. How verdicts are carried out is in `apply`.
+
+use super::{Position, Positions, Rule, Scope, Seq, Strength};
+use crate::ledger::on_heap;
+use larder_semantics::expression::{Facts, Number};
+use larder_semantics::field::FieldList;
+use larder_semantics::purged::Verdict;
+use larder_semantics::stored::Meta;
+use larder_semantics::tags;
+use larder_stdx::clock::WallTime;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+/// How far the clocks of two nodes may be apart, seconds: what came so shortly after a purge may have been asked
+/// before it.
+const CLOCKS_APART: u64 = 1;
+
+/// What a rule costs beside its text, which is held twice: its entry, and its places in the tables.
+const RULE_COST: u64 = 320;
+
+/// How many rules there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub rules: usize,
+    pub bytes: u64,
+    /// Of those with an expression: each is asked about every response that is met for the first time after it.
+    pub expressions: usize,
+}
+
+/// What rules look at in a response.
+pub(crate) struct Subject<'a> {
+    pub key: &'a [u8],
+    pub meta: &'a Meta,
+    pub fields: &'a FieldList,
+    pub tags: &'a [u64],
+    /// Bytes of its body, where they are known.
+    pub size: Option<u64>,
+}
+
+/// When and where a response was asked of its origin.
+#[derive(Clone, Copy)]
+pub(crate) enum Birth<'a> {
+    /// On this node: it has met every rule up to `met`, and knows those of the logs.
+    Here { met: Seq, log: &'a Positions },
+    /// On another node, from which it came at `at`: its numbers mean nothing here.
+    Elsewhere { at: WallTime, log: &'a Positions },
+}
+
+/// The purges in force.
+pub(crate) struct Rules {
+    most: Most,
+    seq: Seq,
+    entries: BTreeMap<Seq, Entry>,
+    urls: HashMap<Box<[u8]>, Vec<Seq>>,
+    prefixes: BTreeMap<Box<[u8]>, Vec<Seq>>,
+    tags: HashMap<u64, Vec<Seq>>,
+    expressions: Vec<Seq>,
+    all: Vec<Seq>,
+    /// The last one that a key alone does not tell about: of a tag or an expression.
+    beyond_keys: Seq,
+    floor: Floor,
+    cost: u64,
+}
+
+struct Entry {
+    rule: Rule,
+    /// When it came into force.
+    at: WallTime,
+    cost: u64,
+}
+
+/// What was let go: all that was born before must be validated.
+#[derive(Default)]
+struct Floor {
+    seq: Seq,
+    at: WallTime,
+    /// The last of those of this node alone.
+    own: Option<WallTime>,
+    /// The last of those of the fleet, in each log.
+    logs: Vec<Position>,
+}
+
+impl Rules {
+    pub fn new(most: Most) -> Self {
+        Self {
+            most,
+            seq: 0,
+            entries: BTreeMap::new(),
+            urls: HashMap::new(),
+            prefixes: BTreeMap::new(),
+            tags: HashMap::new(),
+            expressions: Vec::new(),
+            all: Vec::new(),
+            beyond_keys: 0,
+            floor: Floor::default(),
+            cost: 0,
+        }
+    }
+
+    /// The last rule's number.
+    pub fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    /// Bytes they take.
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Puts a rule in force; says its number, and how many had to be let go for it.
+    pub fn add(&mut self, rule: Rule, at: WallTime) -> (Seq, usize) {
+        let seq = self.seq + 1;
+        (seq, self.add_as(seq, rule, at))
+    }
+
+    /// Numbers go on after `seq`.
+    pub fn go_on_after(&mut self, seq: Seq) {
+        self.seq = self.seq.max(seq);
+    }
+
+    /// [`Rules::add`] with a number, which none has yet.
+    pub fn add_as(&mut self, seq: Seq, rule: Rule, at: WallTime) -> usize {
+        self.drop_superseded(seq, &rule);
+        let cost = cost(&rule);
+        self.list_mut(&rule.scope).push(seq);
+        // Ascending also where a restart brings them in any order.
+        self.list_mut(&rule.scope).sort_unstable();
+        if matches!(rule.scope, Scope::Tag(_) | Scope::Where(_)) {
+            self.beyond_keys = self.beyond_keys.max(seq);
+        }
+        self.cost += cost;
+        self.entries.insert(seq, Entry { rule, at, cost });
+        self.seq = self.seq.max(seq);
+        self.bound()
+    }
+
+    /// Lets go of the rules up to `until` but the last `keep`: everything that is stored has met them. What comes in
+    /// late must be validated.
+    pub fn forget(&mut self, until: Seq, keep: usize) {
+        while self.entries.len() > keep
+            && let Some((seq, _)) = self.entries.first_key_value()
+            && *seq <= until
+        {
+            self.let_go(*seq);
+        }
+    }
+
+    /// A log is no more.
+    pub fn abandon(&mut self, log: u64) {
+        self.floor.logs.retain(|it| it.log != log);
+    }
+
+    /// What becomes of a response.
+    pub fn verdict(&self, subject: &Subject<'_>, birth: Birth<'_>) -> Verdict {
+        let mut verdict = self.floor.verdict(birth);
+        if let Birth::Here { met, .. } = birth
+            && met >= self.seq
+        {
+            return verdict;
+        }
+        let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, |_| true));
+        meet(&self.all);
+        self.each_by_key(subject.key, &mut meet);
+        for tag in subject.tags {
+            if let Some(list) = self.tags.get(tag) {
+                meet(list);
+            }
+        }
+        let holds = |entry: &Entry| match &entry.rule.scope {
+            Scope::Where(expression) => expression.holds(&At { subject, now: entry.at }),
+            _ => true,
+        };
+        verdict.and(self.of_list(&self.expressions, birth, holds))
+    }
+
+    /// Whether a fetch of this key, of whose answer nothing is known, may be touched by a rule after `met`.
+    pub fn may_touch(&self, key: &[u8], met: Seq) -> bool {
+        let mut touched = met < self.beyond_keys || met < self.floor.seq;
+        let mut meet = |list: &[Seq]| touched |= list.last().is_some_and(|it| *it > met);
+        meet(&self.all);
+        self.each_by_key(key, &mut meet);
+        touched
+    }
+
+    /// What the rules of one list come to; those that `also` says.
+    fn of_list(&self, list: &[Seq], birth: Birth<'_>, also: impl Fn(&Entry) -> bool) -> Verdict {
+        let new = |it: &&Seq| match birth {
+            Birth::Here { met, .. } => **it > met,
+            Birth::Elsewhere { .. } => true,
+        };
+        let entries = list.iter().rev().take_while(new).filter_map(|it| self.entries.get(it));
+        let touching = entries.filter(|it| it.touches(birth) && also(it));
+        touching.fold(Verdict::Keep, |all, it| all.and(it.verdict()))
+    }
+
+    /// The lists of the rules that this key matches.
+    fn each_by_key(&self, key: &[u8], mut meet: impl FnMut(&[Seq])) {
+        if !self.urls.is_empty() {
+            let ends = (0..key.len()).filter(|at| key[*at] == b' ').chain([key.len()]);
+            ends.filter_map(|end| self.urls.get(&key[..end])).for_each(|it| meet(it));
+        }
+        // All that are a prefix of the key lie before it. What lies next before tells, by what it has in common with
+        // the key, how long the next that may be one is at most.
+        let mut rest = Some(key);
+        while let Some(most) = rest
+            && let Some((prefix, list)) =
+                self.prefixes.range::<[u8], _>((Unbounded, Included(most))).next_back()
+        {
+            if most.starts_with(prefix) {
+                meet(list);
+                rest = prefix.len().checked_sub(1).map(|it| &key[..it]);
+            } else {
+                let common = most.iter().zip(&**prefix).take_while(|it| it.0 == it.1).count();
+                rest = Some(&key[..common]);
+            }
+        }
+    }
+
+    /// Drops what says nothing more beside a new rule: the older of the same scope that are not stronger.
+    fn drop_superseded(&mut self, seq: Seq, new: &Rule) {
+        let gone = |seqs: &mut dyn Iterator<Item = &Seq>| -> Vec<Seq> {
+            seqs.filter(|it| **it < seq && self.entries.get(it).is_some_and(|old| supersedes(new, &old.rule)))
+                .copied()
+                .collect()
+        };
+        let gone = match &new.scope {
+            Scope::All => gone(&mut self.entries.range((Unbounded, Excluded(seq))).map(|it| it.0)),
+            scope => gone(&mut self.list(scope).iter()),
+        };
+        for seq in gone {
+            self.remove(seq);
+        }
+    }
+
+    /// Lets go of the oldest until there are not too many.
+    fn bound(&mut self) -> usize {
+        let mut gone = 0;
+        while self.entries.len() > self.most.rules || self.cost > self.most.bytes {
+            let Some((oldest, _)) = self.entries.first_key_value() else { break };
+            self.let_go(*oldest);
+            gone += 1;
+        }
+        // What is let go must be older than all that stays: the floor is a number.
+        while self.expressions.len() > self.most.expressions {
+            let until = self.expressions[0];
+            let before = self.entries.len();
+            self.forget(until, 0);
+            gone += before - self.entries.len();
+        }
+        gone
+    }
+
+    fn let_go(&mut self, seq: Seq) {
+        if let Some(entry) = self.remove(seq) {
+            self.floor.rise(seq, &entry);
+        }
+    }
+
+    fn remove(&mut self, seq: Seq) -> Option<Entry> {
+        let entry = self.entries.remove(&seq)?;
+        self.cost -= entry.cost;
+        let list = self.list_mut(&entry.rule.scope);
+        list.retain(|it| *it != seq);
+        if list.is_empty() {
+            match &entry.rule.scope {
+                Scope::Url(key) => drop(self.urls.remove(key)),
+                Scope::Prefix(prefix) => drop(self.prefixes.remove(prefix)),
+                Scope::Tag(tag) => drop(self.tags.remove(&tags::hash(tag))),
+                Scope::Where(_) | Scope::All => {}
+            }
+        }
+        Some(entry)
+    }
+
+    fn list(&self, scope: &Scope) -> &[Seq] {
+        let list = match scope {
+            Scope::Url(key) => self.urls.get(key),
+            Scope::Prefix(prefix) => self.prefixes.get(prefix),
+            Scope::Tag(tag) => self.tags.get(&tags::hash(tag)),
+            Scope::Where(_) => Some(&self.expressions),
+            Scope::All => Some(&self.all),
+        };
+        list.map_or(&[], Vec::as_slice)
+    }
+
+    fn list_mut(&mut self, scope: &Scope) -> &mut Vec<Seq> {
+        match scope {
+            Scope::Url(key) => self.urls.entry(key.clone()).or_default(),
+            Scope::Prefix(prefix) => self.prefixes.entry(prefix.clone()).or_default(),
+            Scope::Tag(tag) => self.tags.entry(tags::hash(tag)).or_default(),
+            Scope::Where(_) => &mut self.expressions,
+            Scope::All => &mut self.all,
+        }
+    }
+}
+
+impl Entry {
+    /// Whether it is about what was born so: a rule of the fleet is not where its place in a log is known; one of
+    /// this node alone is about everything from elsewhere that came before it, by the clock.
+    fn touches(&self, birth: Birth<'_>) -> bool {
+        match birth {
+            Birth::Elsewhere { at, .. } if self.rule.positions.is_empty() => came_before(at, self.at),
+            Birth::Here { log, .. } | Birth::Elsewhere { log, .. } => !log.knows(&self.rule.positions),
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        match self.rule.strength {
+            Strength::Soft => Verdict::Soft(self.at),
+            Strength::Validate => Verdict::Validate(self.at),
+            Strength::Hard => Verdict::Hard,
+        }
+    }
+}
+
+impl Floor {
+    fn rise(&mut self, seq: Seq, gone: &Entry) {
+        self.seq = self.seq.max(seq);
+        self.at = self.at.max(gone.at);
+        if gone.rule.positions.is_empty() {
+            self.own = self.own.max(Some(gone.at));
+        }
+        for new in &gone.rule.positions {
+            match self.logs.iter_mut().find(|it| it.log == new.log) {
+                Some(known) => known.entry = known.entry.max(new.entry),
+                None => self.logs.push(*new),
+            }
+        }
+    }
+
+    fn verdict(&self, birth: Birth<'_>) -> Verdict {
+        let below = match birth {
+            Birth::Here { met, .. } => met < self.seq,
+            // Every log, not any: of what was let go each may stand in another.
+            Birth::Elsewhere { at, log } => {
+                self.own.is_some_and(|own| came_before(at, own))
+                    || !self.logs.iter().all(|it| log.knows(std::slice::from_ref(it)))
+            }
+        };
+        if below { Verdict::Validate(self.at) } else { Verdict::Keep }
+    }
+}
+
+/// A response as expressions see it at a moment.
+struct At<'a> {
+    subject: &'a Subject<'a>,
+    now: WallTime,
+}
+
+impl Facts for At<'_> {
+    fn key(&self) -> &[u8] {
+        self.subject.key
+    }
+
+    fn number(&self, name: Number) -> Option<i64> {
+        let meta = self.subject.meta;
+        match name {
+            Number::Status => Some(i64::from(meta.status)),
+            Number::Age => Some(i64::from(meta.age(self.now))),
+            Number::Ttl => Some(i64::from(meta.lifetime.seconds) - i64::from(meta.age(self.now))),
+            Number::Size => i64::try_from(self.subject.size?).ok(),
+        }
+    }
+
+    fn has_tag(&self, tag: &str) -> bool {
+        self.subject.tags.binary_search(&tags::hash(tag)).is_ok()
+    }
+
+    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.subject.fields.iter().any(|it| it.is(name) && test(it.value))
+    }
+}
+
+/// Whether what came at `at` from another node may have been asked before `purge`.
+fn came_before(at: WallTime, purge: WallTime) -> bool {
+    at.0 <= purge.0.saturating_add(CLOCKS_APART)
+}
+
+/// Whether every response that `old` is about and that has not met it is one that `new` does as much to.
+fn supersedes(new: &Rule, old: &Rule) -> bool {
+    let same = match (&new.scope, &old.scope) {
+        (Scope::All, _) => true,
+        (new, old) => new == old,
+    };
+    let covers = |it: &Position| new.positions.iter().any(|new| new.log == it.log && new.entry >= it.entry);
+    same && new.strength >= old.strength
+        && new.positions.is_empty() == old.positions.is_empty()
+        && old.positions.iter().all(covers)
+}
+
+fn cost(rule: &Rule) -> u64 {
+    let text = match &rule.scope {
+        Scope::Url(text) | Scope::Prefix(text) => 2 * on_heap(text.len()),
+        Scope::Tag(tag) => on_heap(tag.len()),
+        Scope::Where(expression) => expression.weight() as u64,
+        Scope::All => 0,
+    };
+    RULE_COST + text + on_heap(rule.positions.len() * size_of::<Position>())
+}

@@ -1,0 +1,432 @@
+//! What is promised of purges, each by itself. All of it at random is in `model`.
+
+use super::rules::{Most, Rules};
+use super::*;
+use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead};
+use crate::ram::{Lookup, Store, Stored};
+use crate::sample::{meta, plain, read, store, text};
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::LifetimeSource;
+use larder_semantics::purged::is_doubted;
+use larder_semantics::tags;
+use larder_stdx::clock::{self, WallTime};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+pub(super) const KEYS: [&str; 6] =
+    ["http://a/", "http://a/x", "http://a/x h:b=c", "http://a/xy", "http://b/", "http://b/x?y"];
+pub(super) const TAGS: [&str; 3] = ["red", "green", "blue"];
+
+pub(super) fn marks(tags: &[&str], born: Born) -> Marks {
+    let mut tags: Vec<u64> = tags.iter().map(|it| tags::hash(it)).collect();
+    tags.sort_unstable();
+    Marks { tags: tags.into(), born }
+}
+
+pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> Arc<Stored> {
+    let plain = plain(text(body));
+    let Stored { meta, head, fields, body, .. } = &*plain;
+    Arc::new(Stored {
+        meta: meta.clone(),
+        head: head.clone(),
+        fields: fields.clone(),
+        trailers: None,
+        body: body.clone(),
+        variant: Box::default(),
+        marks: marks(tags, born),
+        recheck: AtomicU64::new(u64::MAX),
+        forms: None,
+    })
+}
+
+pub(super) fn rule(scope: Scope, strength: Strength) -> Rule {
+    Rule { scope, strength, positions: Vec::new() }
+}
+
+pub(super) fn tag(tag: &str) -> Scope {
+    Scope::Tag(tag.into())
+}
+
+pub(super) fn url(key: &str) -> Scope {
+    Scope::Url(key.as_bytes().into())
+}
+
+pub(super) fn prefix(key: &str) -> Scope {
+    Scope::Prefix(key.as_bytes().into())
+}
+
+pub(super) fn put(store: &Store, key: &str, tags: &[&str]) {
+    let stored = tagged(tags, store.born(), key);
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
+}
+
+fn found(store: &Store, key: &str) -> Option<Arc<Stored>> {
+    match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
+        Lookup::Shelf(shelf) => Some(shelf.variants[0].clone()),
+        _ => None,
+    }
+}
+
+/// What a lookup comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Seen {
+    Fresh,
+    Stale,
+    Doubted,
+    Nothing,
+}
+
+pub(super) fn seen(store: &Store, key: &str) -> Seen {
+    match found(store, key) {
+        None => Seen::Nothing,
+        Some(it) if is_doubted(&it.meta) => Seen::Doubted,
+        Some(it) if it.meta.lifetime.source == LifetimeSource::Purged => Seen::Stale,
+        Some(_) => Seen::Fresh,
+    }
+}
+
+pub(super) fn begin(store: &Store, key: &str) -> Begin {
+    let hash = store.hash(key.as_bytes());
+    store.begin(hash, hash, key.as_bytes())
+}
+
+#[track_caller]
+fn lead(store: &Store, key: &str) -> (FillWriter, FillReader) {
+    match begin(store, key) {
+        Begin::Lead(writer, reader) => (writer, reader),
+        _ => panic!("{key} is joined"),
+    }
+}
+
+pub(super) fn head(tags: &[&str], born: Born) -> FillHead {
+    FillHead::Shared(Arc::new(SharedHead {
+        status: 200,
+        fields: FieldList::new(),
+        length: None,
+        vary: Vec::new(),
+        variant: Box::default(),
+        meta: meta(&[]),
+        marks: marks(tags, born),
+    }))
+}
+
+#[track_caller]
+fn check(scope: Scope, strength: Strength, purged: &[&str], expect: Seen) {
+    let store = store(1 << 20);
+    for (key, tag) in KEYS.iter().zip(TAGS.iter().cycle()) {
+        put(&store, key, &[tag]);
+    }
+    store.purge(rule(scope.clone(), strength));
+    for key in KEYS {
+        let expect = if purged.contains(&key) { expect } else { Seen::Fresh };
+        assert_eq!(expect, seen(&store, key), "{key} after {scope:?}");
+        assert_eq!(expect, seen(&store, key), "{key} after {scope:?}, again");
+        put(&store, key, &TAGS);
+        assert_eq!(Seen::Fresh, seen(&store, key), "{key}, asked for since");
+    }
+}
+
+#[test]
+fn each_scope_reaches_what_it_names() {
+    use Strength::Hard;
+    check(url("http://a/x"), Hard, &KEYS[1..3], Seen::Nothing);
+    check(url("http://a/x h:b=c"), Hard, &KEYS[2..3], Seen::Nothing);
+    check(url("http://a"), Hard, &[], Seen::Nothing);
+    check(prefix("http://a/x"), Hard, &KEYS[1..4], Seen::Nothing);
+    check(prefix("http://"), Hard, &KEYS, Seen::Nothing);
+    check(prefix(""), Hard, &KEYS, Seen::Nothing);
+    check(prefix("http://a/xyz"), Hard, &[], Seen::Nothing);
+    check(tag("green"), Hard, &[KEYS[1], KEYS[4]], Seen::Nothing);
+    check(tag("greenish"), Hard, &[], Seen::Nothing);
+    check(Scope::All, Hard, &KEYS, Seen::Nothing);
+    check(Scope::All, Strength::Soft, &KEYS, Seen::Stale);
+    check(Scope::All, Strength::Validate, &KEYS, Seen::Doubted);
+    check(tag("red"), Strength::Soft, &[KEYS[0], KEYS[3]], Seen::Stale);
+}
+
+#[test]
+fn every_prefix_of_a_key_is_found_among_its_neighbours() {
+    let most = Most { rules: 100, bytes: u64::MAX, expressions: 1 };
+    let names = ["a", "aa", "aab", "aaba", "aac", "ab", "abb", "abc", "abcd", "abd", "b", ""];
+    let key = b"abcde";
+    for (n, name) in names.iter().enumerate() {
+        let mut rules = Rules::new(most);
+        for it in names {
+            rules.add(rule(Scope::Prefix(it.as_bytes().into()), Strength::Soft), WallTime(1));
+        }
+        // Only this one is new.
+        let met = rules.seq();
+        rules.add(rule(Scope::Prefix(name.as_bytes().into()), Strength::Soft), WallTime(1));
+        assert_eq!(key.starts_with(name.as_bytes()), rules.may_touch(key, met), "{n}: {name}");
+    }
+}
+
+#[test]
+fn what_is_hit_again_is_met_once_only() {
+    let store = store(1 << 20);
+    put(&store, KEYS[0], &[]);
+    store.purge(rule(tag("red"), Strength::Hard));
+    let one = found(&store, KEYS[0]).unwrap();
+    let other = found(&store, KEYS[0]).unwrap();
+    assert!(Arc::ptr_eq(&one, &other), "nothing was copied");
+    store.purge(rule(Scope::All, Strength::Soft));
+    let one = found(&store, KEYS[0]).unwrap();
+    let other = found(&store, KEYS[0]).unwrap();
+    assert!(Arc::ptr_eq(&one, &other), "it was changed in its place");
+}
+
+#[test]
+fn a_reader_of_what_is_purged_finishes() {
+    let store = store(8 << 20);
+    let body = store.make_body(&[vec![7; 100_000].into()]).unwrap();
+    let key = KEYS[0].as_bytes();
+    store.insert(store.hash(key), key, plain(body), 1).unwrap();
+    let held = found(&store, KEYS[0]).unwrap();
+    store.purge(rule(Scope::All, Strength::Hard));
+    assert_eq!(Seen::Nothing, seen(&store, KEYS[0]));
+    assert!(read(&held.body) == vec![7; 100_000]);
+}
+
+#[test]
+fn memory_comes_back_without_being_asked_for() {
+    let store = store(8 << 20);
+    let rules_alone = {
+        let other = crate::sample::store(8 << 20);
+        other.purge(rule(tag("red"), Strength::Hard));
+        other.used()
+    };
+    for n in 0..1000 {
+        put(&store, &format!("http://a/{n}"), &["red"]);
+        put(&store, &format!("http://b/{n}"), &["blue"]);
+    }
+    let (red, blue) = (store.used(), found(&store, "http://b/7").unwrap());
+    store.purge(rule(tag("red"), Strength::Hard));
+    let mut steps = 0;
+    while store.sweep(1) {
+        steps += 1;
+        assert!(steps < 1000, "it ends");
+    }
+    assert!(steps >= 60, "a little at a time: {steps}");
+    assert!(store.used() < red * 6 / 10 + rules_alone, "{} of {red}", store.used());
+    assert!(Arc::ptr_eq(&blue, &found(&store, "http://b/7").unwrap()));
+    assert_eq!(1000, store.counters.purged_responses.get());
+    assert!(!store.sweep(1), "until there is another purge");
+}
+
+#[test]
+fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
+    let store = store(1 << 20);
+    let check = |scope: Scope, tags: Option<&[&str]>, joined: bool| {
+        let key = "http://a/x";
+        let (mut writer, _reader) = lead(&store, key);
+        let born = store.born();
+        if let Some(tags) = tags {
+            writer.head(head(tags, born), true);
+        }
+        store.purge(rule(scope.clone(), Strength::Soft));
+        let again = matches!(begin(&store, key), Begin::Follow(_));
+        assert_eq!(joined, again, "{scope:?}, {tags:?}");
+    };
+    check(url("http://a/x"), None, false);
+    check(url("http://a/y"), None, true);
+    check(prefix("http://a/"), Some(&[]), false);
+    check(prefix("http://b/"), Some(&[]), true);
+    check(Scope::All, Some(&[]), false);
+    check(tag("red"), None, false);
+    check(tag("red"), Some(&["red", "blue"]), false);
+    check(tag("red"), Some(&["blue"]), true);
+    assert_eq!(0, store.flights.len(), "all have left");
+}
+
+#[test]
+fn a_displaced_fill_is_still_found_by_a_removal() {
+    let store = store(1 << 20);
+    let key = KEYS[0];
+    let (mut old, _old_reader) = lead(&store, key);
+    let born = store.born();
+    store.purge(rule(tag("red"), Strength::Hard));
+    let (_new, _new_reader) = lead(&store, key);
+    old.head(head(&[], born.clone()), true);
+    assert!(old.may_store());
+    store.remove(store.hash(key.as_bytes()), key.as_bytes());
+    assert!(!old.may_store());
+    assert!(old.insert(tagged(&[], born, "x"), 1).is_err());
+}
+
+#[test]
+fn what_comes_in_late_does_not_take_the_place_of_what_was_asked_for_since() {
+    for strength in [Strength::Soft, Strength::Validate, Strength::Hard] {
+        let store = store(1 << 20);
+        let key = KEYS[0];
+        let (mut writer, _reader) = lead(&store, key);
+        let born = store.born();
+        store.purge(rule(url(key), strength));
+        put(&store, key, &[]);
+        writer.head(head(&[], born.clone()), true);
+        assert!(writer.insert(tagged(&[], born, "old"), 1).is_err());
+        assert_eq!(Seen::Fresh, seen(&store, key));
+    }
+}
+
+#[test]
+fn a_validation_that_began_before_is_no_validation() {
+    let store = store(1 << 20);
+    let (key, hash) = (KEYS[0].as_bytes(), store.hash(KEYS[0].as_bytes()));
+    put(&store, KEYS[0], &["red"]);
+    let old = found(&store, KEYS[0]).unwrap();
+    let born = store.born();
+    store.purge(rule(tag("red"), Strength::Validate));
+    assert!(store.replace(hash, key, &old, tagged(&["red"], born, "x")));
+    assert_eq!(Seen::Doubted, seen(&store, KEYS[0]));
+    let old = found(&store, KEYS[0]).unwrap();
+    assert!(store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")));
+    assert_eq!(Seen::Fresh, seen(&store, KEYS[0]), "one that began after is");
+    let old = found(&store, KEYS[0]).unwrap();
+    store.purge(rule(tag("red"), Strength::Hard));
+    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")), "gone is gone");
+    assert_eq!(Seen::Nothing, seen(&store, KEYS[0]));
+}
+
+#[test]
+fn without_trust_everything_is_validated_and_nothing_joined() {
+    let store = store(1 << 20);
+    put(&store, KEYS[0], &[]);
+    put(&store, KEYS[1], &[]);
+    clock::tick();
+    let now = clock::monotonic().0;
+    let key = KEYS[0].as_bytes();
+    let at = |now| match store.lookup(store.hash(key), key, now) {
+        Lookup::Shelf(shelf) => is_doubted(&shelf.variants[0].meta),
+        _ => panic!("it is there"),
+    };
+    store.trust_until(now + 1_000_000);
+    assert!(store.trusted());
+    assert!(!at(now + 1_000_000));
+    let (_writer, _reader) = lead(&store, KEYS[2]);
+    assert!(matches!(begin(&store, KEYS[2]), Begin::Follow(_)));
+    assert!(at(now + 1_000_001));
+    let old = found(&store, KEYS[0]).unwrap();
+    assert!(store.replace(store.hash(key), key, &old, tagged(&[], store.born(), "x")), "it can be freshened");
+    store.trust_until(now.wrapping_sub(1).min(now));
+    if now > 0 {
+        assert!(!store.trusted());
+        assert!(matches!(begin(&store, KEYS[2]), Begin::Lead(..)));
+        let admitted = store.admit(key, Arc::into_inner(tagged(&[], store.born(), "x")).unwrap()).unwrap();
+        assert!(is_doubted(&admitted.meta));
+    }
+    store.trust_until(u64::MAX);
+    assert_eq!(Seen::Fresh, seen(&store, KEYS[1]));
+}
+
+pub(super) fn position(log: u64, entry: u64) -> Position {
+    Position { log, entry }
+}
+
+fn admitted(store: &Store, tags: &[&str], known: &[Position], at: u64, foreign: bool) -> Seen {
+    let born = Born { seq: 0, log: Positions::new(known) };
+    let mut stored = Arc::into_inner(tagged(tags, born, "x")).unwrap();
+    stored.meta.response_time = WallTime(at);
+    let admit = if foreign { Store::admit_foreign } else { Store::admit };
+    match admit(store, b"http://a/", stored) {
+        None => Seen::Nothing,
+        Some(it) if is_doubted(&it.meta) => Seen::Doubted,
+        Some(it) if it.meta.lifetime.source == LifetimeSource::Purged => Seen::Stale,
+        Some(it) => {
+            assert!(!foreign || it.marks.born.seq == store.born().seq, "born here, now");
+            Seen::Fresh
+        }
+    }
+}
+
+#[test]
+fn what_comes_from_the_fleet_goes_by_the_logs() {
+    let store = store(1 << 20);
+    let positions = vec![position(1, 5), position(2, 7)];
+    store.purge(Rule { scope: tag("red"), strength: Strength::Hard, positions });
+    for foreign in [true, false] {
+        let check = |known: &[Position], expect| {
+            assert_eq!(expect, admitted(&store, &["red"], known, 1000, foreign), "{known:?}");
+            assert_eq!(Seen::Fresh, admitted(&store, &["blue"], known, 1000, foreign));
+        };
+        check(&[], Seen::Nothing);
+        check(&[position(1, 4)], Seen::Nothing);
+        check(&[position(3, 9)], Seen::Nothing);
+        check(&[position(1, 5)], Seen::Fresh);
+        check(&[position(1, 4), position(2, 8)], Seen::Fresh);
+    }
+}
+
+#[test]
+fn what_comes_from_the_fleet_goes_by_the_clock_where_a_purge_is_of_this_node_alone() {
+    let store = store(1 << 20);
+    let now = clock::wall().0;
+    store.purge(rule(tag("red"), Strength::Hard));
+    assert_eq!(Seen::Nothing, admitted(&store, &["red"], &[], now - 10, true));
+    assert_eq!(Seen::Nothing, admitted(&store, &["red"], &[position(1, 5)], now, true));
+    assert_eq!(Seen::Nothing, admitted(&store, &["red"], &[], now + 1, true), "clocks may be apart");
+    assert_eq!(Seen::Fresh, admitted(&store, &["red"], &[], now + 60, true));
+    assert_eq!(Seen::Fresh, admitted(&store, &["blue"], &[], now - 10, true));
+}
+
+#[test]
+fn births_tell_how_far_the_logs_were_followed() {
+    let store = store(1 << 20);
+    store.advance(position(1, 5));
+    store.advance(position(2, 1));
+    store.advance(position(1, 4));
+    assert_eq!([position(1, 5), position(2, 1)], store.born().log.as_slice());
+    store.abandon(1);
+    assert_eq!([position(2, 1)], store.born().log.as_slice());
+}
+
+#[test]
+fn a_restart_goes_on_where_it_was() {
+    let store = store(1 << 20);
+    let rules = vec![(7, rule(tag("red"), Strength::Hard)), (3, rule(Scope::All, Strength::Soft))];
+    store.restore(9, rules);
+    let at = |seq, tags| {
+        let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
+        store.admit(b"http://a/", Arc::into_inner(stored).unwrap()).map(|it| it.meta.lifetime.source)
+    };
+    assert_eq!(None, at(2, &["red"]));
+    assert_eq!(Some(LifetimeSource::Purged), at(2, &["blue"]));
+    assert_eq!(None, at(6, &["red"]));
+    assert_eq!(Some(LifetimeSource::MaxAge), at(7, &["red"]));
+    assert_eq!(10, store.purge(rule(tag("x"), Strength::Hard)));
+}
+
+#[test]
+fn rules_are_bounded_and_counted() {
+    let store = store(1 << 20);
+    put(&store, "http://a/", &["red"]);
+    for n in 0..2000 {
+        store.purge(rule(tag(&format!("tag-{n}")), Strength::Hard));
+    }
+    assert!(store.used() < 96 << 10, "{}", store.used());
+    assert!(store.counters.purge_rules_full.get() > 1000);
+    assert_eq!(Seen::Doubted, seen(&store, "http://a/"), "it may have been purged");
+    put(&store, "http://a/", &["red"]);
+    assert_eq!(Seen::Fresh, seen(&store, "http://a/"));
+    for _ in 0..2000 {
+        store.purge(rule(tag("same"), Strength::Hard));
+    }
+    assert_eq!(Seen::Fresh, seen(&store, "http://a/"), "the same again takes no room");
+}
+
+#[test]
+fn rules_that_everything_has_met_are_forgotten_where_there_is_no_tier_below() {
+    let used = |lower: bool| {
+        let store = store(64 << 20);
+        if !lower {
+            store.has_no_lower_tier();
+        }
+        put(&store, "http://a/", &["red"]);
+        for n in 0..1000 {
+            store.purge(rule(tag(&format!("tag-{n}")), Strength::Hard));
+        }
+        while store.sweep(1) {}
+        assert_eq!(Seen::Fresh, seen(&store, "http://a/"), "it has met them all");
+        store.used()
+    };
+    assert!(used(false) + 700 * 320 < used(true));
+}
