@@ -97,6 +97,8 @@ pub fn all() -> Vec<Case> {
         static_and_cached(),
         workers(),
         miss(),
+        tiers(),
+        disk(),
     ]
 }
 
@@ -347,6 +349,46 @@ fn miss() -> Case {
         claims: vec![
             per_cpu("nginx", AtLeast(1.0)),
             Claim { lane: "larder", against: "haproxy", of: Of::PerCpu, bound: None },
+        ],
+    }
+}
+
+/// Row T4, and what tiers below may cost the RAM tier.
+fn tiers() -> Case {
+    Case {
+        name: "tiers",
+        title: "RAM hit, 1,795 bytes, 20 connections, with tiers below and without",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[("larder", Server::LarderTiers(&["ram", "disk", "fleet"])), ("RAM alone", LARDER)],
+        ),
+        claims: vec![per_cpu("RAM alone", AtLeast(0.98))],
+    }
+}
+
+fn disk() -> Case {
+    Case {
+        name: "disk",
+        title: "disk hit, 26,510 bytes, 50 connections",
+        page: 26_510,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            50,
+            &[
+                ("larder", Server::LarderTiers(&["disk"])),
+                ("nginx", Server::NginxCache),
+                ("larder fleet", Server::LarderTiers(&["fleet"])),
+                ("larder RAM", LARDER),
+            ],
+        ),
+        claims: vec![
+            per_cpu("nginx", AtLeast(1.0)),
+            limit("larder RAM", "larder"),
+            limit("larder RAM", "larder fleet"),
         ],
     }
 }

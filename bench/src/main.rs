@@ -138,11 +138,13 @@ fn parse(mut parser: lexopt::Parser) -> Result<Wish, lexopt::Error> {
 fn bench(asked: &Asked) -> Result<(), String> {
     let dir = std::env::temp_dir().join(format!("larder-bench-{}", std::process::id()));
     fs::create_dir_all(&dir).map_err(|it| format!("{}: {it}", dir.display()))?;
-    let settings = settings(asked, &dir)?;
+    let mut settings = settings(asked, &dir)?;
     // Where sessions share the machine as groups, niceness counts only within one; this is the group's.
     let _ = fs::write("/proc/self/autogroup", asked.nice.to_string());
     let began = (Usage::now(), clock::precise_micros());
     let wanted = |name: &str| asked.only.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
+    let fleet = settings.memcached();
+    settings.fleet = fleet.as_ref().map_or(0, |it| it.port);
     let mut finished = Vec::new();
     for case in cases::all().iter().filter(|it| wanted(it.name)) {
         finished.push(settings.run(case)?);
@@ -181,6 +183,7 @@ fn settings(asked: &Asked, dir: &Path) -> Result<Settings, String> {
         nice: asked.nice,
         idle: idle.min(files.saturating_sub(2000)),
         connections: files.saturating_sub(1000),
+        fleet: 0,
         root_user: rustix::process::geteuid().is_root(),
     })
 }

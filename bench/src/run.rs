@@ -27,6 +27,8 @@ pub struct Settings {
     pub idle: u64,
     /// Connections that a server must hold at once.
     pub connections: u64,
+    /// The port of a memcached, for the tiers; zero where there is none.
+    pub fleet: u16,
     /// Whether we run as root.
     pub root_user: bool,
 }
@@ -152,6 +154,19 @@ impl Settings {
             .map_err(|it| format!("the origin: {it}"))
     }
 
+    /// A memcached on the core of the load; `None` where it is missing: the lanes that need it then say so.
+    pub fn memcached(&self) -> Option<Running> {
+        let port = free_port().ok()?;
+        let mut argv: Vec<String> =
+            ["memcached", "-l", "127.0.0.1", "-U", "0", "-m", "256", "-p"].map(str::to_owned).into();
+        argv.push(port.to_string());
+        if self.root_user {
+            argv.extend(["-u".to_owned(), "nobody".to_owned()]);
+        }
+        let started = Running::start(&argv, Cores::Load, self.nice, port, &self.dir.join("memcached.log"));
+        started.inspect_err(|why| eprintln!("memcached: {why}")).ok()
+    }
+
     fn start_all(&self, case: &Case, root: &std::path::Path, origin: u16) -> Vec<Started> {
         let mut started: Vec<Started> = Vec::new();
         for lane in &case.lanes {
@@ -174,6 +189,7 @@ impl Settings {
             root: root.to_owned(),
             port,
             origin,
+            fleet: self.fleet,
             connections: self.connections,
             root_user: self.root_user,
         };

@@ -16,6 +16,8 @@ pub enum Server {
         /// Worker threads.
         workers: u32,
     },
+    /// The same with a disk tier and a memcached fleet set up, and the route on these tiers.
+    LarderTiers(&'static [&'static str]),
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -58,6 +60,8 @@ pub struct Place {
     pub port: u16,
     /// The origin's port; zero where the server needs none.
     pub origin: u16,
+    /// The port of a memcached; zero where there is none.
+    pub fleet: u16,
     /// Connections that it must hold at once.
     pub connections: u64,
     /// Whether we run as root, where some servers want to be told whom to become.
@@ -90,7 +94,7 @@ impl Server {
     /// The program that is started; how it is named in the tables too.
     pub fn program(self) -> &'static str {
         match self {
-            Server::LarderProxy { .. } | Server::LarderFiles => "larder",
+            Server::LarderProxy { .. } | Server::LarderTiers(_) | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::NginxFiles { .. } | Server::NginxCache | Server::NginxProxy => "nginx",
             Server::Varnish | Server::VarnishPass => "varnishd",
@@ -120,6 +124,23 @@ impl Server {
             Server::LarderProxy { workers } => {
                 let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}", place.origin);
                 larder(place, ours, workers, &route)
+            }
+            Server::LarderTiers(tiers) => {
+                let route = format!(
+                    "proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ncache = {{ tiers = {tiers:?} }}",
+                    place.origin
+                );
+                let mut plan = larder(place, ours, 1, &route);
+                let below = format!(
+                    "[cache.disk]\npath = \"{}\"\n\n[cache.fleet]\nservers = [\"127.0.0.1:{}\"]\nkey_prefix = \"{}-\"\n\n[[site]]",
+                    place.dir.join("tier").display(),
+                    place.fleet,
+                    place.port,
+                );
+                for (_, text) in &mut plan.files {
+                    *text = text.replacen("[[site]]", &below, 1);
+                }
+                plan
             }
             Server::LarderFiles => {
                 let route = format!("files = {{ root = \"{}\", cache_for = \"1h\" }}", place.root.display());
@@ -192,8 +213,9 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 15] = [
+    const ALL: [Server; 16] = [
         Server::LarderProxy { workers: 1 },
+        Server::LarderTiers(&["ram", "disk", "fleet"]),
         Server::LarderFiles,
         Server::Canned,
         Server::CannedSendfile,
@@ -217,6 +239,7 @@ mod tests {
             root: "/tmp/root".into(),
             port: 10_111,
             origin: 10_222,
+            fleet: 10_333,
             connections: 1000,
             root_user: true,
         };
