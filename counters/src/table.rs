@@ -95,6 +95,12 @@ counters! {
     body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";
     cache_hits: Count, "Requests answered from the store without asking the origin.";
     cache_stale_hits: Count, "Hits that were stale and allowed to be (RFC 5861).";
+    cache_hits_disk: Count, "Hits, of `cache_hits`, that lay on disk.";
+    cache_hits_fleet: Count, "Hits, of `cache_hits`, that lay in the memcached fleet.";
+    cache_rechecks: Count, "Requests that asked the fleet about a copy in RAM because its `local_ttl` had passed.";
+    recompute_waits: Count, "Fills that waited for what another node was recomputing.";
+    recompute_wait_timeouts: Count, "Fills that waited for another node in vain, and asked the origin themselves.";
+    disk_promotions: Count, "Large bodies that were taken from the disk into RAM.";
     cache_misses: Count, "Requests for which nothing usable was stored.";
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";

@@ -1,6 +1,7 @@
 //! The steps `Validate` and `Fetch`: leading a shared fetch, or asking the origin alone.
 
 use crate::deliver::Answer;
+use crate::descend::Below;
 use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
@@ -21,9 +22,6 @@ use std::sync::Arc;
 impl Machine<'_, '_> {
     /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
     pub async fn ask(&mut self) -> Step {
-        let counters = &self.gateway.counters;
-        counters.cache_misses.add(1);
-        counters.cache_validations.add(u64::from(self.validate));
         match self.reader.take() {
             Some(reader) if self.company == Company::Shared => self.lead(reader).await,
             _ => self.ask_alone().await,
@@ -51,6 +49,7 @@ impl Machine<'_, '_> {
                 self.answer = Some(Answer::Reading { reader, head, status, fields, report });
                 Step::Pass
             }
+            FillHead::Found(stored, tier) => self.bring(stored, tier),
             FillHead::LookAgain => {
                 let freshened = self.local.freshened.borrow_mut().take();
                 match freshened {
@@ -62,7 +61,10 @@ impl Machine<'_, '_> {
                     None => self.origin_failed(502),
                 }
             }
-            FillHead::Failed(status) => self.origin_failed(status),
+            FillHead::Failed(status) => {
+                self.take_stale();
+                self.origin_failed(status)
+            }
         }
     }
 
@@ -87,6 +89,9 @@ impl Machine<'_, '_> {
     }
 
     async fn ask_alone(&mut self) -> Step {
+        let counters = &self.gateway.counters;
+        counters.cache_misses.add(1);
+        counters.cache_validations.add(u64::from(self.validate));
         // Asked before the origin is, so that a removal meanwhile reaches what it brings.
         let since = self.gateway.store.removals(self.hash);
         let found = self.found.clone();
@@ -111,7 +116,7 @@ impl Machine<'_, '_> {
             return Step::Hit;
         }
         if self.facts.method == "HEAD" {
-            self.head_came(&arrived);
+            self.head_came(&arrived, since).await;
         }
         self.keep_or_pass(arrived, since).await
     }
@@ -133,7 +138,7 @@ impl Machine<'_, '_> {
             return Step::Pass;
         }
         let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key, since);
-        tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
+        tokio::task::spawn_local(self.job(false, Below::Skip, false).receive(arrived, writer));
         self.lead(reader).await
     }
 
@@ -147,22 +152,26 @@ impl Machine<'_, '_> {
             };
         }
         self.gateway.counters.cache_validated.add(1);
-        let stored = self.job(false, false).update(old, arrived);
+        let store = &self.gateway.store;
+        let removed = || store.removals(self.hash) != since;
+        let stored = self.job(false, Below::Skip, false).update(old, arrived, removed).await;
         self.answer = Some(Answer::Stored { stored, report: self.forwarded(Some(304)) });
         Step::Hit
     }
 
     /// A HEAD response freshens or invalidates what is stored for GET (RFC 9111 §4.3.5).
-    fn head_came(&mut self, arrived: &Arrived) {
+    async fn head_came(&mut self, arrived: &Arrived, since: Removals) {
         let Some(old) = self.found.clone().filter(|_| arrived.response.status == 200) else { return };
         let mut stored = old.fields.clone();
         stored.set("Content-Length", old.body.len().to_string());
         match freshen::head_says(&old.meta, &stored, &arrived.response.fields.view()) {
             HeadSays::Freshen => {
-                self.job(false, false).update(&old, arrived);
+                let store = &self.gateway.store;
+                let removed = || store.removals(self.hash) != since;
+                self.job(false, Below::Skip, false).update(&old, arrived, removed).await;
             }
             HeadSays::Invalidate => {
-                self.gateway.store.remove(self.hash, &self.key);
+                self.gateway.remove(&self.route.policy, self.hash, &self.key).await;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The fill: a fetch that belongs to no client. It asks the origin, decides whether the response may be kept,
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 
+use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
 use crate::route::{Gateway, Route};
@@ -18,13 +19,14 @@ use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, reuse, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
+use larder_store::fleet::Win;
 use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;
 use larder_wire::http1::{Framing, write};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,6 +45,8 @@ pub(crate) struct Job {
     pub stored: Option<Arc<Stored>>,
     /// Whether `stored` has a validator and is to be asked about.
     pub validate: bool,
+    /// What it does about the tiers below RAM.
+    pub below: Below,
     /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
     pub background: bool,
     /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
@@ -50,6 +54,8 @@ pub(crate) struct Job {
     pub remembered: bool,
     /// What only the client that began it gets to see.
     pub local: Rc<Local>,
+    /// This node's turn to ask the origin, of all nodes; given back when it is dropped.
+    pub win: Cell<Option<Win>>,
 }
 
 /// What the fill tells the client that began it, on the same worker.
@@ -61,6 +67,8 @@ pub(crate) struct Local {
     pub own: RefCell<Option<(u16, FieldList)>>,
     /// The freshened response after a 304.
     pub freshened: RefCell<Option<Arc<Stored>>>,
+    /// What a tier below had, too old to be served before the origin was asked.
+    pub stale: RefCell<Option<Arc<Stored>>>,
     /// The `Set-Cookie` lines of a 304, which are for the client that asked and for no other.
     pub cookies: RefCell<FieldList>,
     /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
@@ -91,7 +99,29 @@ pub(crate) struct Arrived {
 
 impl Job {
     /// Runs the fill to its end.
-    pub async fn run(self, mut writer: FillWriter) {
+    pub async fn run(mut self, mut writer: FillWriter) {
+        if self.below != Below::Skip {
+            match self.look_below(&writer).await {
+                Descended::Found(stored, tier, turn) => {
+                    writer.head(FillHead::Found(stored.clone(), tier), false);
+                    writer.finish(FillEnd::Complete(None));
+                    return self.make_anew(stored, turn);
+                }
+                Descended::Nothing if self.below == Below::Only => {
+                    writer.head(FillHead::LookAgain, false);
+                    return writer.finish(FillEnd::Complete(None));
+                }
+                Descended::Nothing => {}
+            }
+        }
+        self.ask_origin(writer).await;
+    }
+
+    async fn ask_origin(self, mut writer: FillWriter) {
+        if !self.background {
+            self.gateway.counters.cache_misses.add(1);
+            self.gateway.counters.cache_validations.add(u64::from(self.validate));
+        }
         let rest = self.rest();
         let arrived = match self.ask_watched(self.question(rest.as_ref()), &writer).await {
             Some(Ok(arrived)) => arrived,
@@ -100,7 +130,7 @@ impl Job {
         };
         match arrived.response.status {
             304 if self.validate => {
-                if let Some(new) = self.freshen(&arrived) {
+                if let Some(new) = self.freshen(&arrived, &writer).await {
                     self.gateway.counters.cache_validated.add(1);
                     *self.local.freshened.borrow_mut() = Some(new);
                     writer.head(FillHead::LookAgain, false);
@@ -200,17 +230,22 @@ impl Job {
     }
 
     /// Freshens what is stored after a 304 (RFC 9111 §4.3.4); `None` if it was about something else.
-    fn freshen(&self, arrived: &Arrived) -> Option<Arc<Stored>> {
+    async fn freshen(&self, arrived: &Arrived, writer: &FillWriter) -> Option<Arc<Stored>> {
         let old = self.stored.as_ref()?;
         if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             return None;
         }
-        Some(self.update(old, arrived))
+        Some(self.update(old, arrived, || writer.was_removed()).await)
     }
 
     /// What is stored with the head that a 304 or a HEAD response brought, for the client that asked; in the store as
-    /// far as it may be kept there.
-    pub fn update(&self, old: &Arc<Stored>, arrived: &Arrived) -> Arc<Stored> {
+    /// far as it may be kept there. `removed` says whether the key was removed since the origin was asked.
+    pub async fn update(
+        &self,
+        old: &Arc<Stored>,
+        arrived: &Arrived,
+        removed: impl Fn() -> bool,
+    ) -> Arc<Stored> {
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
         let new = Arc::new(self.freshened(old, arrived));
@@ -220,10 +255,13 @@ impl Job {
             After::Update => {
                 // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
                 self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+                if !removed() {
+                    self.keep_below(&new, &removed).await;
+                }
             }
             After::Leave => {}
             After::Drop => {
-                self.gateway.store.remove(self.hash, &self.key);
+                self.gateway.remove(policy, self.hash, &self.key).await;
                 self.judge(None, |it| it.remember_miss());
             }
         }
@@ -449,13 +487,35 @@ impl Job {
             return;
         }
         let trailers = arrived.exchange.trailers();
-        if writer.may_store() {
-            self.store(&head, trailers.clone(), &writer);
+        if writer.may_store()
+            && let Some(stored) = self.store(&head, trailers.clone(), &writer)
+        {
+            self.keep_below(&stored, || writer.was_removed()).await;
         }
         writer.finish(FillEnd::Complete(trailers.map(Arc::new)));
     }
 
-    fn store(&self, head: &SharedHead, trailers: Option<FieldList>, writer: &FillWriter) {
+    /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
+    async fn keep_below(&self, stored: &Arc<Stored>, removed: impl Fn() -> bool) {
+        let policy = &self.route.policy;
+        if let Some(put) = self.gateway.write_down(policy, &self.key, stored) {
+            put.settled().await;
+        }
+        drop(self.win.take());
+        if removed() && self.gateway.reaches_below(&self.route) {
+            self.gateway.remove(policy, self.hash, &self.key).await;
+        }
+    }
+
+    /// Stores what has come whole. Returns what may go further down: what is in RAM now, or had no room there.
+    fn store(
+        &self,
+        head: &SharedHead,
+        trailers: Option<FieldList>,
+        writer: &FillWriter,
+    ) -> Option<Arc<Stored>> {
+        let policy = &self.route.policy;
+        let mut down = None;
         let body = self.gateway.store.make_body(&writer.chunks()).map_err(NotStored::from);
         let kept = body.and_then(|body| {
             // A 206 in chunks may bring other bytes than its Content-Range names.
@@ -470,20 +530,21 @@ impl Job {
                 head.variant.clone(),
                 head.marks.clone(),
             );
-            match self.with_what_is_stored(stored) {
-                Some(stored) => {
-                    let most = usize::from(self.route.policy.max_variants);
-                    writer.insert(Arc::new(stored), most).map(|()| self.gateway.counters.cache_stores.add(1))
-                }
-                None => Ok(()),
+            let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
+            let stored = down.insert(Arc::new(stored)).clone();
+            if !policy.tiers.ram {
+                return Ok(());
             }
+            let most = usize::from(policy.max_variants);
+            writer.insert(stored, most).map(|()| self.gateway.counters.cache_stores.add(1))
         });
         match kept {
             Ok(()) => self.gateway.refusals.forget(self.hash),
             // An invalidation or a purge was faster.
-            Err(NotStored::Removed) => {}
+            Err(NotStored::Removed) => down = None,
             Err(NotStored::OverBudget) => self.gateway.counters.cache_over_budget.add(1),
         }
+        down
     }
 
     /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.

@@ -3,7 +3,7 @@
 
 use crate::forward;
 use crate::route::{Gateway, Route};
-use larder_semantics::cache_status::{self, Report};
+use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
@@ -56,6 +56,7 @@ impl Gateway {
         if reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) != Reuse::Serve
             || stored.meta.partial.is_some()
             || stored.trailers.is_some()
+            || stored.is_due(now.0)
         {
             return None;
         }
@@ -97,7 +98,7 @@ fn respond(
     now: WallTime,
     out: &mut Outbox,
 ) -> FastHit {
-    let report = Report::Hit { ttl: ttl(&stored.meta, now) };
+    let report = Report::Hit { ttl: ttl(&stored.meta, now), tier: Tier::Ram };
     let text = out.text();
     if not_modified {
         write::status_line(304, text);

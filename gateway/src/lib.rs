@@ -2,8 +2,10 @@
 //! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
 
 mod ask;
+pub mod below;
 pub mod coding;
 mod deliver;
+mod descend;
 pub mod explain;
 mod fetch;
 pub mod forward;
@@ -15,5 +17,6 @@ pub mod refusals;
 pub mod route;
 pub mod run;
 
+pub use below::Tiers;
 pub use route::{Gateway, HostSent, Route};
 pub use run::Summary;

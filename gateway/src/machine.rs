@@ -2,18 +2,24 @@
 //!
 //! ```text
 //! Receive ── Lookup ──┬── Hit ────────────────────────────┬── Deliver ── Finish
-//!    │          │     ├── Validate ─┬── Store ────────────┤
-//!    │          │     ├── Fetch ────┤                     │
-//!    │          │     │    │        ├── Hit (304, stale)  │
-//!    │          │     │    └ Pass   │                     │
-//!    │          └── Wait ── Lookup, Store, Hit, Validate, Fetch
+//!    │        │ │     ├── Validate ─┬── Store ────────────┤
+//!    │        │ │     ├── Fetch ────┤                     │
+//!    │        │ │     │    │        ├── Hit (304, stale)  │
+//!    │        │ │     │    │        ├── Lookup (below)    │
+//!    │        │ │     │    └ Pass   │                     │
+//!    │        │ └── Wait ── Lookup, Store, Hit, Validate, Fetch
+//!    │        └── Descend ── Lookup │                     │
 //!    └── Pass ──────────────────────┴── Error ────────────┘
 //! ```
 //!
 //! `Wait` leads back to `Lookup` when the leader freshened the store, to `Store` when the follower reads along,
 //! to `Hit` when the origin failed and stale may be served, and to `Validate` or `Fetch` when waiting was in vain.
 //! `Fetch` and `Validate` lead to `Pass` when the response turns out not to be storable: its bytes then flow to
-//! this client only. The steps themselves are in `run`.
+//! this client only.
+//!
+//! What `Fetch` and `Validate` begin looks in the tiers below RAM before it asks the origin, and leads back to `Lookup`
+//! with what it found there; `Descend` does only that, for requests that may not share a fetch. The steps themselves
+//! are in `run`.
 
 /// Where a request is. The only state of the machine: everything else is data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub enum Step {
     Receive,
     /// Ask the store, and decide (see `semantics::reuse`).
     Lookup,
+    /// Look in the tiers below RAM, and there alone.
+    Descend,
     /// Another request is fetching the same key: wait for its head.
     Wait,
     /// Answer from the store.
@@ -46,13 +54,16 @@ impl Step {
     /// The steps that may follow. The drawing above, for the machine to check itself with.
     #[must_use]
     pub fn successors(self) -> &'static [Step] {
-        use Step::{Deliver, Error, Fetch, Finish, Hit, Lookup, Pass, Receive, Store, Validate, Wait};
+        use Step::{
+            Deliver, Descend, Error, Fetch, Finish, Hit, Lookup, Pass, Receive, Store, Validate, Wait,
+        };
         match self {
-            Receive => &[Lookup, Pass, Error],              // Error: CONNECT, TRACE.
-            Lookup => &[Hit, Validate, Fetch, Wait, Error], // Error: only-if-cached.
+            Receive => &[Lookup, Pass, Error], // Error: CONNECT, TRACE.
+            Lookup => &[Hit, Descend, Validate, Fetch, Wait, Error], // Error: only-if-cached.
+            Descend => &[Lookup],
             Wait => &[Lookup, Store, Hit, Validate, Fetch, Error],
-            Validate => &[Store, Hit, Pass, Error],
-            Fetch => &[Store, Hit, Pass, Error],
+            Validate => &[Store, Hit, Lookup, Pass, Error], // Lookup: found in a tier below.
+            Fetch => &[Store, Hit, Lookup, Pass, Error],
             Pass => &[Deliver, Store, Error], // Store: a POST that may be kept.
             Hit | Store | Error => &[Deliver],
             Deliver => &[Finish],
@@ -66,6 +77,7 @@ impl Step {
         match self {
             Step::Receive => "receive",
             Step::Lookup => "lookup",
+            Step::Descend => "descend",
             Step::Wait => "wait",
             Step::Hit => "hit",
             Step::Validate => "validate",
@@ -101,12 +113,14 @@ mod tests {
 
     #[test]
     fn lives_of_requests() {
-        use Step::{Deliver, Error, Fetch, Finish, Hit, Lookup, Pass, Store, Validate, Wait};
+        use Step::{Deliver, Descend, Error, Fetch, Finish, Hit, Lookup, Pass, Store, Validate, Wait};
         check(&[Lookup, Hit, Deliver, Finish]);
         check(&[Lookup, Fetch, Store, Deliver, Finish]);
         check(&[Lookup, Fetch, Pass, Deliver, Finish]);
         check(&[Lookup, Validate, Hit, Deliver, Finish]);
         check(&[Lookup, Wait, Lookup, Hit, Deliver, Finish]);
+        check(&[Lookup, Fetch, Lookup, Hit, Deliver, Finish]);
+        check(&[Lookup, Descend, Lookup, Fetch, Pass, Deliver, Finish]);
         check(&[Lookup, Wait, Store, Deliver, Finish]);
         check(&[Lookup, Wait, Validate, Hit, Deliver, Finish]);
         check(&[Pass, Error, Deliver, Finish]);
@@ -129,7 +143,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(11, seen.len(), "all eleven steps are reachable");
+        assert_eq!(12, seen.len(), "all twelve steps are reachable");
         assert!(seen.iter().all(|it| *it == Step::Finish || !it.successors().is_empty()));
     }
 }

@@ -1,6 +1,7 @@
 //! The step `Pass`: the request as it is, body and all, and its response; and what an unsafe method invalidates.
 
 use crate::deliver::Answer;
+use crate::descend::Below;
 use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::hit;
@@ -77,7 +78,7 @@ impl<'c> Machine<'_, 'c> {
             self.error = 502; // Nobody had asked on a condition.
             return Step::Error;
         }
-        self.invalidate(&response);
+        self.invalidate(&response).await;
         let response_time = clock::wall();
         self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
     }
@@ -93,11 +94,11 @@ impl<'c> Machine<'_, 'c> {
         }
         if forward::may_keep_post(&self.route.policy, self.facts, &self.request.target, self.fields) {
             self.make_key();
-            if self.job(false, false).would_store(&arrived) {
+            if self.job(false, Below::Skip, false).would_store(&arrived) {
                 // Not before: the POST itself has just removed what was there.
                 let store = &self.gateway.store;
                 let (writer, reader) = store.begin_alone(self.hash, &self.key, store.removals(self.hash));
-                tokio::task::spawn_local(self.job(false, false).receive(arrived, writer));
+                tokio::task::spawn_local(self.job(false, Below::Skip, false).receive(arrived, writer));
                 return match self.lead(reader).await {
                     Step::Pass => Step::Deliver,
                     next => next,
@@ -114,7 +115,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable.
-    fn invalidate(&mut self, response: &Response) {
+    async fn invalidate(&mut self, response: &Response) {
         let request = self.request;
         let targets = invalidate::targets(
             &request.method,
@@ -128,7 +129,7 @@ impl<'c> Machine<'_, 'c> {
             let mut key = Vec::new();
             hit::write_key(&self.route.policy, &request.authority, &target, self.fields, &mut key);
             let hash = self.gateway.store.hash(&key);
-            if self.gateway.store.remove(hash, &key) {
+            if self.gateway.remove(&self.route.policy, hash, &key).await {
                 self.gateway.counters.cache_invalidations.add(1);
             }
         }

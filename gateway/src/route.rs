@@ -1,5 +1,6 @@
 //! What a worker knows: the store, the counters, and for each route its policy and its origins.
 
+use crate::below::{SharedUses, Tiers};
 use crate::refusals::Refusals;
 use larder_counters::Counters;
 use larder_origin::Origin;
@@ -17,6 +18,10 @@ pub struct Gateway {
     pub counters: Arc<Counters>,
     /// Why responses were not stored, lately; shared by all workers.
     pub refusals: Arc<Refusals>,
+    /// The tiers below RAM.
+    pub tiers: Tiers,
+    /// Uses of what lies on disk.
+    pub(crate) uses: SharedUses,
     /// What this process calls itself to other gateways, and to itself (RFC 8586).
     pub(crate) id: String,
     /// Buffers of the hit path, reused from request to request.
@@ -39,10 +44,16 @@ pub(crate) fn misses_clock() -> u64 {
 impl Gateway {
     /// The gateway of one worker.
     #[must_use]
-    pub fn new(store: Arc<Store>, counters: Arc<Counters>, refusals: Arc<Refusals>) -> Rc<Self> {
+    pub fn new(
+        store: Arc<Store>,
+        counters: Arc<Counters>,
+        refusals: Arc<Refusals>,
+        tiers: Tiers,
+    ) -> Rc<Self> {
         // The hash is seeded at random for each process, and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
-        Rc::new(Self { store, counters, refusals, id, scratch: RefCell::default() })
+        let (uses, scratch) = (SharedUses::default(), RefCell::default());
+        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch })
     }
 }
 

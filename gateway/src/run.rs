@@ -2,23 +2,26 @@
 //! does for itself is in `fetch`; what may be cached is decided in `semantics`.
 
 use crate::deliver::Answer;
+use crate::descend::Below;
 use crate::fetch::{Job, Local};
 use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
 use crate::{explain, hit};
-use larder_semantics::cache_status::Report;
+use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::tiers::{self, Descent};
 use larder_semantics::trace::Silent;
 use larder_semantics::vary;
-use larder_stdx::clock;
+use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::ram::{KeyHash, Lookup};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::http1::{Client, Reply, RequestBody};
 use larder_wire::http1::request::Request;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +72,14 @@ pub(crate) struct Machine<'a, 'c> {
     pub reader: Option<FillReader>,
     pub local: Rc<Local>,
     pub looks: u8,
+    /// Where `found` lay.
+    pub tier: Tier,
+    /// What a tier below had, to be looked at in place of what RAM has.
+    pub brought: Option<(Arc<Stored>, Tier)>,
+    /// The tiers below were asked for this request.
+    pub descended: bool,
+    /// What RAM holds is to be validated although it is fresh: the fleet has it no more.
+    pub doubted: bool,
     /// The store remembers already that answers are not shared.
     pub remembered: bool,
     pub error: u16,
@@ -110,6 +121,10 @@ impl Gateway {
             reader: None,
             local: Rc::default(),
             looks: 0,
+            tier: Tier::Ram,
+            brought: None,
+            descended: false,
+            doubted: false,
             remembered: false,
             error: 502,
             vary: Vec::new(),
@@ -119,6 +134,7 @@ impl Gateway {
             let next = match step {
                 Step::Receive => machine.receive(),
                 Step::Lookup => machine.lookup(),
+                Step::Descend => machine.descend().await,
                 Step::Wait => machine.wait().await,
                 Step::Validate | Step::Fetch => machine.ask().await,
                 Step::Pass => machine.pass().await,
@@ -134,7 +150,7 @@ impl Gateway {
     }
 
     /// Starts the validation of a stale response that is being served (RFC 5861 §3).
-    fn validate_in_background(self: &Rc<Self>, job: Job, flight: KeyHash) {
+    pub(crate) fn validate_in_background(self: &Rc<Self>, job: Job, flight: KeyHash) {
         // Nobody reads it: what is not kept is not read to its end either.
         if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
             self.counters.background_validations.add(1);
@@ -177,6 +193,63 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn lookup(&mut self) -> Step {
+        let (selected, flight) = match self.brought.take() {
+            Some((stored, tier)) => {
+                self.tier = tier;
+                let flight = self.flight(&stored.meta.vary);
+                (Ok(stored), flight)
+            }
+            None => {
+                self.tier = Tier::Ram;
+                self.look_in_ram()
+            }
+        };
+        self.found = selected.as_ref().ok().cloned();
+        let usable = match &selected {
+            Ok(stored) => Ok(&stored.meta),
+            Err(reason) => Err(*reason),
+        };
+        let now = clock::wall();
+        let decision = reuse::decide(usable, self.facts, &self.route.policy, now, &mut Silent);
+        self.act(decision, now, flight)
+    }
+
+    /// Does what was decided about what RAM holds, or a tier below had. The tiers below are asked before the origin is.
+    fn act(&mut self, decision: Reuse, now: WallTime, flight: KeyHash) -> Step {
+        let policy = &self.route.policy;
+        let held = self.found.as_ref().map(|it| &it.meta);
+        let worth = match self.may_descend() {
+            true => tiers::descent(decision, held, self.facts, policy),
+            false => Descent::InVain,
+        };
+        let due = self.may_descend() && self.is_due(decision, now);
+        self.gateway.counters.cache_rechecks.add(u64::from(due));
+        let decision = match held {
+            Some(meta) if due || self.doubted => tiers::doubted(meta, self.facts, policy),
+            _ => decision,
+        };
+        let below = if due || worth == Descent::Worthwhile { Below::First } else { Below::Skip };
+        match decision {
+            _ if below == Below::First && self.descends_alone(decision) => self.begin_descent(flight, due),
+            Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
+            Reuse::ServeWhileRevalidating => {
+                // What the fleet had is made anew by one node: by the fill that brought it, or by another's.
+                if self.tier != Tier::Fleet {
+                    let job = self.job(true, Below::First, true);
+                    self.gateway.validate_in_background(job, flight);
+                }
+                self.serve_found(now)
+            }
+            Reuse::Validate(reason) => self.join(reason, true, flight, below),
+            Reuse::Forward(reason) => self.join(reason, false, flight, below),
+            Reuse::GatewayTimeout => {
+                self.error = 504;
+                Step::Error
+            }
+        }
+    }
+
+    fn look_in_ram(&mut self) -> (Result<Arc<Stored>, ForwardReason>, KeyHash) {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
             Lookup::Shelf(shelf) => {
@@ -194,27 +267,7 @@ impl<'c> Machine<'_, 'c> {
             Lookup::Shelf(shelf) => self.flight(&shelf.vary),
             Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.vary),
         };
-        self.found = selected.as_ref().ok().cloned();
-        let usable = match &selected {
-            Ok(stored) => Ok(&stored.meta),
-            Err(reason) => Err(*reason),
-        };
-        let now = clock::wall();
-        let decision = reuse::decide(usable, self.facts, &self.route.policy, now, &mut Silent);
-        match decision {
-            Reuse::Serve | Reuse::ServeStale => self.serve_found(now),
-            Reuse::ServeWhileRevalidating => {
-                let job = self.job(true, true);
-                self.gateway.validate_in_background(job, flight);
-                self.serve_found(now)
-            }
-            Reuse::Validate(reason) => self.join(reason, true, flight),
-            Reuse::Forward(reason) => self.join(reason, false, flight),
-            Reuse::GatewayTimeout => {
-                self.error = 504;
-                Step::Error
-            }
-        }
+        (selected, flight)
     }
 
     /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
@@ -236,26 +289,21 @@ impl<'c> Machine<'_, 'c> {
         let counters = &self.gateway.counters;
         counters.cache_hits.add(1);
         counters.cache_stale_hits.add(u64::from(ttl <= 0));
-        self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl } });
+        match self.tier {
+            Tier::Ram => {}
+            Tier::Disk => counters.cache_hits_disk.add(1),
+            Tier::Fleet => counters.cache_hits_fleet.add(1),
+        }
+        self.answer = Some(Answer::Stored { stored, report: Report::Hit { ttl, tier: self.tier } });
         Step::Hit
     }
 
     /// Goes to the origin: as leader or follower of a shared fetch, or alone.
-    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash) -> Step {
+    fn join(&mut self, reason: ForwardReason, validate: bool, flight: KeyHash, below: Below) -> Step {
         self.reason = reason;
         self.validate = validate;
         let step = if validate { Step::Validate } else { Step::Fetch };
-        let always_asks =
-            self.found.as_ref().is_some_and(|it| it.meta.no_cache || it.meta.lifetime.seconds == 0);
-        let facts = self.facts;
-        if self.company == Company::Alone
-            || facts.method == "HEAD"
-            || (facts.range.is_some() && !validate)
-            || facts.authorization
-            || facts.directives.no_store
-            || always_asks
-            || self.looks >= LOOKS
-        {
+        if self.goes_alone(validate) {
             self.company = Company::Alone;
             return step;
         }
@@ -267,7 +315,7 @@ impl<'c> Machine<'_, 'c> {
                     return step;
                 }
                 self.reader = Some(reader);
-                let job = self.job(validate, false);
+                let job = self.job(validate, below, false);
                 tokio::task::spawn_local(job.run(writer));
                 step
             }
@@ -282,6 +330,20 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
+    /// Whether this request may not share a fetch from the origin.
+    pub fn goes_alone(&self, validate: bool) -> bool {
+        let always_asks =
+            self.found.as_ref().is_some_and(|it| it.meta.no_cache || it.meta.lifetime.seconds == 0);
+        let facts = self.facts;
+        self.company == Company::Alone
+            || facts.method == "HEAD"
+            || (facts.range.is_some() && !validate)
+            || facts.authorization
+            || facts.directives.no_store
+            || always_asks
+            || self.looks >= LOOKS
+    }
+
     /// Another's fill may have stored and ended between our lookup and our own beginning: then its response answers.
     fn stored_meanwhile(&mut self) -> Option<Step> {
         let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, clock::monotonic().0)
@@ -291,14 +353,15 @@ impl<'c> Machine<'_, 'c> {
         let stored = shelf.select(self.fields, &mut Vec::new())?;
         let now = clock::wall();
         let reuse = reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent);
-        if reuse != Reuse::Serve {
+        if reuse != Reuse::Serve || self.doubted || stored.is_due(now.0) {
             return None;
         }
         self.found = Some(stored.clone());
+        self.tier = Tier::Ram;
         Some(self.serve_found(now))
     }
 
-    pub fn job(&self, validate: bool, background: bool) -> Job {
+    pub fn job(&self, validate: bool, below: Below, background: bool) -> Job {
         Job {
             gateway: self.gateway.clone(),
             route: self.route.clone(),
@@ -308,9 +371,11 @@ impl<'c> Machine<'_, 'c> {
             hash: self.hash,
             stored: self.found.clone(),
             validate,
+            below,
             background,
             remembered: self.remembered,
             local: self.local.clone(),
+            win: Cell::new(None),
         }
     }
 
@@ -327,7 +392,9 @@ impl<'c> Machine<'_, 'c> {
         };
         match head {
             FillHead::LookAgain => Step::Lookup,
+            FillHead::Found(stored, tier) => self.bring(stored, tier),
             FillHead::Failed(status) => {
+                self.take_stale();
                 let step = self.origin_failed(status);
                 if let Some(Answer::Stored { report: Report::Forwarded { collapsed, .. }, .. }) =
                     &mut self.answer

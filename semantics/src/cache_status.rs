@@ -3,6 +3,29 @@
 use crate::reuse::ForwardReason;
 use std::io::Write as _;
 
+/// Which tier answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// The memory of this process.
+    Ram,
+    /// The disk of this machine.
+    Disk,
+    /// The memcached servers that all nodes share.
+    Fleet,
+}
+
+impl Tier {
+    /// Its name in the configuration, in `detail` and in the log.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Ram => "ram",
+            Tier::Disk => "disk",
+            Tier::Fleet => "fleet",
+        }
+    }
+}
+
 /// What happened, as it is told downstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
@@ -10,6 +33,8 @@ pub enum Report {
     Hit {
         /// Seconds.
         ttl: i64,
+        /// Where it lay. Only what does not lie in RAM is told, as `detail`.
+        tier: Tier,
     },
     /// Asked the origin.
     Forwarded {
@@ -31,8 +56,12 @@ const LARGEST: i64 = 999_999_999_999_999;
 pub fn write(report: Report, out: &mut Vec<u8>) {
     const TAKES: &str = "a vector takes everything";
     match report {
-        Report::Hit { ttl } => {
+        Report::Hit { ttl, tier } => {
             write!(out, "larder; hit; ttl={}", ttl.clamp(-LARGEST, LARGEST)).expect(TAKES);
+            if tier != Tier::Ram {
+                out.extend_from_slice(b"; detail=");
+                out.extend_from_slice(tier.name().as_bytes());
+            }
         }
         Report::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
@@ -86,9 +115,11 @@ mod tests {
 
     #[test]
     fn members() {
-        check(Report::Hit { ttl: 30 }, "larder; hit; ttl=30", "HIT");
-        check(Report::Hit { ttl: -3 }, "larder; hit; ttl=-3", "HIT");
-        check(Report::Hit { ttl: i64::MIN }, "larder; hit; ttl=-999999999999999", "HIT");
+        check(Report::Hit { ttl: 30, tier: Tier::Ram }, "larder; hit; ttl=30", "HIT");
+        check(Report::Hit { ttl: -3, tier: Tier::Ram }, "larder; hit; ttl=-3", "HIT");
+        check(Report::Hit { ttl: i64::MIN, tier: Tier::Ram }, "larder; hit; ttl=-999999999999999", "HIT");
+        check(Report::Hit { ttl: 3, tier: Tier::Disk }, "larder; hit; ttl=3; detail=disk", "HIT");
+        check(Report::Hit { ttl: -3, tier: Tier::Fleet }, "larder; hit; ttl=-3; detail=fleet", "HIT");
         let forwarded =
             |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };
         check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");
@@ -113,7 +144,7 @@ mod tests {
     fn writing_into_room_does_not_grow() {
         let mut out = Vec::with_capacity(128);
         let before = out.as_ptr();
-        write(Report::Hit { ttl: i64::MAX }, &mut out);
+        write(Report::Hit { ttl: i64::MAX, tier: Tier::Fleet }, &mut out);
         assert_eq!(before, out.as_ptr());
     }
 }

@@ -25,6 +25,7 @@ pub mod storable;
 pub mod stored;
 pub mod tags;
 pub mod targeted;
+pub mod tiers;
 pub mod trace;
 pub mod transcode;
 pub mod validator;

@@ -56,6 +56,8 @@ pub struct Policy {
     pub cache_status: bool,
     /// `cache.x_cache`: whether the older `X-Cache: HIT|MISS` is sent as well.
     pub x_cache: bool,
+    /// `cache.tiers`: where responses of the route are kept.
+    pub tiers: crate::tiers::TierSet,
 }
 
 /// Which fields of a response name its tags, and whether clients see them.
@@ -119,6 +121,7 @@ impl Default for Policy {
             compress: None,
             cache_status: true,
             x_cache: false,
+            tiers: crate::tiers::TierSet::default(),
         }
     }
 }

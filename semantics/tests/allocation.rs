@@ -1,6 +1,6 @@
 //! What a hit passes through does not allocate, shown by an allocator that counts.
 
-use larder_semantics::cache_status::{self, Report};
+use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::coding::Accepted;
 use larder_semantics::field::Field;
 use larder_semantics::key::Recipe;
@@ -71,7 +71,7 @@ fn a_hit_does_not_allocate() {
         assert!(Accepted::read(&fields).quality(larder_semantics::coding::Coding::Zstd) > 0)
     });
     check("one range", || assert_eq!(Selection::One(2, 5), range::select(b"bytes=2-3,4-5", 10)));
-    check("a hit's Cache-Status", || cache_status::write(Report::Hit { ttl: 30 }, out));
+    check("a hit's Cache-Status", || cache_status::write(Report::Hit { ttl: 30, tier: Tier::Fleet }, out));
     let reason = ForwardReason::UriMiss;
     let report = Report::Forwarded { reason, status: Some(200), stored: true, collapsed: false };
     check("a miss's Cache-Status", || cache_status::write(report, out));

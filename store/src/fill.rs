@@ -10,6 +10,7 @@ use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use bytes::Bytes;
+use larder_semantics::cache_status::Tier;
 use larder_semantics::field::FieldList;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +43,9 @@ pub enum FillHead {
     Private(Arc<SharedHead>),
     /// The store was changed (freshened by a 304): look again.
     LookAgain,
+    /// The origin was not asked: this lay in that tier, or stands in RAM still. It is of this variant, and every
+    /// reader decides for itself whether it may use it.
+    Found(Arc<Stored>, Tier),
     /// The origin failed before a head; the gateway's own code for it.
     Failed(u16),
 }
@@ -428,6 +432,22 @@ impl FillWriter {
     pub fn insert(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
         let Fill { id, key, store, .. } = &*self.fill;
         store.insert_unless(id.primary, key, stored, max_variants, || !self.may_store())
+    }
+
+    /// Stores what a tier below had under this fill's key, as [`FillWriter::insert`]; no head was published for it,
+    /// and no body passed through here.
+    ///
+    /// # Errors
+    /// It was removed, or no room could be made.
+    pub fn admit(&self, stored: Arc<Stored>, max_variants: usize) -> Result<(), NotStored> {
+        let Fill { id, key, store, detached, .. } = &*self.fill;
+        store.insert_unless(id.primary, key, stored, max_variants, || detached.load(Relaxed))
+    }
+
+    /// Whether the key was removed since this fill began: what it found or brings is old then.
+    #[must_use]
+    pub fn was_removed(&self) -> bool {
+        self.fill.detached.load(Relaxed)
     }
 
     /// The kept body so far.

@@ -14,6 +14,7 @@ pub mod s3fifo;
 #[cfg(test)]
 mod sample;
 mod shelf;
+mod tiers;
 
 pub use disk::Disk;
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};

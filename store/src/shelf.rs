@@ -92,6 +92,13 @@ impl Stored {
             + body
     }
 
+    /// Whether the fleet is to be asked, at the wall second `now`, before it is used again.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self, now: u64) -> bool {
+        self.recheck.load(Relaxed) <= now
+    }
+
     fn is_same_variant(&self, other: &Self) -> bool {
         self.variant == other.variant && self.meta.vary == other.meta.vary
     }

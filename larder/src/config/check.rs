@@ -15,6 +15,7 @@ use crate::log::error::{Level, Levels};
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
+use larder_semantics::tiers::TierSet;
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::listener::Listen;
@@ -369,6 +370,7 @@ impl Check {
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
             tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
+            tiers: TierSet::default(),
             key: self.recipe(at),
         }
     }

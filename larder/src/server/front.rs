@@ -4,7 +4,7 @@
 use super::router::{Router, Target};
 use crate::log::{End, Entry, LogHandle};
 use larder_gateway::{Gateway, explain};
-use larder_semantics::cache_status::{self, Report};
+use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::field::{self, FieldList};
 use larder_stdx::clock;
 use larder_transport::body::Piece;
@@ -170,8 +170,12 @@ impl Front {
             referer: line.referer.unwrap_or_default(),
             user_agent: line.user_agent.unwrap_or_default(),
             cache: match outcome.report {
-                Some(Report::Hit { ttl }) if ttl > 0 => "hit",
-                Some(Report::Hit { .. }) => "stale",
+                Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
+                    (true, Tier::Ram) => "hit",
+                    (true, Tier::Disk) => "hit-disk",
+                    (true, Tier::Fleet) => "hit-fleet",
+                    (false, _) => "stale",
+                },
                 Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
                 None => "",
             },

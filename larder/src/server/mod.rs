@@ -8,6 +8,7 @@ mod front;
 mod note;
 mod reload;
 mod router;
+mod tiers;
 mod totals;
 mod worker;
 
@@ -27,6 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
+use tiers::{DiskWatch, Lower};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
@@ -96,9 +98,10 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         .map_err(|it| cannot("access log", &config.log.access, &it))?;
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
+    let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let live = Live::open(config, &own)?;
     let room = Room::new(descriptors::for_clients(workers));
-    let shared = Shared { store, refusals: Arc::default(), totals, own, workers, room };
+    let shared = Shared { store, lower, refusals: Arc::default(), totals, own, workers, room };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
@@ -212,6 +215,7 @@ impl House {
         let admin = self.open_admin(admin, inbox);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
+        let disk = DiskWatch::new(&self.shared.lower, &self.errors);
         loop {
             match signals.next().await {
                 Event::Stop => break,
@@ -225,6 +229,7 @@ impl House {
                         self.reload("the file changed", admin.as_deref());
                     }
                     larder_stdx::clock::tick();
+                    disk.look();
                     let sums = self.shared.totals.sums();
                     limits.look(larder_stdx::clock::monotonic(), sums.into_iter(), &self.errors);
                 }
@@ -239,7 +244,9 @@ impl House {
         }
         let live = inbox.borrow().live.clone();
         let counters = self.shared.totals.add_part();
-        let gateway = Gateway::new(self.shared.store.clone(), counters.clone(), self.shared.refusals.clone());
+        let shared = &self.shared;
+        let lower = shared.lower.of_worker(&counters);
+        let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             gateway,
             router: RefCell::new(Rc::new(live.router(&counters))),

@@ -4,6 +4,7 @@
 use super::files::FileRoute;
 use super::front::Front;
 use super::router::{Matched, Router, Site, Target};
+use super::tiers::Lower;
 use super::totals::Totals;
 use crate::config::{self, Config, OriginHost, Service};
 use crate::log::LogHandle;
@@ -12,6 +13,7 @@ use larder_files::Root;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
 use larder_origin::{Address, Origin};
+use larder_semantics::tiers::TierSet;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
 use larder_transport::worker::{Room, Worker, runtime};
@@ -83,7 +85,10 @@ impl Live {
                     OriginHost::Client => HostSent::Clients(own_host(&proxy.to)),
                     OriginHost::Own => HostSent::Own(own_host(&proxy.to)),
                 };
-                Target::Proxy(Route::new(name, route.cache.clone(), vec![origin], host))
+                let mut policy = route.cache.clone();
+                let used = route.tiers;
+                policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
+                Target::Proxy(Route::new(name, policy, vec![origin], host))
             }
             Service::Files(_) => Target::Files(Rc::new(FileRoute::new(name, self.roots[&at].clone()))),
         }
@@ -104,6 +109,8 @@ pub struct Orders {
 pub struct Shared {
     /// The store.
     pub store: Arc<Store>,
+    /// The tiers below it.
+    pub lower: Lower,
     /// Why responses were not stored, lately.
     pub refusals: Arc<Refusals>,
     /// All counters.
@@ -147,7 +154,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
     worker.share(shared.room.clone());
-    let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone());
+    let lower = shared.lower.of_worker(&counters);
+    let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let front = Rc::new(Front { gateway, router: RefCell::new(Rc::new(live.router(&counters))), log });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {

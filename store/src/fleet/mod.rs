@@ -150,6 +150,12 @@ impl Fleet {
         Rc::new(Self { settings, health, counters, servers })
     }
 
+    /// What the operator says of it.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// How many servers there are.
     #[must_use]
     pub fn servers(&self) -> usize {

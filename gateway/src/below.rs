@@ -1,0 +1,197 @@
+//! The tiers below RAM, as one worker has them: what goes down, what is taken away everywhere, and what of theirs is
+//! taken up into RAM. When they are asked, and what becomes of their answers, is in `descend`.
+
+use crate::fetch::assemble;
+use crate::route::{Gateway, Route};
+use larder_semantics::field::FieldList;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::tiers;
+use larder_semantics::trace::Silent;
+use larder_semantics::{stored, vary};
+use larder_stdx::clock;
+use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put};
+use larder_store::ram::KeyHash;
+use larder_store::{Body, Born, Disk, Marks, Position, Positions, Stored};
+use larder_wire::http1::request::Request;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Uses of large bodies on disk are counted in so many places.
+const PLACES: usize = 4096;
+
+/// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
+const HALVED_AFTER: u32 = 4 * PLACES as u32;
+
+/// The tiers below RAM that there are.
+#[derive(Default)]
+pub struct Tiers {
+    /// Shared by all workers.
+    pub disk: Option<Arc<Disk>>,
+    /// This worker's client.
+    pub fleet: Option<Rc<Fleet>>,
+    /// At which use a large body on disk is taken into RAM.
+    pub promote_after: u32,
+}
+
+impl Tiers {
+    /// Whether larder itself writes to the fleet: not where applications do.
+    fn fills_fleet(&self) -> bool {
+        let settings = self.fleet.as_ref().map(|it| it.settings());
+        settings.is_some_and(|it| it.put && it.filled_by == FilledBy::Larder)
+    }
+}
+
+/// How often large bodies on disk were used lately, about: two keys may share a place.
+pub(crate) struct Uses {
+    places: Box<[u8]>,
+    since_halved: u32,
+}
+
+impl Default for Uses {
+    fn default() -> Self {
+        Self { places: vec![0; PLACES].into(), since_halved: 0 }
+    }
+}
+
+impl Uses {
+    /// Counts one more use, and says which it is.
+    fn count(&mut self, hash: KeyHash) -> u32 {
+        self.since_halved += 1;
+        if self.since_halved > HALVED_AFTER {
+            self.since_halved = 0;
+            self.places.iter_mut().for_each(|it| *it /= 2);
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        let place = &mut self.places[hash.0 as usize % PLACES];
+        *place = place.saturating_add(1);
+        u32::from(*place)
+    }
+}
+
+impl Gateway {
+    /// Whether a route has any tier below RAM.
+    pub(crate) fn reaches_below(&self, route: &Route) -> bool {
+        self.disk_of(&route.policy).is_some() || self.fleet_of(&route.policy).is_some()
+    }
+
+    /// The disk, where there is one and the route uses it.
+    pub(crate) fn disk_of(&self, policy: &Policy) -> Option<&Arc<Disk>> {
+        self.tiers.disk.as_ref().filter(|_| policy.tiers.disk)
+    }
+
+    /// The fleet, where there is one and the route uses it.
+    pub(crate) fn fleet_of(&self, policy: &Policy) -> Option<&Rc<Fleet>> {
+        self.tiers.fleet.as_ref().filter(|_| policy.tiers.fleet)
+    }
+
+    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below.
+    pub(crate) fn write_down(&self, policy: &Policy, key: &[u8], stored: &Arc<Stored>) -> Option<Put> {
+        if !tiers::goes_down(&stored.meta, clock::wall()) {
+            return None;
+        }
+        if let Some(disk) = self.disk_of(policy) {
+            disk.write(key, stored);
+        }
+        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
+        Some(fleet.put(key, stored))
+    }
+
+    /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
+    /// somebody has removed it.
+    pub(crate) fn is_shared(&self, stored: &Stored) -> bool {
+        let Some(fleet) = self.tiers.fleet.as_ref().filter(|_| self.tiers.fills_fleet()) else {
+            return false;
+        };
+        fleet.settings().large == Large::Split || stored.body.len() < fleet.settings().max_item
+    }
+
+    /// Removes a key from every tier, and ends once that is so, by the fleet's deadline at the latest. Says whether
+    /// anything lay in a tier of this node.
+    pub(crate) async fn remove(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> bool {
+        let mut was_there = self.store.remove(hash, key);
+        if let Some(disk) = self.disk_of(policy) {
+            was_there |= disk.knows(key);
+            disk.remove(key);
+        }
+        if let Some(fleet) = self.fleet_of(policy) {
+            // Where a server could not be asked, it is counted there.
+            let _ = fleet.remove(key).await;
+        }
+        was_there
+    }
+
+    /// What was asked of the fleet holds for its local lifetime from now on.
+    pub(crate) fn stands(&self, stored: &Stored) {
+        let Some(fleet) = &self.tiers.fleet else { return };
+        let until = clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs());
+        stored.recheck.store(until, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
+    /// large once it was used some times.
+    pub(crate) fn take_up(&self, hash: KeyHash, mut stored: Stored) -> (Stored, TakenUp) {
+        let Body::Disk(slice) = &stored.body else { return (stored, TakenUp::IntoRam) };
+        if self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
+            return (stored, TakenUp::NotYet);
+        }
+        match self.store.copy_in(slice) {
+            Some(body) => {
+                self.counters.disk_promotions.add(1);
+                stored.body = body;
+                (stored, TakenUp::IntoRam)
+            }
+            None => (stored, TakenUp::NotYet),
+        }
+    }
+
+    /// What the fleet has as a stored response; `None` where it may not be one.
+    pub(crate) fn of_fleet(&self, policy: &Policy, request: &Request, found: Found) -> Option<Stored> {
+        let Found { envelope: it, body, by_application } = found;
+        let mut fields = it.fields;
+        if by_application {
+            fields = permitted(&it.meta, &fields, policy, request)?;
+        }
+        // Where RAM has no room it is served all the same.
+        let body = self.store.make_body(std::slice::from_ref(&body)).unwrap_or(Body::Heap(body));
+        let known: Vec<Position> = it.known.into_iter().map(|(log, entry)| Position { log, entry }).collect();
+        let marks = Marks { tags: it.tags, born: Born { seq: 0, log: Positions::new(&known) } };
+        Some(assemble(it.meta, fields, it.trailers, body, it.variant, marks))
+    }
+}
+
+/// Whether RAM is to have what was found below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakenUp {
+    IntoRam,
+    NotYet,
+}
+
+/// The fields of an application's page that are kept, if it may be stored at all: it is judged as an origin's is.
+fn permitted(
+    meta: &stored::Meta,
+    fields: &FieldList,
+    policy: &Policy,
+    request: &Request,
+) -> Option<FieldList> {
+    let asked = request.fields.view();
+    let facts = RequestFacts::read("GET", &asked);
+    let said = fields.view();
+    let (sent, came) = (meta.request_time, meta.response_time);
+    match storable::decide(&facts, meta.status, &said, policy, sent, came, &mut Silent) {
+        Storable::Store => Some(stored::stored_fields(&said, policy, came)),
+        Storable::Refuse(_) => None,
+    }
+}
+
+/// Whether a stored response is of the variant that a request selects.
+pub(crate) fn fits(stored: &Stored, request: &[larder_semantics::field::Field<'_>]) -> bool {
+    let mut variant = Vec::new();
+    vary::write_key(&stored.meta.vary, request, &mut variant);
+    *variant == *stored.variant
+}
+
+/// The counts of one worker.
+pub(crate) type SharedUses = RefCell<Uses>;

@@ -1,0 +1,321 @@
+//! The way down: a fill looks on disk and in the fleet before it asks the origin, and requests that may not share a
+//! fetch look there by a fill of their own. One look a key, variant and node at a time, however many ask.
+
+use crate::below::{self, TakenUp};
+use crate::fetch::Job;
+use crate::machine::Step;
+use crate::run::{LOOKS, Machine};
+use larder_semantics::cache_status::Tier;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::tiers::{self, Compared};
+use larder_semantics::trace::Silent;
+use larder_semantics::vary;
+use larder_stdx::clock::{self, WallTime};
+use larder_store::fleet::{Ask, Fleet, Got, Turn, Want, Win};
+use larder_store::ram::{KeyHash, Lookup};
+use larder_store::{Begin, FillHead, FillWriter, Stored};
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The first pause before another node's record is looked for again; each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// Tells the flight that only looks below from the one that asks the origin.
+const LOOKING: u128 = 0x6c6f_6f6b;
+
+/// What a fill does about the tiers below RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Below {
+    /// Nothing: they were asked, or there are none.
+    Skip,
+    /// It asks them before the origin.
+    First,
+    /// It asks them, and not the origin.
+    Only,
+}
+
+/// What came of a descent.
+pub(crate) enum Descended {
+    /// This answers, or stands; with whose turn it is to make it anew where it is stale.
+    Found(Arc<Stored>, Tier, Option<Turn>),
+    /// The origin has to be asked.
+    Nothing,
+}
+
+/// What the fleet said about a key.
+enum Said {
+    /// This is to be used from now on.
+    Has(Arc<Stored>, Turn),
+    /// What is held is as new.
+    Stands(Turn),
+    /// It has nothing.
+    Lost(Turn),
+    /// Nothing is known.
+    Unavailable,
+}
+
+impl Machine<'_, '_> {
+    /// Whether the tiers below may still be asked for this request.
+    pub fn may_descend(&self) -> bool {
+        !self.descended && !self.remembered && self.gateway.reaches_below(self.route)
+    }
+
+    /// Whether what RAM would serve has lasted its time there, so that the fleet is to be asked first.
+    pub fn is_due(&self, decision: Reuse, now: WallTime) -> bool {
+        matches!(decision, Reuse::Serve | Reuse::ServeStale)
+            && self.tier == Tier::Ram
+            && self.gateway.fleet_of(&self.route.policy).is_some()
+            && self.found.as_ref().is_some_and(|it| it.is_due(now.0))
+    }
+
+    /// Whether the tiers below are to be asked by a fill that does nothing else.
+    pub fn descends_alone(&self, decision: Reuse) -> bool {
+        decision == Reuse::GatewayTimeout || self.goes_alone(matches!(decision, Reuse::Validate(_)))
+    }
+
+    /// Begins to look below, or joins one who does.
+    pub fn begin_descent(&mut self, flight: KeyHash, due: bool) -> Step {
+        self.doubted = due;
+        match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
+            Begin::Lead(writer, reader) => {
+                self.reader = Some(reader);
+                tokio::task::spawn_local(self.job(false, Below::Only, false).run(writer));
+            }
+            Begin::Follow(reader) => self.reader = Some(reader),
+            Begin::Full => {}
+        }
+        Step::Descend
+    }
+
+    /// `Descend`: waits for what lies below.
+    pub async fn descend(&mut self) -> Step {
+        self.descended = true;
+        self.looks += 1;
+        let Some(mut reader) = self.reader.take() else { return Step::Lookup };
+        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        match tokio::time::timeout(patience, reader.head()).await {
+            Ok(FillHead::Found(stored, tier)) => self.bring(stored, tier),
+            _ => Step::Lookup,
+        }
+    }
+
+    /// Has what a tier below had looked at, if it is of this request's variant.
+    pub fn bring(&mut self, stored: Arc<Stored>, tier: Tier) -> Step {
+        self.descended = true;
+        if below::fits(&stored, self.fields) {
+            self.doubted = false;
+            self.brought = Some((stored, tier));
+        } else {
+            self.vary.clone_from(&stored.meta.vary);
+            self.descended = self.looks >= LOOKS; // For this variant nobody has looked yet.
+        }
+        Step::Lookup
+    }
+
+    /// What may be served where the origin failed: what the fill had found below, or has put into RAM.
+    pub fn take_stale(&mut self) {
+        if let Some(stored) = self.local.stale.borrow_mut().take() {
+            self.found = Some(stored);
+        }
+        if self.found.is_none()
+            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, u64::MAX)
+        {
+            self.found = shelf.select(self.fields, &mut Vec::new()).cloned();
+        }
+    }
+}
+
+impl Job {
+    /// Looks on disk, then in the fleet. What was found and is too old to be served becomes what the origin is asked
+    /// about.
+    pub async fn look_below(&mut self, writer: &FillWriter) -> Descended {
+        let (gateway, route) = (self.gateway.clone(), self.route.clone());
+        let mut held = self.stored.clone().map(|it| (it, Tier::Ram));
+        if held.is_none() {
+            held = self.on_disk(writer).await.map(|it| (it, Tier::Disk));
+        }
+        let fleet = gateway.fleet_of(&route.policy);
+        let Some(fleet) = fleet else {
+            return match held {
+                Some((it, tier)) if self.serves(&it) => Descended::Found(it, tier, None),
+                Some((it, _)) => self.ask_about(it),
+                None => Descended::Nothing,
+            };
+        };
+        self.in_fleet(fleet, held, writer).await
+    }
+
+    async fn on_disk(&self, writer: &FillWriter) -> Option<Arc<Stored>> {
+        let disk = self.gateway.disk_of(&self.route.policy).filter(|it| it.knows(&self.key))?;
+        let stored = disk.read(&self.key, &self.request.fields.view()).await?;
+        let stored = self.gateway.store.admit(&self.key, stored)?;
+        let (stored, taken_up) = self.gateway.take_up(self.hash, stored);
+        let stored = Arc::new(stored);
+        if taken_up == TakenUp::IntoRam {
+            self.into_ram(writer, &stored);
+        }
+        Some(stored)
+    }
+
+    fn into_ram(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+        let policy = &self.route.policy;
+        if policy.tiers.ram {
+            // Removed meanwhile, or no room: it is served all the same, to those who asked before.
+            let _ = writer.admit(stored.clone(), usize::from(policy.max_variants));
+        }
+    }
+
+    /// Asks the fleet; where another node is about to make what is missing or stale anew, waits for that.
+    async fn in_fleet(
+        &mut self,
+        fleet: &Rc<Fleet>,
+        held: Option<(Arc<Stored>, Tier)>,
+        writer: &FillWriter,
+    ) -> Descended {
+        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let waiting = tokio::time::sleep(patience);
+        let mut waiting = std::pin::pin!(waiting);
+        let mut pause = FIRST_PAUSE;
+        let mut held = held;
+        loop {
+            let turn = match self.ask_fleet(fleet, held.as_ref().map(|it| &*it.0)).await {
+                Said::Unavailable => return self.without_fleet(held),
+                Said::Stands(turn) => {
+                    let Some((it, tier)) = &held else { return Descended::Nothing };
+                    self.gateway.stands(it);
+                    if self.serves(it) {
+                        return Descended::Found(it.clone(), *tier, Some(turn));
+                    }
+                    turn
+                }
+                Said::Has(stored, turn) => {
+                    self.gateway.stands(&stored);
+                    self.into_ram(writer, &stored);
+                    if self.serves(&stored) {
+                        return Descended::Found(stored, Tier::Fleet, Some(turn));
+                    }
+                    held = Some((stored, Tier::Fleet));
+                    turn
+                }
+                Said::Lost(turn) => match &held {
+                    // It was never there.
+                    Some((it, Tier::Disk)) if !self.gateway.is_shared(it) && self.serves(it) => {
+                        return Descended::Found(it.clone(), Tier::Disk, Some(turn));
+                    }
+                    _ => turn,
+                },
+            };
+            match turn {
+                Turn::Theirs if self.below == Below::First => {}
+                Turn::Ours(win) => return self.on_our_turn(held, Some(win)),
+                Turn::Theirs | Turn::Free => return self.on_our_turn(held, None),
+            }
+            if pause == FIRST_PAUSE {
+                self.gateway.counters.recompute_waits.add(1);
+            }
+            tokio::select! {
+                biased;
+                () = &mut waiting => {
+                    self.gateway.counters.recompute_wait_timeouts.add(1);
+                    return self.on_our_turn(held, None);
+                }
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            }
+        }
+    }
+
+    async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&Stored>) -> Said {
+        let policy = &self.route.policy;
+        let fields = self.request.fields.view();
+        let want = if self.below == Below::Only { Want::Look } else { Want::Recompute };
+        let ask = Ask { key: &self.key, request: &fields, policy, want };
+        let (found, turn) = match fleet.get(ask).await {
+            Got::Hit { found, turn } => (found, turn),
+            Got::Miss { turn } => return Said::Lost(turn),
+            Got::Unavailable => return Said::Unavailable,
+        };
+        if let Some(held) = held {
+            match tiers::compare(&found.envelope.meta, &held.meta) {
+                // One that was purged here since is not what the fleet has, though it be the same.
+                Compared::Same | Compared::Older => return Said::Stands(turn),
+                Compared::Newer => {}
+            }
+        }
+        let stored = self.gateway.of_fleet(policy, &self.request, *found);
+        match stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it)) {
+            Some(stored) => Said::Has(Arc::new(stored), turn),
+            None => Said::Lost(turn),
+        }
+    }
+
+    /// The fleet is silent: what is held stands for a while.
+    fn without_fleet(&mut self, held: Option<(Arc<Stored>, Tier)>) -> Descended {
+        let Some((it, tier)) = held else { return Descended::Nothing };
+        if self.serves(&it) {
+            if tier == Tier::Ram || self.gateway.is_shared(&it) {
+                self.gateway.stands(&it);
+            }
+            return Descended::Found(it, tier, None);
+        }
+        self.ask_about(it)
+    }
+
+    /// Nobody else is to ask the origin, so this fill does.
+    fn on_our_turn(&mut self, held: Option<(Arc<Stored>, Tier)>, win: Option<Win>) -> Descended {
+        self.win.set(win);
+        match held {
+            Some((it, _)) => self.ask_about(it),
+            None => Descended::Nothing,
+        }
+    }
+
+    fn ask_about(&mut self, stored: Arc<Stored>) -> Descended {
+        self.validate = stored.meta.has_validator();
+        *self.local.stale.borrow_mut() = Some(stored.clone());
+        self.stored = Some(stored);
+        Descended::Nothing
+    }
+
+    /// What is served stale is made anew behind it, by the node whose turn it is.
+    pub fn make_anew(self, stored: Arc<Stored>, turn: Option<Turn>) {
+        let win = match turn {
+            Some(Turn::Ours(win)) => Some(win),
+            Some(Turn::Free) => None,
+            Some(Turn::Theirs) | None => return,
+        };
+        if matches!(stored.meta.freshness(clock::wall()), Freshness::Fresh { .. }) {
+            return;
+        }
+        let mut key = self.key.clone();
+        if !stored.meta.vary.is_empty() {
+            vary::write_key(&stored.meta.vary, &self.request.fields.view(), &mut key);
+        }
+        let gateway = self.gateway.clone();
+        let flight = gateway.store.hash(&key);
+        let validate = stored.meta.has_validator();
+        let (below, background, local) = (Below::Skip, true, Rc::default());
+        let win = Cell::new(win);
+        let job = Job { stored: Some(stored), validate, below, background, local, win, ..self };
+        gateway.validate_in_background(job, flight);
+    }
+
+    /// Whether a copy may answer the request that began this fill without the origin being asked first.
+    fn serves(&self, stored: &Stored) -> bool {
+        let fields = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &fields);
+        let decision =
+            reuse::decide(Ok(&stored.meta), &facts, &self.route.policy, clock::wall(), &mut Silent);
+        match decision {
+            Reuse::Serve | Reuse::ServeStale => true,
+            Reuse::ServeWhileRevalidating => !self.background,
+            _ => false,
+        }
+    }
+}

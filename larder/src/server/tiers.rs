@@ -1,0 +1,173 @@
+//! The tiers below RAM of a running server: opened as the configuration describes them, handed to each worker, and
+//! looked after by the main thread's timer. When they are asked is in `larder_gateway`.
+
+use crate::config::place::Place;
+use crate::config::{Config, plain, tiers};
+use crate::log::{ErrorLog, Level, Subsystem, Teller};
+use larder_counters::Counters;
+use larder_gateway::Tiers;
+use larder_store::disk::{self, State};
+use larder_store::fleet::{self, Change, Fleet, Health};
+use larder_store::{Disk, Store};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What all workers share of the tiers below RAM.
+#[derive(Clone)]
+pub struct Lower {
+    disk: Option<Arc<Disk>>,
+    promote_after: u32,
+    fleet: Option<(Arc<fleet::Settings>, Arc<Health>)>,
+}
+
+impl Lower {
+    /// Opens the tiers that are configured. What an earlier process wrote down of purges is in force in `store` then.
+    ///
+    /// # Errors
+    /// One sentence: why there can be no disk tier.
+    pub fn open(
+        config: &Config,
+        store: &Store,
+        counters: impl Fn() -> Arc<Counters>,
+        errors: &ErrorLog,
+    ) -> Result<Self, String> {
+        let disk = match &config.disk {
+            Some(it) => Some(open_disk(it, config.ram.heap_line, store, counters())?),
+            None => None,
+        };
+        let fleet = config.fleet.as_ref().map(|it| {
+            let settings = Arc::new(fleet_settings(it));
+            let teller = errors.of(Subsystem::Fleet);
+            let told = Box::new(move |server: &fleet::Address, change| tell(&teller, server, change));
+            let health = Health::new(&settings, counters(), Some(told));
+            (settings, health)
+        });
+        if disk.is_none() && fleet.is_none() {
+            store.has_no_lower_tier();
+        }
+        let promote_after = config.disk.as_ref().map_or(1, |it| it.promote_after);
+        Ok(Self { disk, promote_after, fleet })
+    }
+
+    /// The tiers as one worker has them. Within its `LocalSet`.
+    #[must_use]
+    pub fn of_worker(&self, counters: &Arc<Counters>) -> Tiers {
+        Tiers { disk: self.disk.clone(), promote_after: self.promote_after, fleet: self.fleet(counters) }
+    }
+
+    /// A client of the fleet of one's own. Within a `LocalSet`.
+    #[must_use]
+    pub fn fleet(&self, counters: &Arc<Counters>) -> Option<std::rc::Rc<Fleet>> {
+        let (settings, health) = self.fleet.as_ref()?;
+        Some(Fleet::new(settings.clone(), health.clone(), counters.clone()))
+    }
+}
+
+/// Looks after the disk tier about once a second, and tells when its state changes.
+pub struct DiskWatch {
+    disk: Option<Arc<Disk>>,
+    teller: Teller,
+    last: RefCell<State>,
+}
+
+impl DiskWatch {
+    /// Of a tier that is on as far as anybody was told.
+    #[must_use]
+    pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
+        Self { disk: lower.disk.clone(), teller: errors.of(Subsystem::Disk), last: RefCell::new(State::On) }
+    }
+
+    /// Tries again after a failure, where it is time to.
+    pub fn look(&self) {
+        let Some(disk) = &self.disk else { return };
+        disk.look();
+        let now = disk.state();
+        let last = self.last.replace(now.clone());
+        match now {
+            _ if now == last => {}
+            State::On => self.teller.event(Level::Info, "disk-on", &[("now", "responses are written again")]),
+            State::Off(why) => {
+                let values = [("why", &*why), ("now", "nothing is written; what is there is still read")];
+                self.teller.event(Level::Warn, "disk-off", &values);
+            }
+        }
+    }
+}
+
+fn open_disk(
+    it: &tiers::Disk,
+    heap_line: usize,
+    store: &Store,
+    counters: Arc<Counters>,
+) -> Result<Arc<Disk>, String> {
+    let settings = disk::Settings {
+        path: it.path.clone(),
+        size: it.size,
+        segment_size: it.segment_size,
+        min_ttl: it.min_ttl,
+        heap_line,
+        readers: it.readers,
+        queue: it.queue,
+        retry: it.retry,
+    };
+    let disk = Disk::open(settings, counters).map_err(|error| {
+        format!("The disk tier {} cannot be opened: {}.", it.path.display(), plain(&error))
+    })?;
+    let restored = disk.restored();
+    store.restore(restored.last_seq, restored.rules);
+    Ok(disk)
+}
+
+fn fleet_settings(it: &tiers::Fleet) -> fleet::Settings {
+    fleet::Settings {
+        servers: it.servers.iter().map(address).collect(),
+        protocol: match it.protocol {
+            tiers::Protocol::Meta => fleet::Protocol::Meta,
+            tiers::Protocol::Binary => fleet::Protocol::Binary,
+        },
+        expire: std::time::Duration::from_secs(it.expire.into()),
+        put: it.put,
+        no_block: it.no_block,
+        timeout: it.timeout,
+        connect_timeout: it.connect_timeout,
+        hedge: it.hedge,
+        auto_eject: it.auto_eject,
+        failures: it.failures,
+        retry: it.retry,
+        max_item: it.max_item,
+        large: match it.large {
+            tiers::Large::Split => fleet::Large::Split,
+            tiers::Large::Skip => fleet::Large::Skip,
+        },
+        compress_above: it.compress_above,
+        local_ttl: std::time::Duration::from_secs(it.local_ttl.into()),
+        filled_by: match it.filled_by {
+            tiers::FilledBy::Larder => fleet::FilledBy::Larder,
+            tiers::FilledBy::Applications => fleet::FilledBy::Applications,
+            tiers::FilledBy::Older => fleet::FilledBy::Older,
+        },
+        recompute_once: it.recompute_once,
+        stale_grace: std::time::Duration::from_secs(it.stale_grace.into()),
+        connections: it.connections,
+        queue: it.queue,
+    }
+}
+
+fn address(it: &crate::config::place::Server) -> fleet::Address {
+    let at = match &it.place {
+        Place::Tcp(host, port) => fleet::At::Tcp(host.clone(), *port),
+        Place::Unix(path) => fleet::At::Unix(path.clone()),
+    };
+    fleet::Address { at, weight: it.weight.unwrap_or(1) }
+}
+
+fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
+    let server = server.to_string();
+    match change {
+        Change::Ejected => {
+            let values = [("server", server.as_str()), ("why", "it failed too often in a row")];
+            teller.event(Level::Warn, "server-ejected", &values);
+        }
+        Change::Readmitted => teller.event(Level::Info, "server-readmitted", &[("server", &server)]),
+    }
+}

@@ -1,0 +1,87 @@
+//! Between the tiers: a body of the disk's is copied into RAM. Who is asked in which order is in `gateway`.
+
+use crate::ram::{Body, Store};
+use bytes::Bytes;
+use larder_transport::body::FileSlice;
+
+/// Bytes that are read at a time.
+const STEP: usize = 256 * 1024;
+
+impl Store {
+    /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read. Meant
+    /// for what is resident: it reads on this thread.
+    #[must_use]
+    pub fn copy_in(&self, slice: &FileSlice) -> Option<Body> {
+        let mut chunks = Vec::new();
+        let mut at = 0;
+        while at < slice.length {
+            let step = usize::try_from(slice.length - at).unwrap_or(STEP).min(STEP);
+            let mut bytes = vec![0; step];
+            let mut filled = 0;
+            while filled < step {
+                let from = slice.offset + at + filled as u64;
+                match rustix::io::pread(slice.owner.fd(), &mut bytes[filled..], from) {
+                    Ok(0) => return None,
+                    Ok(count) => filled += count,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Err(_) => return None,
+                }
+            }
+            at += step as u64;
+            chunks.push(Bytes::from(bytes));
+        }
+        self.make_body(&chunks).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::store;
+    use larder_transport::body::FileOwner;
+    use std::os::fd::{AsFd, BorrowedFd};
+    use std::sync::Arc;
+
+    struct Plain(std::fs::File);
+
+    impl FileOwner for Plain {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    fn slice(bytes: &[u8], offset: u64, length: u64) -> FileSlice {
+        use std::io::Write;
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        FileSlice { owner: Arc::new(Plain(file)), offset, length }
+    }
+
+    fn bytes_of(body: &Body) -> Vec<u8> {
+        match body {
+            Body::Heap(bytes) => bytes.to_vec(),
+            Body::Arena(it) | Body::Disk(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_slice_is_copied_byte_for_byte() {
+        let store = store(16 << 20);
+        let all: Vec<u8> = (0..700_000_u32).map(|it| (it % 251) as u8).collect();
+        let body = store.copy_in(&slice(&all, 100, 600_000)).unwrap();
+        assert!(matches!(body, Body::Arena(_)) && bytes_of(&body) == all[100..600_100]);
+        let small = store.copy_in(&slice(&all, 1, 10)).unwrap();
+        assert!(matches!(small, Body::Heap(_)) && bytes_of(&small) == all[1..11]);
+    }
+
+    #[test]
+    fn what_is_not_there_is_no_body() {
+        let store = store(16 << 20);
+        assert!(store.copy_in(&slice(b"short", 0, 6)).is_none());
+        assert!(store.copy_in(&slice(&vec![0; 9 << 20], 0, 9 << 20)).is_none());
+    }
+}
