@@ -1,7 +1,7 @@
-//! Feeds `laws/memcached_meta.rs` with whatever the fuzzer comes upon.
+//! Feeds `laws/memcached.rs` with whatever the fuzzer comes upon, as replies of the meta protocol.
 #![no_main]
 
-#[path = "../laws/memcached_meta.rs"]
+#[path = "../laws/memcached.rs"]
 mod law;
 
-libfuzzer_sys::fuzz_target!(|raw: &[u8]| law::check(raw));
+libfuzzer_sys::fuzz_target!(|raw: &[u8]| law::check(larder_wire::memcached::Protocol::Meta, raw));

@@ -1,6 +1,7 @@
 //! The laws that `fuzz/` feeds at length, run small: over its seeds, and over what they become when parts are cut,
 //! moved and changed.
 
+use larder_wire::memcached::Protocol;
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -12,10 +13,8 @@ mod http1_chunked;
 mod http1_request;
 #[path = "../../fuzz/laws/http1_response.rs"]
 mod http1_response;
-#[path = "../../fuzz/laws/memcached_binary.rs"]
-mod memcached_binary;
-#[path = "../../fuzz/laws/memcached_meta.rs"]
-mod memcached_meta;
+#[path = "../../fuzz/laws/memcached.rs"]
+mod memcached;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -70,8 +69,8 @@ fn seeds_obey() {
     seeds("http1_response").iter().for_each(|it| http1_response::check(it));
     seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
     seeds("envelope").iter().for_each(|it| envelope::check(it));
-    seeds("memcached_meta").iter().for_each(|it| memcached_meta::check(it));
-    seeds("memcached_binary").iter().for_each(|it| memcached_binary::check(it));
+    seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
+    seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
 }
 
 proptest! {
@@ -97,11 +96,11 @@ proptest! {
 
     #[test]
     fn meta_replies_obey(raw in mixed("memcached_meta")) {
-        memcached_meta::check(&raw);
+        memcached::check(Protocol::Meta, &raw);
     }
 
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
-        memcached_binary::check(&raw);
+        memcached::check(Protocol::Binary, &raw);
     }
 }
