@@ -5,7 +5,10 @@
 //! a right answer, as a miss, or as "unavailable": there is no error that a client could see.
 
 mod connection;
+pub mod hash;
 pub mod health;
+pub mod keys;
+pub mod ring;
 pub mod server;
 pub mod settings;
 

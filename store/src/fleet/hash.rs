@@ -1,0 +1,160 @@
+//! The hashes that clients of memcached choose a server by, bit for bit as libhashkit (of libmemcached) computes them,
+//! its peculiarities included: otherwise an application and larder would look for one key on two servers. What becomes
+//! of a hash is in `ring`.
+
+/// Which hash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Hash {
+    /// libmemcached's default: Bob Jenkins' "one at a time".
+    #[default]
+    Default,
+    /// The first four bytes of the MD5 sum.
+    Md5,
+    /// Fifteen bits of a CRC-32.
+    Crc,
+    /// FNV-1, 32 bits.
+    Fnv1_32,
+    /// FNV-1, 64 bits, of which the lower half is kept.
+    Fnv1_64,
+    /// FNV-1a, 32 bits.
+    Fnv1a32,
+    /// FNV-1a with the lower halves of the constants for 64 bits.
+    Fnv1a64,
+    /// MurmurHash2.
+    Murmur,
+    /// The same as [`Hash::Default`].
+    OneAtATime,
+}
+
+const FNV_32: (u32, u32) = (0x811c_9dc5, 0x0100_0193);
+const FNV_64: (u64, u64) = (0xcbf2_9ce4_8422_2325, 0x0100_0000_01b3);
+
+impl Hash {
+    /// Each with its name in the configuration.
+    pub const ALL: [(&'static str, Hash); 9] = [
+        ("default", Hash::Default),
+        ("md5", Hash::Md5),
+        ("crc", Hash::Crc),
+        ("fnv1_32", Hash::Fnv1_32),
+        ("fnv1_64", Hash::Fnv1_64),
+        ("fnv1a_32", Hash::Fnv1a32),
+        ("fnv1a_64", Hash::Fnv1a64),
+        ("murmur", Hash::Murmur),
+        ("one_at_a_time", Hash::OneAtATime),
+    ];
+
+    /// The hash of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Hash> {
+        Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+
+    /// The hash of `bytes`.
+    #[must_use]
+    pub fn of(self, bytes: &[u8]) -> u32 {
+        match self {
+            Hash::Default | Hash::OneAtATime => one_at_a_time(bytes),
+            Hash::Md5 => md5_word(bytes, 0),
+            // Shifted and masked since the first memcached client in Perl.
+            Hash::Crc => crc32(bytes) >> 16 & 0x7fff,
+            Hash::Fnv1_32 => {
+                bytes.iter().fold(FNV_32.0, |hash, it| hash.wrapping_mul(FNV_32.1) ^ extended(*it))
+            }
+            Hash::Fnv1a32 => {
+                bytes.iter().fold(FNV_32.0, |hash, it| (hash ^ extended(*it)).wrapping_mul(FNV_32.1))
+            }
+            // The lower half of a product depends on the lower halves of its factors only.
+            Hash::Fnv1_64 => {
+                let (begin, prime) = fnv_64_low();
+                bytes.iter().fold(begin, |hash, it| hash.wrapping_mul(prime) ^ extended(*it))
+            }
+            Hash::Fnv1a64 => {
+                let (begin, prime) = fnv_64_low();
+                bytes.iter().fold(begin, |hash, it| (hash ^ extended(*it)).wrapping_mul(prime))
+            }
+            Hash::Murmur => murmur(bytes),
+        }
+    }
+}
+
+/// One of the four little-endian words of the MD5 sum.
+pub(super) fn md5_word(bytes: &[u8], word: usize) -> u32 {
+    let sum = md5::compute(bytes).0;
+    let at = word * 4;
+    u32::from_le_bytes([sum[at], sum[at + 1], sum[at + 2], sum[at + 3]])
+}
+
+/// A `char` as C has it on x86: signed. Of ASCII it is the byte.
+fn extended(byte: u8) -> u32 {
+    i32::from(byte.cast_signed()).cast_unsigned()
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "as libhashkit truncates them")]
+fn fnv_64_low() -> (u32, u32) {
+    (FNV_64.0 as u32, FNV_64.1 as u32)
+}
+
+fn one_at_a_time(bytes: &[u8]) -> u32 {
+    let mut hash = 0u32;
+    for it in bytes {
+        hash = hash.wrapping_add(extended(*it));
+        hash = hash.wrapping_add(hash << 10);
+        hash ^= hash >> 6;
+    }
+    hash = hash.wrapping_add(hash << 3);
+    hash ^= hash >> 11;
+    hash.wrapping_add(hash << 15)
+}
+
+/// zlib's.
+fn crc32(bytes: &[u8]) -> u32 {
+    larder_wire::envelope::sum(bytes)
+}
+
+fn murmur(bytes: &[u8]) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    // The seed depends on the length, as nowhere else.
+    #[allow(clippy::cast_possible_truncation, reason = "as libhashkit truncates it")]
+    let length = bytes.len() as u32;
+    let mut hash = 0xdead_beef_u32.wrapping_mul(length) ^ length;
+    let (words, rest) = bytes.as_chunks::<4>();
+    for word in words {
+        let mut word = u32::from_le_bytes(*word).wrapping_mul(M);
+        word ^= word >> 24;
+        hash = hash.wrapping_mul(M) ^ word.wrapping_mul(M);
+    }
+    if !rest.is_empty() {
+        for (at, it) in rest.iter().enumerate() {
+            hash ^= u32::from(*it) << (8 * at);
+        }
+        hash = hash.wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ hash >> 15
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Against the real library: store/tests/libmemcached.rs.
+    #[test]
+    fn known_values() {
+        assert_eq!(0, Hash::Default.of(b""));
+        assert_eq!(0xca2e_9442, Hash::OneAtATime.of(b"a"));
+        assert_eq!(0xb975_c10c, Hash::Md5.of(b"a"));
+        assert_eq!(0xe8b7_be43 >> 16 & 0x7fff, Hash::Crc.of(b"a"));
+        assert_eq!(0x050c_5d7e, Hash::Fnv1_32.of(b"a"));
+        assert_eq!(0xe40c_292c, Hash::Fnv1a32.of(b"a"));
+        assert_eq!(0x8601_b7be, Hash::Fnv1_64.of(b"a"));
+    }
+
+    #[test]
+    fn every_hash_has_its_name() {
+        for (name, hash) in Hash::ALL {
+            assert_eq!(Some(hash), Hash::named(name));
+        }
+        assert_eq!(None, Hash::named("hsieh"));
+    }
+}

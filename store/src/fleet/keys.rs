@@ -1,0 +1,215 @@
+//! How a key is written in the fleet: readable where it can be, an MD5 sum where it cannot. Two keys may be written
+//! alike; the full key is in the envelope, and is compared. Which server has it is in `ring`.
+//!
+//! | what | as |
+//! |---|---|
+//! | `http://example.com/a?b` | `PREFIX` `http://example.com/a?b` |
+//! | the same with a namespace | `PREFIX` `http://NAMESPACE/a?b` |
+//! | what is too long or not clean, or everything with `md5_keys` | `PREFIX` and 32 hexadecimal digits |
+//! | a variant | the key, `#` and 32 hexadecimal digits |
+//! | a part of a large body | `PREFIX` `part:` and 16 hexadecimal digits, `:` and a number |
+
+use larder_wire::memcached::{FleetKey, MAX_KEY};
+use std::borrow::Cow;
+
+/// The longest prefix.
+pub const MAX_PREFIX: usize = 128;
+
+/// Hexadecimal digits of an MD5 sum.
+const DIGITS: usize = 32;
+
+/// How keys are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Keys {
+    prefix: Box<str>,
+    namespace: Option<Box<str>>,
+    md5: bool,
+}
+
+impl Keys {
+    /// Keys that begin with `prefix`, have `namespace` in place of the host, and are always MD5 sums if `md5`.
+    ///
+    /// # Errors
+    /// A sentence: the prefix or the namespace cannot be part of a key.
+    pub fn new(prefix: &str, namespace: Option<&str>, md5: bool) -> Result<Keys, String> {
+        let is_clean = |it: &str| it.bytes().all(is_readable);
+        if prefix.len() > MAX_PREFIX || !is_clean(prefix) {
+            return Err(format!(
+                "the prefix {prefix:?} cannot be part of a key: it may have up to {MAX_PREFIX} printable ASCII \
+                 characters, without spaces and #"
+            ));
+        }
+        if let Some(it) = namespace.filter(|it| it.is_empty() || it.len() > MAX_PREFIX || !is_clean(it)) {
+            return Err(format!(
+                "the namespace {it:?} cannot be part of a key: it may have 1 to {MAX_PREFIX} printable ASCII \
+                 characters, without spaces and #"
+            ));
+        }
+        Ok(Keys { prefix: prefix.into(), namespace: namespace.map(Into::into), md5 })
+    }
+
+    /// The full key as it stands in the envelope, to be compared: with the namespace in place of the host, since whoever
+    /// sets one says that hosts share.
+    #[must_use]
+    pub fn full<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        match (&self.namespace, authority(key)) {
+            (Some(namespace), Some((start, end))) => {
+                Cow::Owned([&key[..start], namespace.as_bytes(), &key[end..]].concat())
+            }
+            _ => Cow::Borrowed(key),
+        }
+    }
+
+    /// The key of everything under `key` (`semantics::key`): its newest response is there.
+    #[must_use]
+    pub fn key(&self, key: &[u8]) -> FleetKey {
+        self.clean(self.base(key, 0))
+    }
+
+    /// The key of one variant of `key`, by its variant key (`semantics::vary`).
+    #[must_use]
+    pub fn variant(&self, key: &[u8], variant: &[u8]) -> FleetKey {
+        let mut text = self.base(key, 1 + DIGITS);
+        text.push(b'#');
+        push_md5(variant, &mut text);
+        self.clean(text)
+    }
+
+    /// The key of one part of a large body. Of the generation alone, which is random: whatever a part is about, the
+    /// envelope knows.
+    #[must_use]
+    pub fn part(&self, generation: u64, index: u32) -> FleetKey {
+        self.clean(format!("{}part:{generation:016x}:{index}", self.prefix).into_bytes())
+    }
+
+    /// The key with room for `more` bytes behind it.
+    fn base(&self, key: &[u8], more: usize) -> Vec<u8> {
+        let mut text = Vec::with_capacity(MAX_KEY);
+        text.extend_from_slice(self.prefix.as_bytes());
+        let name = self.full(key);
+        text.extend_from_slice(&name);
+        let is_short = text.len() + more <= MAX_KEY;
+        if self.md5 || !is_short || name.is_empty() || !name.iter().all(|it| is_readable(*it)) {
+            text.truncate(self.prefix.len());
+            push_md5(&name, &mut text);
+        }
+        text
+    }
+
+    fn clean(&self, text: Vec<u8>) -> FleetKey {
+        // The prefix is clean and short (`new`), and whatever stands behind it was looked at or made here.
+        FleetKey::new(text).expect("prefix and name are clean and short")
+    }
+}
+
+/// Whether a byte may stand in a readable key. Not `#`: it begins what is added to a key, so that no URL can name a
+/// variant of another.
+fn is_readable(byte: u8) -> bool {
+    byte.is_ascii_graphic() && byte != b'#'
+}
+
+/// Where the host of a key lies, its port included: behind `://`, up to the target (or up to the space before a target
+/// that is no path).
+fn authority(key: &[u8]) -> Option<(usize, usize)> {
+    let start = key.windows(3).position(|it| it == b"://")? + 3;
+    let length = key[start..].iter().position(|it| matches!(it, b'/' | b' '));
+    Some((start, length.map_or(key.len(), |it| start + it)))
+}
+
+fn push_md5(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(format!("{:x}", md5::compute(bytes)).as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(keys: &Keys, key: &str, expect: &str) {
+        assert_eq!(expect, keys.key(key.as_bytes()).as_str());
+    }
+
+    #[test]
+    fn keys_are_readable_where_they_can_be() {
+        let plain = Keys::default();
+        check(&plain, "http://example.com/a?b=%20", "http://example.com/a?b=%20");
+        check(&plain, "http://example.com/a h:x-device=phone", "2f995430d9f32f9717481a372ac29c09");
+        check(&plain, "http://example.com/a#b", "165d8c120c53dc6134b34d39b534d569");
+        check(&plain, "http://example.com/ä", "d820cae9ff57df016d9f3457249f41d5");
+    }
+
+    #[test]
+    fn a_namespace_stands_for_the_host() {
+        let keys = Keys::new("app:", Some("shop"), false).unwrap();
+        check(&keys, "https://example.com:8443/a//b", "app:https://shop/a//b");
+        check(&keys, "https://[::1]/a", "app:https://shop/a");
+        check(&keys, "https://*/a", "app:https://shop/a");
+        check(&keys, "https://example.com", "app:https://shop");
+        // The host of an asterisk-form target ends at the space, which is not readable.
+        assert_eq!(36, keys.key(b"http://example.com *").as_str().len());
+        assert_eq!(keys.key(b"http://example.com *"), keys.key(b"http://example.org *"));
+        assert_eq!("app:", &keys.key(b"").as_str()[..4]);
+    }
+
+    #[test]
+    fn a_long_key_is_a_sum() {
+        let keys = Keys::new("p:", None, false).unwrap();
+        let long = |length: usize| format!("http://a/{}", "x".repeat(length - 9)).into_bytes();
+        assert_eq!(250, keys.key(&long(248)).as_str().len());
+        assert_eq!(34, keys.key(&long(249)).as_str().len());
+        // A variant needs room for its own sum.
+        assert_eq!(250, keys.variant(&long(215), b"v").as_str().len());
+        assert_eq!(2 + 32 + 33, keys.variant(&long(216), b"v").as_str().len());
+        let sums = Keys::new("p:", None, true).unwrap();
+        assert_eq!(34, sums.key(b"http://a/").as_str().len());
+    }
+
+    #[test]
+    fn no_url_names_a_variant_or_a_part() {
+        let keys = Keys::default();
+        let variant = keys.variant(b"http://a/", b"accept-encoding=br\n");
+        assert!(variant.as_str().starts_with("http://a/#"), "{variant:?}");
+        assert_ne!(variant, keys.key(variant.as_bytes()));
+        assert_eq!("part:00000000000000ff:3", keys.part(255, 3).as_str());
+        assert_eq!(
+            "app:part:ffffffffffffffff:4294967295",
+            Keys::new("app:", None, true).unwrap().part(u64::MAX, u32::MAX).as_str()
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_part_of_a_key_is_refused() {
+        for bad in ["a b", "a\n", "ä", "a#", &"a".repeat(129)] {
+            assert!(Keys::new(bad, None, false).unwrap_err().contains("the prefix"), "{bad}");
+            assert!(Keys::new("", Some(bad), false).unwrap_err().contains("the namespace"), "{bad}");
+        }
+        assert!(Keys::new("", Some(""), false).is_err());
+        let longest = "a".repeat(128);
+        let keys = Keys::new(&longest, Some(&longest), false).unwrap();
+        assert_eq!(128 + 32, keys.key(b"http://a/").as_str().len());
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_url_the_key_is_clean(
+            key in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..400),
+                "(http|https)://[a-z.:]{0,40}[ -~]{0,300}".prop_map(String::into_bytes),
+            ],
+            variant in prop::collection::vec(any::<u8>(), 0..400),
+            prefix in "[!-\"$-~]{0,128}",
+            namespace in prop::option::of("[!-\"$-~]{1,128}"),
+            md5: bool,
+            (generation, index) in any::<(u64, u32)>(),
+        ) {
+            let keys = Keys::new(&prefix, namespace.as_deref(), md5).unwrap();
+            for it in [keys.key(&key), keys.variant(&key, &variant), keys.part(generation, index)] {
+                prop_assert!((1..=250).contains(&it.as_bytes().len()));
+                prop_assert!(it.as_bytes().iter().all(u8::is_ascii_graphic));
+                prop_assert!(it.as_str().starts_with(&prefix));
+            }
+            prop_assert_ne!(keys.key(&key), keys.variant(&key, &variant));
+        }
+    }
+}

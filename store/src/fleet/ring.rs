@@ -1,0 +1,207 @@
+//! Which server a key belongs to: the same as libmemcached's, so that applications that use it find what larder writes,
+//! and the other way about. How a key looks is in `keys`; whether a server answers is not known here.
+
+use super::hash::{Hash, md5_word};
+use super::settings::{Address, At};
+
+/// Points of each server on the ring without weights.
+const POINTS: u32 = 100;
+
+/// Points of each server with weights, if all have the same.
+const WEIGHTED_POINTS: f32 = 160.0;
+
+/// memcached's port, which the names of points leave out.
+const DEFAULT_PORT: u16 = 11211;
+
+/// How hashes are shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Distribution {
+    /// A ring on which each server has 100 points (`MEMCACHED_DISTRIBUTION_CONSISTENT`): when one comes or goes, few
+    /// keys move. The points are hashed as the keys are.
+    #[default]
+    Ketama,
+    /// A ring on which servers have points by weight, 160 on average (`MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED`). The points
+    /// are always hashed by MD5; libmemcached hashes the keys so as well, unless it is told otherwise.
+    KetamaWeighted,
+    /// The remainder of the hash. When one comes or goes, nearly all keys move.
+    Modula,
+}
+
+impl Distribution {
+    /// Each with its name in the configuration.
+    pub const ALL: [(&'static str, Distribution); 3] = [
+        ("ketama", Distribution::Ketama),
+        ("ketama_weighted", Distribution::KetamaWeighted),
+        ("modula", Distribution::Modula),
+    ];
+
+    /// The distribution of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Distribution> {
+        Self::ALL.iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+}
+
+/// The servers as keys see them. Made anew when one is left out or comes back.
+#[derive(Clone, Debug)]
+pub struct Ring {
+    hash: Hash,
+    places: Places,
+}
+
+#[derive(Clone, Debug)]
+enum Places {
+    /// Points in ascending order, each with its server.
+    Points(Box<[(u32, u32)]>),
+    /// The server of each remainder.
+    Remainders(Box<[usize]>),
+}
+
+impl Ring {
+    /// The ring of those of `servers` for which `is_live` holds, by their place in the list.
+    ///
+    /// A ring of points has no points of the others, as with libmemcached's `AUTO_EJECT_HOSTS`. By remainder the keys of
+    /// another go to the next that is live, so that those of the live ones stay where they are (libmemcached does not
+    /// eject there).
+    #[must_use]
+    pub fn new(
+        servers: &[Address],
+        distribution: Distribution,
+        hash: Hash,
+        is_live: impl Fn(usize) -> bool,
+    ) -> Ring {
+        let live: Vec<usize> = (0..servers.len()).filter(|it| is_live(*it)).collect();
+        let places = match distribution {
+            Distribution::Modula => Places::Remainders(remainders(servers.len(), &live)),
+            Distribution::Ketama => Places::Points(points(servers, &live, hash)),
+            Distribution::KetamaWeighted => Places::Points(weighted_points(servers, &live)),
+        };
+        Ring { hash, places }
+    }
+
+    /// The server of a key, by its place in the list; `None` where no server is live.
+    ///
+    /// The key is hashed whole, its prefix included: as libmemcached does where the prefix is part of the key, or with
+    /// `HASH_WITH_PREFIX_KEY`.
+    #[must_use]
+    pub fn server(&self, key: &[u8]) -> Option<usize> {
+        let hash = self.hash.of(key);
+        match &self.places {
+            Places::Points(points) => {
+                let at = points.partition_point(|it| it.0 < hash);
+                points.get(at).or(points.first()).map(|it| it.1 as usize)
+            }
+            Places::Remainders(servers) => {
+                let count = u32::try_from(servers.len()).ok().filter(|it| *it > 0)?;
+                servers.get((hash % count) as usize).copied()
+            }
+        }
+    }
+}
+
+fn remainders(count: usize, live: &[usize]) -> Box<[usize]> {
+    let next = |it: usize| live.iter().copied().find(|live| *live >= it).or(live.first().copied());
+    (0..count).filter_map(next).collect()
+}
+
+fn points(servers: &[Address], live: &[usize], hash: Hash) -> Box<[(u32, u32)]> {
+    let of_one = |at: usize| {
+        let name = point_name(&servers[at].at);
+        (0..POINTS).map(move |it| (hash.of(format!("{name}-{it}").as_bytes()), place(at)))
+    };
+    sorted(live.iter().copied().flat_map(of_one))
+}
+
+/// Four points of each MD5 sum. The number of points is computed in single precision, as in C: it decides where the
+/// last points are.
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn weighted_points(servers: &[Address], live: &[usize]) -> Box<[(u32, u32)]> {
+    let weight = |at: usize| u64::from(servers[at].weight.max(1));
+    let all: u64 = live.iter().map(|it| weight(*it)).sum();
+    let of_one = |at: usize| {
+        let share = weight(at) as f32 / all as f32;
+        let sums = (share * WEIGHTED_POINTS / 4.0 * live.len() as f32 + 0.000_000_000_1).floor() as u32;
+        let name = point_name(&servers[at].at);
+        (0..sums).flat_map(move |it| {
+            let point = format!("{name}-{it}");
+            (0..4).map(move |word| (md5_word(point.as_bytes(), word), place(at)))
+        })
+    };
+    sorted(live.iter().copied().flat_map(of_one))
+}
+
+/// What the names of a server's points begin with.
+fn point_name(at: &At) -> String {
+    match at {
+        At::Tcp(host, DEFAULT_PORT) => host.clone(),
+        At::Tcp(host, port) => format!("{host}:{port}"),
+        At::Unix(path) => format!("{}:0", path.display()),
+    }
+}
+
+fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+fn sorted(points: impl Iterator<Item = (u32, u32)>) -> Box<[(u32, u32)]> {
+    let mut points: Box<[(u32, u32)]> = points.collect();
+    points.sort_unstable();
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn servers(count: u16) -> Vec<Address> {
+        let at = |it| At::Tcp("127.0.0.1".to_owned(), 11211 + it);
+        (0..count).map(|it| Address { at: at(it), weight: 1 }).collect()
+    }
+
+    fn keys() -> impl Iterator<Item = String> {
+        (0..2000).map(|it| format!("http://example.com/{it}"))
+    }
+
+    #[test]
+    fn what_is_left_out_moves_nothing_else() {
+        let servers = servers(5);
+        for (name, distribution) in Distribution::ALL {
+            let all = Ring::new(&servers, distribution, Hash::Default, |_| true);
+            let some = Ring::new(&servers, distribution, Hash::Default, |it| it != 2);
+            let mut moved = 0;
+            for key in keys() {
+                let (before, after) = (all.server(key.as_bytes()), some.server(key.as_bytes()));
+                assert_ne!(Some(2), after);
+                assert!(before == Some(2) || before == after, "{name}: {key} moved from {before:?}");
+                moved += usize::from(before == Some(2));
+            }
+            assert!(moved > 100, "{name}: {moved}");
+        }
+    }
+
+    #[test]
+    fn no_server_is_no_place() {
+        for (_, distribution) in Distribution::ALL {
+            assert_eq!(None, Ring::new(&servers(3), distribution, Hash::Md5, |_| false).server(b"a"));
+            assert_eq!(None, Ring::new(&[], distribution, Hash::Md5, |_| true).server(b"a"));
+            assert_eq!(Some(0), Ring::new(&servers(1), distribution, Hash::Md5, |_| true).server(b"a"));
+        }
+    }
+
+    #[test]
+    fn weights_are_shares() {
+        let mut servers = servers(3);
+        servers[1].weight = 2;
+        let ring = Ring::new(&servers, Distribution::KetamaWeighted, Hash::Md5, |_| true);
+        let mut counts = [0; 3];
+        keys().for_each(|it| counts[ring.server(it.as_bytes()).unwrap()] += 1);
+        assert!(counts[1] > counts[0] * 3 / 2 && counts[1] > counts[2] * 3 / 2, "{counts:?}");
+    }
+
+    #[test]
+    fn every_distribution_has_its_name() {
+        for (name, distribution) in Distribution::ALL {
+            assert_eq!(Some(distribution), Distribution::named(name));
+        }
+    }
+}
