@@ -3,3 +3,4 @@
 pub mod envelope;
 pub mod http1;
 pub mod memcached;
+pub mod segment;

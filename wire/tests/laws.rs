@@ -15,6 +15,8 @@ mod http1_request;
 mod http1_response;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
+#[path = "../../fuzz/laws/segment.rs"]
+mod segment;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -57,7 +59,7 @@ fn every_codec_has_its_target() {
         })
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
-    codecs.push("envelope".to_owned());
+    codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -71,6 +73,7 @@ fn seeds_obey() {
     seeds("envelope").iter().for_each(|it| envelope::check(it));
     seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
+    seeds("segment").iter().for_each(|it| segment::check(it));
 }
 
 proptest! {
@@ -92,6 +95,11 @@ proptest! {
     #[test]
     fn envelopes_obey(raw in mixed("envelope")) {
         envelope::check(&raw);
+    }
+
+    #[test]
+    fn segments_obey(raw in mixed("segment")) {
+        segment::check(&raw);
     }
 
     #[test]

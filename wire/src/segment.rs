@@ -1,0 +1,440 @@
+//! The files of the disk tier: how a segment begins, the header of a record, the footer of a sealed segment, and the
+//! entries of the journal of purges. What stands between a record's header and its body is in `envelope`; who writes
+//! and reads the files is in `store`.
+//!
+//! Every sum is xxh3-64 under a seed that is the directory's own and secret, mixed with the place where the bytes
+//! stand: what lies in another file or at another offset, and what an origin puts into a body, is never taken for a
+//! record. All numbers are little-endian.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The version of all four formats; another one is not read.
+pub const VERSION: u32 = 1;
+
+/// Records begin at multiples of this many bytes, so that 32 bits name a place in 64 GiB.
+pub const UNIT: u64 = 16;
+
+/// Bytes of the beginning of a segment, and of the journal.
+pub const START: usize = 64;
+
+/// Bytes of a record's header.
+pub const HEADER: usize = 80;
+
+/// Bytes of a footer's entry, and of its end.
+pub const ENTRY: usize = 40;
+/// Bytes after the entries, at the very end of a sealed segment.
+pub const TAIL: usize = 48;
+
+/// The largest head that a record may have, bytes.
+pub const MAX_HEAD: u32 = 4 << 20;
+
+/// The largest purge that the journal takes, bytes.
+pub const MAX_RULE: usize = 1 << 20;
+
+const SEGMENT: &[u8; 8] = b"larderSG";
+const JOURNAL: &[u8; 8] = b"larderPJ";
+const FOOTER: &[u8; 8] = b"larderFT";
+const RECORD: &[u8; 4] = b"LRDR";
+
+/// Where bytes stand: their sums hold nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The directory's secret.
+    pub seed: u64,
+    /// The number of the file.
+    pub file: u32,
+    /// Bytes from its beginning.
+    pub offset: u64,
+}
+
+impl Place {
+    fn sum(self, bytes: &[u8]) -> u64 {
+        let place = u64::from(self.file).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.offset.rotate_left(32);
+        xxh3_64_with_seed(bytes, self.seed ^ place)
+    }
+}
+
+/// What a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum File {
+    /// A segment of the log.
+    Segment,
+    /// The journal of purges.
+    Journal,
+}
+
+/// The first [`START`] bytes of a file; `place.offset` is not looked at.
+#[must_use]
+pub fn start(kind: File, place: Place) -> [u8; START] {
+    let mut out = [0; START];
+    out[..8].copy_from_slice(if kind == File::Segment { SEGMENT } else { JOURNAL });
+    out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&place.file.to_le_bytes());
+    let sum = Place { offset: 0, ..place }.sum(&out[..START - 8]);
+    out[START - 8..].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// Whether a file begins as it must there.
+#[must_use]
+pub fn is_start(kind: File, place: Place, bytes: &[u8]) -> bool {
+    bytes.get(..START) == Some(&start(kind, place))
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A response: head and body follow.
+    Response,
+    /// Everything under this hash with a lower stamp is removed. Nothing follows.
+    Removal,
+}
+
+/// A record's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// What follows.
+    pub kind: Kind,
+    /// Of the key.
+    pub hash: u64,
+    /// Its number among all records that were ever written here; below 2^40.
+    pub stamp: u64,
+    /// The purge in force when the response was asked of its origin.
+    pub born: u64,
+    /// Of the variant, see `store`.
+    pub variant: u32,
+    /// Of the names that it varies on; zero without.
+    pub names: u16,
+    /// Bytes of the head.
+    pub head: u32,
+    /// Bytes of the body, which follows the head.
+    pub body: u64,
+    /// [`sum`] of the head.
+    pub head_sum: u64,
+    /// [`sum`] of the body.
+    pub body_sum: u64,
+}
+
+impl Header {
+    /// Bytes of the whole record without what fills it up to a [`UNIT`].
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        HEADER as u64 + u64::from(self.head) + self.body
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn write(&self, place: Place) -> [u8; HEADER] {
+        let mut out = [0; HEADER];
+        out[..4].copy_from_slice(RECORD);
+        out[4] = u8::try_from(VERSION).unwrap_or(u8::MAX);
+        out[5] = u8::from(self.kind == Kind::Removal);
+        out[6..8].copy_from_slice(&self.names.to_le_bytes());
+        out[8..12].copy_from_slice(&self.head.to_le_bytes());
+        out[12..16].copy_from_slice(&self.variant.to_le_bytes());
+        let numbers = [self.hash, self.stamp, self.born, self.body, self.head_sum, self.body_sum];
+        for (at, number) in numbers.into_iter().enumerate() {
+            out[16 + 8 * at..24 + 8 * at].copy_from_slice(&number.to_le_bytes());
+        }
+        // For people who look at the file; the sum holds only here anyway.
+        out[64..72].copy_from_slice(&place.offset.to_le_bytes());
+        let sum = place.sum(&out[..HEADER - 8]);
+        out[HEADER - 8..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// The header that `bytes` begin with; `None` where there is none, or not one of this place.
+    #[must_use]
+    pub fn read(bytes: &[u8], place: Place) -> Option<Header> {
+        let bytes = bytes.get(..HEADER)?;
+        if !could_be_record(bytes) || place.sum(&bytes[..HEADER - 8]) != number(bytes, HEADER - 8) {
+            return None;
+        }
+        let kind = match bytes[5] {
+            0 => Kind::Response,
+            1 => Kind::Removal,
+            _ => return None,
+        };
+        let header = Header {
+            kind,
+            names: u16::from_le_bytes([bytes[6], bytes[7]]),
+            head: half(bytes, 8),
+            variant: half(bytes, 12),
+            hash: number(bytes, 16),
+            stamp: number(bytes, 24),
+            born: number(bytes, 32),
+            body: number(bytes, 40),
+            head_sum: number(bytes, 48),
+            body_sum: number(bytes, 56),
+        };
+        (header.head <= MAX_HEAD && header.body < 1 << 40 && header.stamp < 1 << 40).then_some(header)
+    }
+}
+
+/// Whether a record's header may begin here: cheap, for a search.
+#[must_use]
+pub fn could_be_record(bytes: &[u8]) -> bool {
+    bytes.starts_with(RECORD) && bytes.get(4).is_some_and(|it| u32::from(*it) == VERSION)
+}
+
+/// The sum of a head or a body.
+#[must_use]
+pub fn sum(seed: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, seed)
+}
+
+/// One record, as a footer names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Of the key.
+    pub hash: u64,
+    /// The record's number.
+    pub stamp: u64,
+    /// As in its header.
+    pub born: u64,
+    /// Where its header begins, units.
+    pub offset: u32,
+    /// Units of the whole record; zero for a removal.
+    pub size: u32,
+    /// As in its header.
+    pub variant: u32,
+    /// As in its header.
+    pub names: u16,
+}
+
+/// Appends a footer for a file of `place.offset` bytes: the entries, and the end by which it is found.
+pub fn write_footer(entries: &[Entry], place: Place, out: &mut Vec<u8>) {
+    let from = out.len();
+    for it in entries {
+        out.extend_from_slice(&it.hash.to_le_bytes());
+        out.extend_from_slice(&it.stamp.to_le_bytes());
+        out.extend_from_slice(&it.born.to_le_bytes());
+        out.extend_from_slice(&it.offset.to_le_bytes());
+        out.extend_from_slice(&it.size.to_le_bytes());
+        out.extend_from_slice(&it.variant.to_le_bytes());
+        out.extend_from_slice(&it.names.to_le_bytes());
+        out.extend_from_slice(&[0; 2]);
+    }
+    let entries_sum = place.sum(&out[from..]);
+    let tail = out.len();
+    out.extend_from_slice(FOOTER);
+    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.extend_from_slice(&place.file.to_le_bytes());
+    out.extend_from_slice(&(entries.len() as u64).to_le_bytes());
+    out.extend_from_slice(&place.offset.to_le_bytes());
+    out.extend_from_slice(&entries_sum.to_le_bytes());
+    let sum = Place { offset: 0, ..place }.sum(&out[tail..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// The end of a footer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Entries before it.
+    pub count: u64,
+    /// Where they begin in the file.
+    pub offset: u64,
+    sum: u64,
+}
+
+impl Tail {
+    /// Reads the last [`TAIL`] bytes of a file of `length` bytes; `None` where they end no footer of that file.
+    #[must_use]
+    pub fn read(bytes: &[u8], seed: u64, file: u32, length: u64) -> Option<Tail> {
+        let bytes = bytes.get(..TAIL)?;
+        let place = Place { seed, file, offset: 0 };
+        let is_ours = bytes.starts_with(FOOTER) && half(bytes, 8) == VERSION && half(bytes, 12) == file;
+        if !is_ours || place.sum(&bytes[..TAIL - 8]) != number(bytes, TAIL - 8) {
+            return None;
+        }
+        let tail = Tail { count: number(bytes, 16), offset: number(bytes, 24), sum: number(bytes, 32) };
+        let entries = tail.count.checked_mul(ENTRY as u64)?;
+        (tail.offset.checked_add(entries)?.checked_add(TAIL as u64)? == length).then_some(tail)
+    }
+
+    /// The entries, out of the bytes between [`Tail::offset`] and the tail; `None` where they are not those that were
+    /// written.
+    #[must_use]
+    pub fn entries(&self, bytes: &[u8], seed: u64, file: u32) -> Option<Vec<Entry>> {
+        let is_whole = (bytes.len() as u64) == self.count.checked_mul(ENTRY as u64)?;
+        if !is_whole || (Place { seed, file, offset: self.offset }).sum(bytes) != self.sum {
+            return None;
+        }
+        let entry = |it: &[u8]| Entry {
+            hash: number(it, 0),
+            stamp: number(it, 8),
+            born: number(it, 16),
+            offset: half(it, 24),
+            size: half(it, 28),
+            variant: half(it, 32),
+            names: u16::from_le_bytes([it[36], it[37]]),
+        };
+        Some(bytes.chunks_exact(ENTRY).map(entry).collect())
+    }
+}
+
+/// One purge, as the journal has it. What `scope` and `strength` stand for is in `store`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleEntry {
+    /// Its number.
+    pub seq: u64,
+    /// What it is about; zero: nothing, only the number is remembered.
+    pub scope: u8,
+    /// What becomes of that.
+    pub strength: u8,
+    /// What the scope needs.
+    pub text: Vec<u8>,
+    /// Names and entries of the fleet's logs.
+    pub positions: Vec<(u64, u64)>,
+}
+
+impl RuleEntry {
+    /// Appends it as it stands at `place`. False, and nothing, where it is larger than [`MAX_RULE`].
+    pub fn write(&self, place: Place, out: &mut Vec<u8>) -> bool {
+        let length = 32 + self.text.len() + 16 * self.positions.len();
+        let (Ok(whole), Ok(positions)) = (u32::try_from(length), u16::try_from(self.positions.len())) else {
+            return false;
+        };
+        if length > MAX_RULE {
+            return false;
+        }
+        let from = out.len();
+        out.extend_from_slice(&whole.to_le_bytes());
+        out.extend_from_slice(&[self.scope, self.strength]);
+        out.extend_from_slice(&positions.to_le_bytes());
+        out.extend_from_slice(&self.seq.to_le_bytes());
+        out.extend_from_slice(&(self.text.len() as u64).to_le_bytes());
+        for (log, entry) in &self.positions {
+            out.extend_from_slice(&log.to_le_bytes());
+            out.extend_from_slice(&entry.to_le_bytes());
+        }
+        out.extend_from_slice(&self.text);
+        let sum = place.sum(&out[from..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        true
+    }
+
+    /// The entry that `bytes` begin with, and how long it is.
+    #[must_use]
+    pub fn read(bytes: &[u8], place: Place) -> Option<(RuleEntry, usize)> {
+        let length = usize::try_from(half(bytes.get(..4)?, 0)).ok()?;
+        let whole = bytes.get(..length).filter(|_| (32..=MAX_RULE).contains(&length))?;
+        let body = &whole[..length - 8];
+        if place.sum(body) != number(whole, length - 8) {
+            return None;
+        }
+        let positions = usize::from(u16::from_le_bytes([body[6], body[7]]));
+        let text = usize::try_from(number(body, 16)).ok()?;
+        let listed = body.get(24..24 + 16 * positions)?;
+        let entry = RuleEntry {
+            seq: number(body, 8),
+            scope: body[4],
+            strength: body[5],
+            text: body.get(24 + 16 * positions..).filter(|it| it.len() == text)?.to_vec(),
+            positions: listed.chunks_exact(16).map(|it| (number(it, 0), number(it, 8))).collect(),
+        };
+        Some((entry, length))
+    }
+}
+
+/// Eight bytes at `at`, which are there: every caller has cut `bytes` to a known length.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|it| it.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// Four bytes at `at`.
+fn half(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|it| it.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place { seed: 7, file: 3, offset: 64 };
+
+    fn header() -> Header {
+        Header {
+            kind: Kind::Response,
+            hash: 1,
+            stamp: 2,
+            born: 3,
+            variant: 4,
+            names: 5,
+            head: 6,
+            body: 7,
+            head_sum: 8,
+            body_sum: 9,
+        }
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        assert_eq!(Some(header()), Header::read(&header().write(PLACE), PLACE));
+        let removal = Header { kind: Kind::Removal, ..header() };
+        assert_eq!(Some(removal), Header::read(&removal.write(PLACE), PLACE));
+    }
+
+    #[test]
+    fn a_header_holds_nowhere_else() {
+        let bytes = header().write(PLACE);
+        for other in [Place { seed: 8, ..PLACE }, Place { file: 4, ..PLACE }, Place { offset: 80, ..PLACE }] {
+            assert_eq!(None, Header::read(&bytes, other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn no_bit_of_a_header_can_turn() {
+        for bit in 0..HEADER * 8 {
+            let mut bytes = header().write(PLACE);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(None, Header::read(&bytes, PLACE), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_footer_comes_back_and_no_bit_of_it_can_turn() {
+        let entry = Entry { hash: 1, stamp: 2, born: 3, offset: 4, size: 5, variant: 6, names: 7 };
+        let entries = [entry, Entry { hash: 9, ..entry }];
+        let place = Place { offset: 640, ..PLACE };
+        let mut footer = Vec::new();
+        write_footer(&entries, place, &mut footer);
+        let length = 640 + footer.len() as u64;
+        let read = |bytes: &[u8]| {
+            let (entries, tail) = bytes.split_at(bytes.len() - TAIL);
+            Tail::read(tail, PLACE.seed, PLACE.file, length)?.entries(entries, PLACE.seed, PLACE.file)
+        };
+        assert_eq!(Some(entries.to_vec()), read(&footer));
+        for bit in 0..footer.len() * 8 {
+            let mut turned = footer.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(None, read(&turned), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_purge_comes_back_and_no_bit_of_it_can_turn() {
+        let rule = RuleEntry {
+            seq: 7,
+            scope: 2,
+            strength: 1,
+            text: b"http://a/".to_vec(),
+            positions: vec![(1, 2), (3, 4)],
+        };
+        let mut bytes = Vec::new();
+        assert!(rule.write(PLACE, &mut bytes));
+        assert_eq!(Some((rule, bytes.len())), RuleEntry::read(&bytes, PLACE));
+        for bit in 0..bytes.len() * 8 {
+            let mut turned = bytes.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(None, RuleEntry::read(&turned, PLACE), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_purge_that_is_too_large_is_not_written() {
+        let text = vec![b'x'; MAX_RULE];
+        let rule = RuleEntry { seq: 7, scope: 2, strength: 1, text, positions: Vec::new() };
+        assert!(!rule.write(PLACE, &mut Vec::new()));
+    }
+}
