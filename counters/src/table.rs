@@ -49,6 +49,11 @@ impl Counter {
         self.0.fetch_add(n, Relaxed);
     }
 
+    /// Sets a gauge that is not a sum, from any thread.
+    pub fn set_shared(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
     /// The value now.
     #[must_use]
     pub fn get(&self) -> u64 {
@@ -174,6 +179,25 @@ counters! {
     fleet_corrupt: Count, "Items of the fleet not used because a length or a checksum is wrong, or a part is missing.";
     fleet_bytes_sent: Bytes, "Bytes written to servers of the fleet.";
     fleet_bytes_received: Bytes, "Bytes read from servers of the fleet.";
+    disk_hits: Count, "Responses found in the disk tier.";
+    disk_misses: Count, "Lookups in the disk tier that found nothing to use.";
+    disk_writes: Count, "Responses written to the disk tier.";
+    disk_bytes_written: Bytes, "Bytes written to segments of the disk tier, all that belongs to them included.";
+    disk_queue_full: Limit, "Responses not written to the disk tier because `cache.disk.queue` bytes waited already.";
+    disk_too_large: Limit, "Responses not written to the disk tier because they are larger than a segment, or their head is larger than an envelope's.";
+    disk_skipped: Count, "Responses not written to the disk tier because they are only a part, fresh for less than `cache.disk.min_ttl`, or removed meanwhile.";
+    disk_no_room: Limit, "Responses not written to the disk tier because all its room was held by readers of dropped segments.";
+    disk_off: Gauge, "1 while the disk tier takes nothing because a write failed, else 0.";
+    disk_off_skipped: Limit, "Responses not written to the disk tier because it was off after a failure.";
+    disk_failures: Count, "Calls to the file system that failed for the disk tier.";
+    disk_corrupt: Count, "Records and segments of the disk tier whose bytes were not those that were written: dropped, never served.";
+    disk_reappended: Count, "Responses written again because their segment was the oldest and they had been used.";
+    disk_segments_dropped: Count, "Segments of the disk tier dropped for room.";
+    disk_removals: Count, "Removals and purges written to the disk tier.";
+    disk_pool_reads: Count, "Reads of the disk tier that had to wait for the device.";
+    disk_pool_wait_micros: Count, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
+    disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
+    disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
     log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written fast enough.";
     config_reloads: Count, "Configurations taken over while running.";
     config_rejections: Count, "Configurations refused while running; the old one stayed.";

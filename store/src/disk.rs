@@ -1,10 +1,38 @@
 //! The disk tier: a log of segment files with an index in RAM. What is asked of it is here; how it is written is in
 //! `log`, what is known of it in `index`, how it is found again in `recovery`. Which tier is asked when is not here.
 
+mod calls;
+mod directory;
+mod head;
+mod index;
+mod journal;
+mod log;
+mod pool;
+mod queue;
+mod read;
+mod recovery;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
+
 use crate::purges::{Rule, Seq};
-use crate::ram::Stored;
+use crate::shelf::Stored;
+use calls::{Calls, Failed};
+use directory::{Directory, Refused};
+use index::Index;
+use journal::Journal;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
+use larder_stdx::clock;
+use larder_wire::segment::VERSION;
+use log::Log;
+use parking_lot::RwLock;
+use pool::Pool;
+use queue::{Finish, Op, Push, Queue};
+use read::Reader;
+use segment::{Segment, Space};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -12,6 +40,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use writer::{Status, Writer};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Where the disk tier lies and how large it may become.
 #[derive(Clone, Debug)]
@@ -75,37 +105,123 @@ impl Written {
     }
 }
 
+/// How long the end of the process waits for what is queued.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The smallest segment.
+const LEAST_SEGMENT: u64 = 64 << 10;
+
+/// What all parts of a tier share.
+struct Base {
+    calls: Calls,
+    /// The directory's secret.
+    seed: u64,
+    size: u64,
+    segment_size: u64,
+    counters: Arc<Counters>,
+    index: Index,
+    space: Arc<Space>,
+    segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
+}
+
+impl Base {
+    fn hash(&self, key: &[u8]) -> u64 {
+        xxh3_64_with_seed(key, self.seed)
+    }
+}
+
 /// The disk tier of this process: shared by all workers. When the last owner is gone what was queued is written (for
 /// some seconds at most) and the files are closed.
 pub struct Disk {
-    counters: Arc<Counters>,
+    reader: Reader,
+    queue: Arc<Queue>,
+    status: Arc<Status>,
+    restored: Restored,
+    min_ttl: u32,
 }
 
 impl Disk {
     /// Opens the directory and finds what is in it: reads footers, not bodies. May take some seconds. No runtime is
-    /// needed. A device that is full or broken is no error here: the tier then begins as [`State::Off`].
+    /// needed. A device that is full or broken is no error here: the tier then begins as [`State::Off`], and what is
+    /// in the directory is given up.
     ///
     /// # Errors
     /// One sentence for the operator: the directory holds something else, another process uses it, another version
     /// wrote it, or it cannot be made.
     pub fn open(settings: Settings, counters: Arc<Counters>) -> io::Result<Arc<Disk>> {
-        let _ = settings;
-        Ok(Arc::new(Disk { counters }))
+        Self::open_with(settings, counters, Calls::default())
+    }
+
+    fn open_with(settings: Settings, counters: Arc<Counters>, calls: Calls) -> io::Result<Arc<Disk>> {
+        let opened = match Directory::open(&calls, &settings.path, None) {
+            Ok(directory) => Ok(directory),
+            Err(Refused::Wrong(why)) => return Err(why),
+            Err(Refused::Failed(failed)) => Err(failed),
+        };
+        let seed = match &opened {
+            Ok(directory) => directory.seed,
+            Err(_) => directory::secret()?,
+        };
+        let most = (settings.size / 4).max(LEAST_SEGMENT);
+        let base = Arc::new(Base {
+            calls,
+            seed,
+            size: settings.size,
+            segment_size: settings
+                .segment_size
+                .clamp(most.min(settings.size / 1024), most)
+                .max(LEAST_SEGMENT),
+            counters: counters.clone(),
+            index: Index::new(),
+            space: Arc::default(),
+            segments: RwLock::default(),
+        });
+        let status = Arc::new(Status::new());
+        let found = opened.and_then(|it| Found::of(&base, it));
+        let (found, failed) = match found {
+            Ok(found) => (found, None),
+            Err(failed) => (Found::nothing(&base), Some(failed)),
+        };
+        let restored = Restored { last_seq: found.journal.last(), rules: found.journal.rules().to_vec() };
+        let queue = Arc::new(Queue::new(settings.queue, found.stamp));
+        let mut writer = Writer {
+            base: base.clone(),
+            queue: queue.clone(),
+            status: status.clone(),
+            path: settings.path,
+            retry: settings.retry,
+            log: found.log,
+            journal: found.journal,
+            pending: Vec::new(),
+            anew: false,
+        };
+        match failed {
+            Some(failed) => writer.fail(failed),
+            None => writer.settle(),
+        }
+        let finish = Finish(queue.clone());
+        std::thread::Builder::new().name("disk-write".to_owned()).spawn(move || {
+            let _finish = finish;
+            writer.run();
+        })?;
+        let pool = Pool::new(settings.readers, counters);
+        let reader = Reader { base, pool, heap_line: settings.heap_line as u64 };
+        Ok(Arc::new(Disk { reader, queue, status, restored, min_ttl: settings.min_ttl }))
     }
 
     /// Whether anything is kept under this key. Asks RAM only: some 100 ns.
     #[must_use]
     pub fn knows(&self, key: &[u8]) -> bool {
-        let _ = key;
-        false
+        self.base().index.knows(self.base().hash(key))
     }
 
-    /// Whether this variant is kept, of this or a later birth: then it need not be written again at its eviction from
-    /// RAM. Asks RAM only.
+    /// Whether this variant is kept, of this version or another: then it need not be written again at its eviction
+    /// from RAM, if it was written when it came. Asks RAM only.
     #[must_use]
     pub fn holds(&self, key: &[u8], stored: &Stored) -> bool {
-        let _ = (key, stored);
-        false
+        let hash = self.base().hash(key);
+        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        self.base().index.find(hash).iter().any(|it| it.variant == name.variant)
     }
 
     /// The newest kept response that `request` selects. Its bytes are those that were written, checked; a small body
@@ -115,69 +231,125 @@ impl Disk {
     /// `None` also where the device is too busy or too slow. May be dropped at any point. Within a tokio runtime with
     /// time.
     pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
-        let _ = (key, request);
-        self.counters.cache_misses.add_shared(0);
-        None
+        self.reader.read(key, request).await
     }
 
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part
-    /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a quarter of a segment, what
-    /// comes when the queue is full or the tier is off.
+    /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
+    /// queue is full or the tier is off.
     pub fn write(&self, key: &[u8], stored: &Arc<Stored>) {
-        let _ = (key, stored);
+        let base = self.base();
+        let counters = &base.counters;
+        if stored.meta.partial.is_some() || stored.meta.lifetime.seconds < self.min_ttl {
+            return counters.disk_skipped.add_shared(1);
+        }
+        if stored.body.len() >= base.segment_size {
+            return counters.disk_too_large.add_shared(1);
+        }
+        if !self.status.is_on() {
+            return counters.disk_off_skipped.add_shared(1);
+        }
+        if self.queue.write(base.hash(key), key, stored) == Push::Full {
+            counters.disk_queue_full.add_shared(1);
+        }
     }
 
     /// Forgets everything under a key: at once for [`Disk::read`] and for what is queued to be written; for the next
     /// process as soon as the queue is written.
     pub fn remove(&self, key: &[u8]) {
-        let _ = key;
+        let base = self.base();
+        let hash = base.hash(key);
+        self.queue.remove(hash, |stamp| {
+            base.index.remove(hash, stamp);
+        });
     }
 
     /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).
+    ///
+    /// An error says that it is not, and why. This process obeys it all the same, and so does the next one, if anything
+    /// at all can be changed in the directory: it then has everything validated that is older.
     pub fn purged(&self, seq: Seq, rule: &Rule) -> Written {
-        let _ = (seq, rule);
         let (done, written) = oneshot::channel();
-        let _ = done.send(Ok(()));
+        self.queue.push(Op::Rule { seq, rule: rule.clone(), done });
         Written(written)
     }
 
-    /// Ready when everything that was queued before is in its file.
+    /// Ready when everything that was queued before is in its file; an error where the tier is off then.
     pub fn flush(&self) -> Written {
         let (done, written) = oneshot::channel();
-        let _ = done.send(Ok(()));
+        self.queue.push(Op::Flush(done));
         Written(written)
     }
 
     /// The purges that were found when the directory was opened.
     #[must_use]
     pub fn restored(&self) -> Restored {
-        Restored::default()
+        self.restored.clone()
     }
 
     /// For a timer, about once a second: tries again after a failure. Does not wait.
-    pub fn look(&self) {}
+    pub fn look(&self) {
+        if self.status.is_due(clock::monotonic().0) {
+            self.queue.push(Op::Retry);
+        }
+    }
 
     /// Whether the tier takes what it is given, and what went wrong: for the log, which is told when it changes.
     #[must_use]
     pub fn state(&self) -> State {
-        State::On
+        self.status.get()
     }
 
     /// Responses that are kept.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        0
+        self.base().index.objects()
     }
 
     /// Bytes of the files, at most `size`; those of dropped segments included while somebody reads them.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        0
+        self.base().space.used()
     }
 
-    /// Bytes of RAM that the index and what is queued take.
+    /// Bytes of RAM that the index takes, and what is queued. A response that is queued is counted here and, while it
+    /// is also in the RAM tier, there.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        0
+        self.base().index.memory() + self.queue.bytes()
+    }
+
+    fn base(&self) -> &Base {
+        &self.reader.base
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.queue.stop(LAST_PATIENCE);
+    }
+}
+
+/// What a directory held.
+struct Found {
+    log: Option<Log>,
+    journal: Journal,
+    stamp: u64,
+}
+
+impl Found {
+    fn of(base: &Arc<Base>, directory: Directory) -> Result<Found, Failed> {
+        let is_new = !directory.names.iter().any(|it| Segment::number(it).is_some());
+        let mut journal = Journal::load(&base.calls, &base.space, &directory.file, base.seed, is_new);
+        let recovered = recovery::recover(base, directory).inspect_err(|_| {
+            base.index.clear();
+            base.segments.write().clear();
+        })?;
+        journal.has_seen(recovered.born);
+        Ok(Found { log: Some(recovered.log), journal, stamp: recovered.stamp })
+    }
+
+    fn nothing(base: &Arc<Base>) -> Found {
+        Found { log: None, journal: Journal::new(&base.calls, &base.space, base.seed), stamp: 0 }
     }
 }

@@ -563,6 +563,10 @@ impl Hasher for AsIs {
         }
     }
 
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
     fn write_u128(&mut self, hash: u128) {
         self.0 = hash as u64;
     }

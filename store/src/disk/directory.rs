@@ -1,0 +1,161 @@
+//! The directory of a disk tier: whether it is one, whose it is now, and its secret. What is in its files is not
+//! known here.
+
+use super::calls::{Call, Calls, Failed};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Says that the directory is a disk tier, of which version, and its secret.
+const MARKER: &str = "larder-disk";
+const NEW_MARKER: &str = "larder-disk.new";
+/// Held while a process uses the directory.
+const LOCK: &str = "larder-disk.lock";
+/// What may be there before the first start.
+const HARMLESS: [&str; 3] = ["lost+found", NEW_MARKER, LOCK];
+
+const TITLE: &str = "larder disk tier, version ";
+
+/// The largest marker that is read.
+const MOST_MARKER: usize = 4096;
+
+/// Why a directory is not opened.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// A sentence for the operator, who has to change something.
+    Wrong(io::Error),
+    /// The device does not do what it should: perhaps later.
+    Failed(Failed),
+}
+
+impl From<Failed> for Refused {
+    fn from(it: Failed) -> Self {
+        Refused::Failed(it)
+    }
+}
+
+/// A directory that is ours while this lives.
+pub(crate) struct Directory {
+    pub file: OwnedFd,
+    path: PathBuf,
+    lock: OwnedFd,
+    /// What all sums are mixed with.
+    pub seed: u64,
+    /// The names in it.
+    pub names: Vec<Vec<u8>>,
+}
+
+impl Directory {
+    /// Opens a directory and takes its lock; makes it, and what marks it, where there is nothing yet. With a secret that
+    /// is in use already the directory takes that one: what else is in it is then worth nothing.
+    pub fn open(calls: &Calls, path: &Path, ours: Option<u64>) -> Result<Directory, Refused> {
+        let file = match calls.open_directory(path) {
+            Err(it) if it.errno == Errno::NOENT => {
+                calls.make_directory(path).map_err(|it| refused(path, it))?;
+                calls.open_directory(path)
+            }
+            other => other,
+        };
+        let file = file.map_err(|it| refused(path, it))?;
+        let names = calls.list(&file).map_err(|it| refused(path, it))?;
+        let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
+        let is_harmless = |it: &Vec<u8>| HARMLESS.iter().any(|known| known.as_bytes() == it);
+        if let Some(other) = names.iter().find(|it| !is_marked && !is_harmless(it)) {
+            let other = String::from_utf8_lossy(other);
+            let what = format!("holds other files ({other}) and is no disk tier: name an empty directory");
+            return Err(wrong(path, &what));
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let lock = calls.open(&file, LOCK, flags).map_err(|it| refused(path, it))?;
+        if !calls.lock(&lock)? {
+            return Err(wrong(path, "is used by another process: give each larder a directory of its own"));
+        }
+        let seed = if is_marked { read_marker(calls, &file, path)? } else { None };
+        let seed = match (ours, seed) {
+            (Some(ours), Some(seed)) if ours == seed => seed,
+            (Some(ours), _) => write_marker(calls, &file, ours)?,
+            (None, Some(seed)) => seed,
+            (None, None) => write_marker(calls, &file, secret()?)?,
+        };
+        Ok(Directory { file, path: path.into(), lock, seed, names })
+    }
+
+    /// Whether the path still leads to this directory, and its lock is still in it.
+    pub fn is_in_place(&self, calls: &Calls) -> Result<bool, Failed> {
+        let ours = calls.stat(self.lock.as_fd())?;
+        let there = calls.stat_path(&self.path.join(LOCK))?;
+        Ok(there.is_some_and(|it| it.identity == ours.identity))
+    }
+}
+
+fn wrong(path: &Path, what: &str) -> Refused {
+    Refused::Wrong(io::Error::other(format!("cache.disk.path: {} {what}", path.display())))
+}
+
+/// What the operator can do something about is said; what may pass is tried again.
+fn refused(path: &Path, failed: Failed) -> Refused {
+    match failed.errno {
+        Errno::NOENT => wrong(path, "cannot be made: the directory above it does not exist"),
+        Errno::NOTDIR => wrong(path, "is no directory"),
+        Errno::ACCESS | Errno::PERM => {
+            wrong(path, "may not be used by this user: make it readable and writable for larder")
+        }
+        _ => Refused::Failed(failed),
+    }
+}
+
+/// The secret; `None` where the marker is damaged, so that nothing in the directory can be trusted.
+fn read_marker(calls: &Calls, directory: &OwnedFd, path: &Path) -> Result<Option<u64>, Refused> {
+    let file = calls.open(directory, MARKER, OFlags::RDONLY).map_err(|it| refused(path, it))?;
+    let mut bytes = vec![0; MOST_MARKER];
+    let length = calls.read(file.as_fd(), &mut bytes, 0)?;
+    match parse_marker(&bytes[..length]) {
+        Some((super::VERSION, seed)) => Ok(Some(seed)),
+        Some((version, _)) => {
+            let what = format!(
+                "was written by another version of larder (format {version}, this one has {}): empty it or name another",
+                super::VERSION
+            );
+            Err(wrong(path, &what))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Version and secret.
+fn parse_marker(bytes: &[u8]) -> Option<(u32, u64)> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let (said, sum) = text.trim_end_matches('\n').rsplit_once("\nsum ")?;
+    if u64::from_str_radix(sum, 16).ok()? != xxh3_64(said.as_bytes()) {
+        return None;
+    }
+    let mut lines = said.lines();
+    let version = lines.next()?.strip_prefix(TITLE)?.parse().ok()?;
+    let seed = lines.next().and_then(|it| it.strip_prefix("seed "));
+    // Another version may say other things.
+    let seed = seed.and_then(|it| u64::from_str_radix(it, 16).ok());
+    Some((version, if version == super::VERSION { seed? } else { 0 }))
+}
+
+/// A new secret.
+pub(crate) fn secret() -> Result<u64, Failed> {
+    let mut secret = [0; 8];
+    rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())
+        .map_err(|errno| Failed { call: Call::Read, errno })?;
+    Ok(u64::from_le_bytes(secret))
+}
+
+/// Marks the directory with a secret.
+fn write_marker(calls: &Calls, directory: &OwnedFd, seed: u64) -> Result<u64, Failed> {
+    let said = format!("{TITLE}{}\nseed {seed:016x}", super::VERSION);
+    let text = format!("{said}\nsum {:016x}\n", xxh3_64(said.as_bytes()));
+    let file = calls.open(directory, NEW_MARKER, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+    calls.write(&file, &[text.as_bytes()], 0)?;
+    calls.sync(&file)?;
+    calls.rename(directory, NEW_MARKER, MARKER)?;
+    calls.sync_directory(directory)?;
+    Ok(seed)
+}

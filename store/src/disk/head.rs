@@ -1,0 +1,83 @@
+//! Between a stored response and the envelope head that its record has. The format is in `wire::envelope`, the bytes'
+//! place in `log`.
+
+use crate::purges::{Born, Marks, Position, Positions};
+use crate::shelf::{Body, Stored};
+use larder_wire::envelope::{BodyInfo, Envelope, Head};
+use larder_wire::http1::write;
+use std::sync::atomic::AtomicU64;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Appends the envelope head of a response. Its body's checksum stays zero: the record has one.
+pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
+    let born = &stored.marks.born;
+    let known: Vec<(u64, u64)> = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+    let head = Head {
+        key,
+        variant: &stored.variant,
+        meta: &stored.meta,
+        fields: &stored.fields,
+        trailers: stored.trailers.as_ref(),
+        tags: &stored.marks.tags,
+        known: &known,
+        seq: born.seq,
+        body: BodyInfo { length: stored.body.len(), ..BodyInfo::default() },
+    };
+    head.write(out);
+}
+
+/// Reads an envelope head that is all of `bytes`; `None` where they are none, which a record whose sum holds can only
+/// be of a response that is larger than envelopes may be.
+pub(crate) fn read(bytes: &[u8]) -> Option<Envelope> {
+    let (envelope, length) = Envelope::read(bytes).ok()?;
+    (length == bytes.len()).then_some(envelope)
+}
+
+/// The response that an envelope tells of, with its body.
+pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
+    let Envelope { variant, meta, fields, trailers, tags, known, seq, .. } = envelope;
+    let mut head = Vec::with_capacity(fields.text().len() + 64);
+    write::status_line(meta.status, &mut head);
+    head.extend_from_slice(fields.text());
+    if !matches!(meta.status, 204 | 304) {
+        write::field("Content-Length", body.len().to_string().as_bytes(), &mut head);
+    }
+    let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
+    let born = Born { seq, log: Positions::new(&positions) };
+    let marks = Marks { tags, born };
+    let recheck = AtomicU64::new(u64::MAX);
+    Stored {
+        meta,
+        head: head.into_boxed_slice(),
+        fields,
+        trailers,
+        body,
+        variant,
+        marks,
+        recheck,
+        forms: Default::default(),
+    }
+}
+
+/// What the index knows a variant by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct VariantName {
+    /// Of the names that `Vary` gives; zero where it gives none.
+    pub names: u16,
+    /// Of the names and of what the request had for them.
+    pub variant: u32,
+}
+
+/// The name of a variant, by the directory's seed and its key's hash.
+#[allow(clippy::cast_possible_truncation, reason = "parts of a hash")]
+pub(crate) fn variant_name(hash: u64, vary: &[Box<str>], variant: &[u8]) -> VariantName {
+    let mut hasher = Xxh3::with_seed(hash);
+    for name in vary {
+        hasher.update(name.as_bytes());
+        hasher.update(b"\n");
+    }
+    let names = if vary.is_empty() { 0 } else { (hasher.digest() as u16).max(1) };
+    hasher.update(b"\n");
+    hasher.update(variant);
+    VariantName { names, variant: hasher.digest() as u32 }
+}

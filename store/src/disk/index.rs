@@ -1,0 +1,296 @@
+//! What is on the disk and where: 24 bytes a response under 64 bits of its key's hash. Two keys of one hash share a
+//! slot; whoever reads compares the key that is written in the record. Files are not known here.
+
+use crate::ram::AsIs;
+use crate::s3fifo::table_bytes;
+use parking_lot::RwLock;
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Shards: a power of two.
+const SHARDS: usize = 64;
+
+/// How many last removals are remembered, by the key's hash: a power of two. Two keys that share a place lose what
+/// is queued for the one when the other is removed, no more.
+const REMOVALS: usize = 4096;
+
+/// Variants of one key; the oldest goes.
+const VARIANTS: usize = 32;
+
+/// Its body was verified by this process, or written by it.
+pub(crate) const VERIFIED: u64 = 1;
+/// It was used since it was written where it is.
+pub(crate) const USED: u64 = 2;
+
+/// Where a record lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    /// The segment's number.
+    pub segment: u32,
+    /// Where its header begins, units.
+    pub offset: u32,
+    /// How long it is, units.
+    pub size: u32,
+}
+
+/// What the index knows of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub spot: Spot,
+    /// Its number; below 2^40.
+    pub stamp: u64,
+    /// The hash of its key, names and variant.
+    pub variant: u32,
+    /// The hash of the names that it varies on; zero without.
+    pub names: u16,
+    /// [`VERIFIED`], [`USED`].
+    pub flags: u64,
+}
+
+struct Entry {
+    spot: Spot,
+    variant: u32,
+    /// Stamp (40 bits), names (16), flags (8).
+    mark: AtomicU64,
+}
+
+impl Entry {
+    fn new(it: &Known) -> Entry {
+        let mark = it.stamp << 24 | u64::from(it.names) << 8 | it.flags;
+        Entry { spot: it.spot, variant: it.variant, mark: AtomicU64::new(mark) }
+    }
+
+    fn stamp(&self) -> u64 {
+        self.mark.load(Relaxed) >> 24
+    }
+
+    fn known(&self) -> Known {
+        let mark = self.mark.load(Relaxed);
+        Known {
+            spot: self.spot,
+            stamp: mark >> 24,
+            variant: self.variant,
+            #[allow(clippy::cast_possible_truncation, reason = "these 16 bits are the names")]
+            names: (mark >> 8) as u16,
+            flags: mark & 0xff,
+        }
+    }
+}
+
+/// Everything under one hash, newest first.
+struct Slot {
+    newest: Entry,
+    #[allow(clippy::box_collection, reason = "8 bytes where most have none")]
+    others: Option<Box<Vec<Entry>>>,
+}
+
+impl Slot {
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        std::iter::once(&self.newest).chain(self.others.iter().flat_map(|it| it.iter()))
+    }
+
+    fn others_bytes(&self) -> u64 {
+        let heap = |it: &Vec<Entry>| size_of::<Vec<Entry>>() + it.capacity() * size_of::<Entry>();
+        self.others.as_ref().map_or(0, |it| heap(it) as u64)
+    }
+}
+
+type Shard = HashMap<u64, Slot, BuildHasherDefault<AsIs>>;
+
+/// Whether something was taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It is known from now on.
+    In,
+    /// Its key was removed, or something newer is known.
+    Late,
+}
+
+/// The index of the disk tier.
+pub(crate) struct Index {
+    shards: Box<[RwLock<Shard>]>,
+    /// The stamps of the last removals.
+    removed: Box<[AtomicU64]>,
+    objects: AtomicU64,
+    /// Bytes of all `others`.
+    beside: AtomicU64,
+}
+
+impl Index {
+    pub fn new() -> Index {
+        Index {
+            shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
+            objects: AtomicU64::new(0),
+            beside: AtomicU64::new(0),
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits that the table within does not use")]
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        &self.shards[(hash >> 40) as usize & (SHARDS - 1)]
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+    fn removed(&self, hash: u64) -> &AtomicU64 {
+        &self.removed[(hash >> 20) as usize & (REMOVALS - 1)]
+    }
+
+    pub fn knows(&self, hash: u64) -> bool {
+        self.shard(hash).read().contains_key(&hash)
+    }
+
+    /// Everything under a hash, newest first.
+    pub fn find(&self, hash: u64) -> Vec<Known> {
+        let shard = self.shard(hash).read();
+        shard.get(&hash).map_or_else(Vec::new, |it| it.entries().map(Entry::known).collect())
+    }
+
+    /// The record with this stamp, if it is still known.
+    pub fn get(&self, hash: u64, stamp: u64) -> Option<Known> {
+        let shard = self.shard(hash).read();
+        shard.get(&hash)?.entries().find(|it| it.stamp() == stamp).map(Entry::known)
+    }
+
+    /// Sets flags of the record with this stamp; false where it is not known any more.
+    pub fn mark(&self, hash: u64, stamp: u64, flags: u64) -> bool {
+        let shard = self.shard(hash).read();
+        let found = shard.get(&hash).and_then(|it| it.entries().find(|it| it.stamp() == stamp));
+        if let Some(entry) = found
+            && entry.mark.load(Relaxed) & flags != flags
+        {
+            entry.mark.fetch_or(flags, Relaxed);
+        }
+        found.is_some()
+    }
+
+    /// Whether something with this stamp would come too late.
+    pub fn is_late(&self, hash: u64, stamp: u64) -> bool {
+        stamp < self.removed(hash).load(Relaxed)
+    }
+
+    /// Takes a record in, in place of older ones of the same variant; one that does not vary takes the place of all
+    /// that are older, since it answers every request from now on.
+    pub fn put(&self, hash: u64, new: &Known) -> Put {
+        let mut shard = self.shard(hash).write();
+        if self.is_late(hash, new.stamp) {
+            return Put::Late;
+        }
+        self.change(&mut shard, hash, |entries| {
+            let is_behind =
+                |it: &Entry| it.stamp() >= new.stamp && (it.variant == new.variant || it.known().names == 0);
+            if entries.iter().any(is_behind) {
+                return Put::Late;
+            }
+            entries.retain(|it| it.stamp() > new.stamp || (new.names != 0 && it.variant != new.variant));
+            let at = entries.iter().position(|it| it.stamp() < new.stamp).unwrap_or(entries.len());
+            entries.insert(at, Entry::new(new));
+            entries.truncate(VARIANTS);
+            Put::In
+        })
+    }
+
+    /// A record was written again, elsewhere; false where it is not known any more.
+    pub fn moved(&self, hash: u64, stamp: u64, from: Spot, to: Spot) -> bool {
+        let mut shard = self.shard(hash).write();
+        let Some(slot) = shard.get_mut(&hash) else { return false };
+        let others = slot.others.iter_mut().flat_map(|it| it.iter_mut());
+        let mut all = std::iter::once(&mut slot.newest).chain(others);
+        let Some(entry) = all.find(|it| it.stamp() == stamp && it.spot == from) else { return false };
+        entry.spot = to;
+        *entry.mark.get_mut() &= !USED;
+        true
+    }
+
+    /// Forgets everything under a hash that is older than `stamp`; with it, what comes later with an older one.
+    /// Says how many.
+    pub fn remove(&self, hash: u64, stamp: u64) -> usize {
+        let mut shard = self.shard(hash).write();
+        self.removed(hash).fetch_max(stamp, Relaxed);
+        self.forget_where(&mut shard, hash, |it| it.stamp < stamp)
+    }
+
+    /// Forgets what a removal of an earlier process was about.
+    pub fn replay_removal(&self, hash: u64, stamp: u64) {
+        self.forget_where(&mut self.shard(hash).write(), hash, |it| it.stamp < stamp);
+    }
+
+    /// Forgets a record where it lies in that segment.
+    pub fn forget_in(&self, hash: u64, stamp: u64, segment: u32) -> bool {
+        let is_it = |it: &Known| it.stamp == stamp && it.spot.segment == segment;
+        self.forget_where(&mut self.shard(hash).write(), hash, is_it) > 0
+    }
+
+    /// Forgets all of a segment whose records cannot be listed any more.
+    pub fn forget_segment(&self, segment: u32) {
+        for shard in &self.shards {
+            let mut shard = shard.write();
+            let is_in = |it: &Slot| it.entries().any(|it| it.spot.segment == segment);
+            let hashes: Vec<u64> = shard.iter().filter(|it| is_in(it.1)).map(|it| *it.0).collect();
+            for hash in hashes {
+                self.forget_where(&mut shard, hash, |it| it.spot.segment == segment);
+            }
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let gone = std::mem::take(&mut *shard.write());
+            let (objects, beside) = gone
+                .values()
+                .fold((0, 0), |sum, it| (sum.0 + it.entries().count(), sum.1 + it.others_bytes()));
+            self.objects.fetch_sub(objects as u64, Relaxed);
+            self.beside.fetch_sub(beside, Relaxed);
+        }
+    }
+
+    pub fn objects(&self) -> u64 {
+        self.objects.load(Relaxed)
+    }
+
+    /// Bytes of RAM.
+    pub fn memory(&self) -> u64 {
+        let table = |it: &RwLock<Shard>| table_bytes::<(u64, Slot)>(it.read().capacity()) as u64;
+        let fixed = size_of::<RwLock<Shard>>() * SHARDS + size_of::<AtomicU64>() * REMOVALS;
+        fixed as u64 + self.shards.iter().map(table).sum::<u64>() + self.beside.load(Relaxed)
+    }
+
+    fn forget_where(&self, shard: &mut Shard, hash: u64, is_gone: impl Fn(&Known) -> bool) -> usize {
+        if !shard.get(&hash).is_some_and(|it| it.entries().any(|it| is_gone(&it.known()))) {
+            return 0;
+        }
+        let gone = self.change(shard, hash, |entries| {
+            let before = entries.len();
+            entries.retain(|it| !is_gone(&it.known()));
+            before - entries.len()
+        });
+        if shard.capacity() > 4 * shard.len().max(64) {
+            shard.shrink_to(2 * shard.len());
+        }
+        gone
+    }
+
+    /// Changes the entries under a hash, newest first, and keeps the sums.
+    fn change<T>(&self, shard: &mut Shard, hash: u64, change: impl FnOnce(&mut Vec<Entry>) -> T) -> T {
+        let mut entries = Vec::new();
+        if let Some(slot) = shard.remove(&hash) {
+            self.beside.fetch_sub(slot.others_bytes(), Relaxed);
+            entries.push(slot.newest);
+            entries.extend(slot.others.into_iter().flat_map(|it| *it));
+        }
+        let before = entries.len() as u64;
+        let result = change(&mut entries);
+        self.objects.fetch_add(entries.len() as u64, Relaxed);
+        self.objects.fetch_sub(before, Relaxed);
+        let mut entries = entries.into_iter();
+        if let Some(newest) = entries.next() {
+            let others: Vec<Entry> = entries.collect();
+            let slot = Slot { newest, others: (!others.is_empty()).then(|| Box::new(others)) };
+            self.beside.fetch_add(slot.others_bytes(), Relaxed);
+            shard.insert(hash, slot);
+        }
+        result
+    }
+}

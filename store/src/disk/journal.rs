@@ -1,0 +1,267 @@
+//! The journal of purges: what was purged is written here and brought to the device before anybody hears that it is.
+//! A journal that is lost or damaged makes everything older be validated. What a purge does is in `purges`.
+
+use super::calls::{Call, Calls, Failed};
+use super::segment::Space;
+use crate::purges::{Position, Rule, Scope, Seq, Strength};
+use larder_semantics::expression::Expression;
+use larder_wire::segment::{File, Place, RuleEntry, START, is_start, start};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+const NAME: &str = "purges";
+const NEW_NAME: &str = "purges.new";
+
+/// Bytes of a journal; where more would be written, old purges give way to one that has everything older validated.
+const MOST_BYTES: u64 = 8 << 20;
+
+/// Bytes of a journal that is read.
+const MOST_READ: u64 = 4 * MOST_BYTES;
+
+/// The journal of one directory.
+pub(crate) struct Journal {
+    calls: Calls,
+    space: Arc<Space>,
+    seed: u64,
+    file: Option<OwnedFd>,
+    end: u64,
+    charged: u64,
+    /// The last number that is not to be given again.
+    last: Seq,
+    /// Purges up to this one were let go: what was born before is not written any more.
+    floor: Seq,
+    rules: Vec<(Seq, Rule)>,
+}
+
+impl Journal {
+    /// An empty one that is nowhere yet.
+    pub fn new(calls: &Calls, space: &Arc<Space>, seed: u64) -> Journal {
+        Journal {
+            calls: calls.clone(),
+            space: space.clone(),
+            seed,
+            file: None,
+            end: 0,
+            charged: 0,
+            last: 0,
+            floor: 0,
+            rules: Vec::new(),
+        }
+    }
+
+    /// Reads what is there. What is missing or damaged is made good by a rule; nothing is written yet.
+    pub fn load(calls: &Calls, space: &Arc<Space>, directory: &OwnedFd, seed: u64, is_new: bool) -> Journal {
+        let mut journal = Journal::new(calls, space, seed);
+        let whole = journal.read(directory).unwrap_or(Whole::No);
+        if whole == Whole::No && !is_new {
+            journal.doubt();
+        }
+        journal
+    }
+
+    /// Everything that was born until now must be validated.
+    pub fn doubt(&mut self) {
+        self.last += 1;
+        let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
+        self.rules = vec![(self.last, rule)];
+    }
+
+    /// Something was found that was born after this purge. If it is not known here, the journal has lost it.
+    pub fn has_seen(&mut self, born: Seq) {
+        if born > self.last {
+            self.last = born;
+            self.doubt();
+        }
+    }
+
+    /// Whether a purge that is not known any more may have been about a response of this birth.
+    pub fn has_let_go(&self, born: Seq) -> bool {
+        born < self.floor
+    }
+
+    /// The last number.
+    pub fn last(&self) -> Seq {
+        self.last
+    }
+
+    /// All that is in force.
+    pub fn rules(&self) -> &[(Seq, Rule)] {
+        &self.rules
+    }
+
+    /// Writes a purge down, and brings it to the device. `oldest` is the birth of the oldest response that is kept.
+    pub fn add(&mut self, directory: &OwnedFd, seq: Seq, rule: Rule, oldest: Seq) -> Result<(), Failed> {
+        let mut bytes = Vec::new();
+        let fits = to_entry(seq, &rule).write(self.place(self.end), &mut bytes);
+        self.last = self.last.max(seq);
+        self.rules.push((seq, rule));
+        if !fits {
+            self.doubt();
+        }
+        if !fits || self.file.is_none() || self.end + bytes.len() as u64 > MOST_BYTES {
+            return self.rewrite(directory, oldest);
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        self.calls.write(file, &[&bytes], self.end)?;
+        self.calls.sync(file)?;
+        // A file without a name tells nobody anything.
+        if self.calls.stat(file.as_fd())?.names == 0 {
+            return Err(Failed { call: Call::Sync, errno: Errno::NOENT });
+        }
+        self.end += bytes.len() as u64;
+        self.charge(self.end);
+        Ok(())
+    }
+
+    /// Writes the journal anew, without the purges that everything kept has been born after.
+    pub fn rewrite(&mut self, directory: &OwnedFd, oldest: Seq) -> Result<(), Failed> {
+        let gone = self.rules.iter().map(|it| it.0).filter(|it| *it <= oldest).max();
+        self.floor = self.floor.max(gone.unwrap_or(0));
+        self.rules.retain(|it| it.0 > oldest);
+        let mut bytes = self.image();
+        while bytes.len() as u64 > MOST_BYTES / 2 && self.rules.len() > 1 {
+            self.let_go();
+            bytes = self.image();
+        }
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let file = self.calls.open(directory, NEW_NAME, flags)?;
+        self.calls.write(&file, &[&bytes], 0)?;
+        self.calls.sync(&file)?;
+        self.calls.rename(directory, NEW_NAME, NAME)?;
+        self.calls.sync_directory(directory)?;
+        self.end = bytes.len() as u64;
+        self.charge(self.end);
+        self.file = Some(file);
+        Ok(())
+    }
+
+    /// Something that was to be forgotten could not be written down: without a journal the next process has everything
+    /// validated. Best effort: a device that takes nothing at all cannot be told.
+    pub fn disown(&mut self, directory: &OwnedFd) {
+        self.file = None;
+        let _ = self.calls.unlink(directory, NAME);
+        let _ = self.calls.sync_directory(directory);
+    }
+
+    /// Whether it is on the disk.
+    pub fn is_written(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The older half gives way to one rule.
+    fn let_go(&mut self) {
+        let half = self.rules.len().div_ceil(2);
+        let highest = self.rules[..half].iter().map(|it| it.0).max().unwrap_or(0);
+        let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
+        self.rules.splice(..half, [(highest, rule)]);
+    }
+
+    /// All of it as bytes.
+    fn image(&self) -> Vec<u8> {
+        let mut bytes = start(File::Journal, self.place(0)).to_vec();
+        let last =
+            RuleEntry { seq: self.last, scope: 0, strength: 0, text: Vec::new(), positions: Vec::new() };
+        for entry in std::iter::once(last).chain(self.rules.iter().map(|it| to_entry(it.0, &it.1))) {
+            // Each was small enough when it came.
+            entry.write(self.place(bytes.len() as u64), &mut bytes);
+        }
+        bytes
+    }
+
+    fn read(&mut self, directory: &OwnedFd) -> Result<Whole, Failed> {
+        let file = self.calls.open(directory, NAME, OFlags::RDWR)?;
+        let length = self.calls.stat(file.as_fd())?.length;
+        if length > MOST_READ {
+            return Ok(Whole::No);
+        }
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        let read = self.calls.read(file.as_fd(), &mut bytes, 0)?;
+        bytes.truncate(read);
+        if !is_start(File::Journal, self.place(0), &bytes) {
+            return Ok(Whole::No);
+        }
+        let mut at = START;
+        let mut entries = 0;
+        while let Some((entry, length)) = RuleEntry::read(&bytes[at..], self.place(at as u64)) {
+            self.last = self.last.max(entry.seq);
+            self.rules.extend(from_entry(&entry).map(|it| (entry.seq, it)));
+            if entry.scope != 0 && self.rules.last().is_none_or(|it| it.0 != entry.seq) {
+                return Ok(Whole::No);
+            }
+            at += length;
+            entries += 1;
+        }
+        // The rest is what a killed process was writing: nobody was told that it is written. But something that holds
+        // in part and goes on is damaged, and so is a journal without its first entry.
+        let is_cut = bytes.len() - at < could_be(&bytes[at..]);
+        if entries == 0 || (at < bytes.len() && !is_cut) {
+            return Ok(Whole::No);
+        }
+        self.calls.truncate(&file, at as u64)?;
+        self.end = at as u64;
+        self.charge(self.end);
+        self.file = Some(file);
+        Ok(Whole::Yes)
+    }
+
+    fn place(&self, offset: u64) -> Place {
+        Place { seed: self.seed, file: 0, offset }
+    }
+
+    fn charge(&mut self, bytes: u64) {
+        self.space.add(bytes);
+        self.space.take(std::mem::replace(&mut self.charged, bytes));
+    }
+}
+
+/// Whether a journal says all that was ever written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whole {
+    Yes,
+    No,
+}
+
+/// The length that an entry claims that is not whole.
+fn could_be(bytes: &[u8]) -> usize {
+    bytes.get(..4).and_then(|it| it.try_into().ok()).map_or(usize::MAX, |it| u32::from_le_bytes(it) as usize)
+}
+
+fn to_entry(seq: Seq, rule: &Rule) -> RuleEntry {
+    let (scope, text): (u8, &[u8]) = match &rule.scope {
+        Scope::Url(key) => (1, key),
+        Scope::Prefix(prefix) => (2, prefix),
+        Scope::Tag(tag) => (3, tag.as_bytes()),
+        Scope::All => (4, b""),
+        Scope::Where(expression) => (5, expression.text().as_bytes()),
+    };
+    let strength = match rule.strength {
+        Strength::Soft => 0,
+        Strength::Validate => 1,
+        Strength::Hard => 2,
+    };
+    let positions = rule.positions.iter().map(|it| (it.log, it.entry)).collect();
+    RuleEntry { seq, scope, strength, text: text.to_vec(), positions }
+}
+
+/// `None` for what is no purge.
+fn from_entry(entry: &RuleEntry) -> Option<Rule> {
+    let text = || std::str::from_utf8(&entry.text).ok();
+    let scope = match entry.scope {
+        1 => Scope::Url(entry.text[..].into()),
+        2 => Scope::Prefix(entry.text[..].into()),
+        3 => Scope::Tag(text()?.into()),
+        4 => Scope::All,
+        5 => Scope::Where(Expression::parse(text()?).ok()?),
+        _ => return None,
+    };
+    let strength = match entry.strength {
+        0 => Strength::Soft,
+        1 => Strength::Validate,
+        2 => Strength::Hard,
+        _ => return None,
+    };
+    let positions = entry.positions.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
+    Some(Rule { scope, strength, positions })
+}

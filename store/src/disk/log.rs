@@ -1,0 +1,342 @@
+//! The log: records are appended to the active segment; a full one is sealed with a footer; the oldest is dropped whole,
+//! and what of it was used is appended again. Only the writer's thread has it. What is asked to be written, and what
+//! happens after a failure, is in `writer`.
+
+use super::Base;
+use super::calls::{Call, Failed};
+use super::directory::Directory;
+use super::index::{Known, Spot, USED};
+use super::segment::Segment;
+use larder_wire::segment::{
+    ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, UNIT, start, write_footer,
+};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes that are copied from file to file at once.
+const COPY: usize = 256 << 10;
+
+/// Segments, however small they are: each keeps a descriptor.
+const MOST_SEGMENTS: usize = 2048;
+
+/// Why something is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotWritten {
+    /// A call failed.
+    Failed(Failed),
+    /// It is larger than a segment.
+    TooLarge,
+    /// All room is held by those who read dropped segments.
+    NoRoom,
+    /// The body that was to be copied is not what it was.
+    Corrupt,
+}
+
+impl From<Failed> for NotWritten {
+    fn from(it: Failed) -> Self {
+        NotWritten::Failed(it)
+    }
+}
+
+/// Where a body is before it is written.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a> {
+    Bytes(&'a [u8]),
+    File { file: BorrowedFd<'a>, offset: u64, length: u64 },
+}
+
+/// The segment that is written to.
+pub(crate) struct Active {
+    pub segment: Arc<Segment>,
+    pub end: u64,
+    pub entries: Vec<Entry>,
+}
+
+/// The log of one directory.
+pub(crate) struct Log {
+    pub base: Arc<Base>,
+    pub directory: Directory,
+    pub active: Option<Active>,
+    /// The number of the next segment.
+    pub next: u32,
+}
+
+impl Log {
+    /// Appends a record; `header` gives the length of its head and body and, for a file, the sum of the body.
+    pub fn append(&mut self, header: &Header, head: &[u8], body: Source<'_>) -> Result<Spot, NotWritten> {
+        let needed = header.length().next_multiple_of(UNIT);
+        if START as u64 + needed + (ENTRY + TAIL) as u64 > self.base.segment_size {
+            return Err(NotWritten::TooLarge);
+        }
+        let mut active = match self.active.take() {
+            Some(active) if self.has_room(&active, needed) => active,
+            full => {
+                self.turn(full)?;
+                self.active.take().ok_or(NotWritten::NoRoom)?
+            }
+        };
+        let result = self.write_record(&active, header, head, body);
+        if let Ok(spot) = result {
+            active.end += needed;
+            active.entries.push(entry(header, spot));
+            active.segment.note_birth(header.born);
+            self.base.counters.disk_bytes_written.add_shared(needed);
+        }
+        self.active = Some(active);
+        result
+    }
+
+    fn has_room(&self, active: &Active, needed: u64) -> bool {
+        let footer = (active.entries.len() + 1) * ENTRY + TAIL;
+        active.end + needed + footer as u64 <= self.base.segment_size
+    }
+
+    fn write_record(
+        &self,
+        active: &Active,
+        header: &Header,
+        head: &[u8],
+        body: Source<'_>,
+    ) -> Result<Spot, NotWritten> {
+        let (calls, file) = (&self.base.calls, &active.segment.file);
+        let place = Place { seed: self.base.seed, file: active.segment.id, offset: active.end };
+        let written = header.write(place);
+        let needed = header.length().next_multiple_of(UNIT);
+        let fill = [0; UNIT as usize];
+        #[allow(clippy::cast_possible_truncation, reason = "below a unit")]
+        let fill = &fill[..(needed - header.length()) as usize];
+        match body {
+            Source::Bytes(bytes) => calls.write(file, &[&written, head, bytes, fill], active.end)?,
+            Source::File { file: from, offset, length } => {
+                let at = active.end + (HEADER + head.len()) as u64;
+                let mut sum = Xxh3::with_seed(self.base.seed);
+                self.each_part(from, offset, length, |from_start, bytes| {
+                    sum.update(bytes);
+                    calls.write(file, &[bytes], at + from_start).map_err(NotWritten::Failed)
+                })?;
+                if sum.digest() != header.body_sum {
+                    return Err(NotWritten::Corrupt);
+                }
+                // The header last: what has none is no record.
+                calls.write(file, &[fill], at + length)?;
+                calls.write(file, &[&written, head], active.end)?;
+            }
+        }
+        let units = |bytes: u64| u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
+        Ok(Spot { segment: active.segment.id, offset: units(active.end), size: units(needed) })
+    }
+
+    /// The sum of a body that is in a file.
+    pub fn sum(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<u64, NotWritten> {
+        let mut sum = Xxh3::with_seed(self.base.seed);
+        self.each_part(file, offset, length, |_, bytes| {
+            sum.update(bytes);
+            Ok(())
+        })?;
+        Ok(sum.digest())
+    }
+
+    fn each_part(
+        &self,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        length: u64,
+        mut each: impl FnMut(u64, &[u8]) -> Result<(), NotWritten>,
+    ) -> Result<(), NotWritten> {
+        let mut buffer = vec![0; COPY];
+        let mut at = 0;
+        while at < length {
+            let most = usize::try_from(length - at).unwrap_or(COPY).min(COPY);
+            match self.base.calls.read(file, &mut buffer[..most], offset + at) {
+                Ok(read) if read == most => each(at, &buffer[..most])?,
+                // What cannot be read is no failure of what is written to.
+                _ => return Err(NotWritten::Corrupt),
+            }
+            at += most as u64;
+        }
+        Ok(())
+    }
+
+    /// Seals the segment that is full, and begins another; room for one more is made at once, so that what is appended
+    /// again from the oldest never needs more than `size`.
+    fn turn(&mut self, full: Option<Active>) -> Result<(), NotWritten> {
+        if let Some(full) = full
+            && let Err(failed) = self.seal(&full)
+        {
+            // It stays what it is, and is scanned when it is dropped.
+            let _ = full.segment.seal();
+            return Err(failed.into());
+        }
+        self.begin()?;
+        while self.is_short() && self.retire(Again::IfUsed)? {}
+        Ok(())
+    }
+
+    /// Begins a segment. Sealed ones are dropped where there is no room for it.
+    pub fn begin(&mut self) -> Result<(), NotWritten> {
+        while self.is_short() {
+            if !self.retire(Again::Never)? {
+                return Err(NotWritten::NoRoom);
+            }
+        }
+        let (calls, directory) = (&self.base.calls, &self.directory.file);
+        let (id, name) = (self.next, Segment::name(self.next));
+        let file = calls.open(directory, &name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+        // A name that is there already, of a file that we do not know, is never used again.
+        self.next += 1;
+        let file = file?;
+        let place = Place { seed: self.base.seed, file: id, offset: 0 };
+        let begun = calls
+            .allocate(&file, self.base.segment_size)
+            .and_then(|()| calls.write(&file, &[&start(File::Segment, place)], 0));
+        if let Err(failed) = begun {
+            let _ = calls.unlink(directory, &name);
+            return Err(failed.into());
+        }
+        let segment = Segment::new(id, file, calls.clone(), self.base.space.clone(), self.base.segment_size);
+        self.base.segments.write().insert(id, segment.clone());
+        self.active = Some(Active { segment, end: START as u64, entries: Vec::new() });
+        Ok(())
+    }
+
+    /// Whether one more segment would be too much.
+    fn is_short(&self) -> bool {
+        let count = self.base.segments.read().len();
+        count >= MOST_SEGMENTS || self.base.space.used() + self.base.segment_size > self.base.size
+    }
+
+    /// Writes the footer, and gives back what was reserved behind it.
+    pub fn seal(&self, full: &Active) -> Result<(), Failed> {
+        let (calls, segment) = (&self.base.calls, &full.segment);
+        let mut footer = Vec::with_capacity(full.entries.len() * ENTRY + TAIL);
+        let place = Place { seed: self.base.seed, file: segment.id, offset: full.end };
+        write_footer(&full.entries, place, &mut footer);
+        calls.write(&segment.file, &[&footer], full.end)?;
+        calls.truncate(&segment.file, full.end + footer.len() as u64)?;
+        self.base.counters.disk_bytes_written.add_shared(footer.len() as u64);
+        segment.seal()
+    }
+
+    /// The active segment is left as it is: what failed once at its end may fail there for ever.
+    pub fn abandon(&mut self) {
+        if let Some(active) = self.active.take() {
+            let _ = self.base.calls.truncate(&active.segment.file, active.end);
+            let _ = active.segment.seal();
+        }
+    }
+
+    /// Drops the oldest segment that is not written to; false where there is none.
+    pub fn retire(&mut self, again: Again) -> Result<bool, NotWritten> {
+        let active = self.active.as_ref().map(|it| it.segment.id);
+        let oldest = self.base.segments.read().values().find(|it| Some(it.id) != active).cloned();
+        let Some(oldest) = oldest else { return Ok(false) };
+        self.base.calls.unlink(&self.directory.file, &Segment::name(oldest.id))?;
+        self.base.counters.disk_segments_dropped.add_shared(1);
+        let result = match super::recovery::entries(&self.base, &oldest) {
+            Some(entries) => self.rescue(&oldest, &entries, again),
+            None => {
+                self.base.index.forget_segment(oldest.id);
+                Ok(())
+            }
+        };
+        if result.is_err() {
+            self.base.index.forget_segment(oldest.id);
+        }
+        self.base.segments.write().remove(&oldest.id);
+        result.map(|()| true)
+    }
+
+    /// Appends again what was used, but not more than half of a segment: so every turn makes room.
+    fn rescue(&mut self, oldest: &Arc<Segment>, entries: &[Entry], again: Again) -> Result<(), NotWritten> {
+        let mut share = if again == Again::IfUsed { self.base.segment_size / 2 } else { 0 };
+        for it in entries.iter().filter(|it| it.size > 0) {
+            let spot = Spot { segment: oldest.id, offset: it.offset, size: it.size };
+            let known = self.base.index.get(it.hash, it.stamp).filter(|it| it.spot == spot);
+            let Some(known) = known else { continue };
+            let cost = u64::from(it.size) * UNIT + ENTRY as u64;
+            if known.flags & USED != 0 && cost <= share {
+                match self.append_again(oldest, it.hash, &known) {
+                    Ok(()) => {
+                        share -= cost;
+                        continue;
+                    }
+                    Err(NotWritten::Corrupt) => self.base.counters.disk_corrupt.add_shared(1),
+                    Err(NotWritten::Failed(it)) => return Err(it.into()),
+                    Err(NotWritten::TooLarge | NotWritten::NoRoom) => share = 0,
+                }
+            }
+            self.base.index.forget_in(it.hash, it.stamp, oldest.id);
+        }
+        Ok(())
+    }
+
+    fn append_again(&mut self, from: &Arc<Segment>, hash: u64, known: &Known) -> Result<(), NotWritten> {
+        let offset = u64::from(known.spot.offset) * UNIT;
+        let place = Place { seed: self.base.seed, file: from.id, offset };
+        let read = |bytes: &mut [u8], at| match self.base.calls.read(from.file.as_fd(), bytes, at) {
+            Ok(read) if read == bytes.len() => Ok(()),
+            _ => Err(NotWritten::Corrupt),
+        };
+        let mut bytes = [0; HEADER];
+        read(&mut bytes, offset)?;
+        let header = Header::read(&bytes, place).filter(|it| it.hash == hash && it.stamp == known.stamp);
+        let header = header.ok_or(NotWritten::Corrupt)?;
+        let mut head = vec![0; header.head as usize];
+        read(&mut head, offset + HEADER as u64)?;
+        if larder_wire::segment::sum(self.base.seed, &head) != header.head_sum {
+            return Err(NotWritten::Corrupt);
+        }
+        let needed = header.length().next_multiple_of(UNIT);
+        if !self.active.as_ref().is_some_and(|it| self.has_room(it, needed)) {
+            return Err(NotWritten::NoRoom);
+        }
+        let at = offset + HEADER as u64 + u64::from(header.head);
+        let body = Source::File { file: from.file.as_fd(), offset: at, length: header.body };
+        let to = self.append(&header, &head, body)?;
+        if self.base.index.moved(hash, known.stamp, known.spot, to) {
+            self.base.counters.disk_reappended.add_shared(1);
+        }
+        Ok(())
+    }
+
+    /// The birth of the oldest response that may be kept.
+    pub fn oldest_birth(&self) -> u64 {
+        let segments = self.base.segments.read();
+        segments.values().map(|it| it.oldest_birth()).min().unwrap_or(u64::MAX)
+    }
+
+    /// Drops everything.
+    pub fn drop_all(&mut self) -> Result<(), Failed> {
+        self.abandon();
+        while self.retire(Again::Never).map_err(|it| match it {
+            NotWritten::Failed(it) => it,
+            _ => Failed { call: Call::Unlink, errno: Errno::IO },
+        })? {}
+        self.base.index.clear();
+        Ok(())
+    }
+}
+
+/// What becomes of the records of a segment that is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Those that were used are appended again.
+    IfUsed,
+    /// They go.
+    Never,
+}
+
+fn entry(header: &Header, spot: Spot) -> Entry {
+    Entry {
+        hash: header.hash,
+        stamp: header.stamp,
+        born: header.born,
+        offset: spot.offset,
+        size: if header.kind == Kind::Removal { 0 } else { spot.size },
+        variant: header.variant,
+        names: header.names,
+    }
+}

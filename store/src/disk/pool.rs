@@ -1,0 +1,101 @@
+//! A few threads that wait for the device, so that no event loop does. Bounded: what does not fit is refused at once.
+
+use larder_counters::Counters;
+use larder_stdx::clock;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+/// How many may wait for each thread.
+const WAITING: usize = 32;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+struct Job {
+    work: Work,
+    since: u64,
+}
+
+#[derive(Default)]
+struct Jobs {
+    waiting: VecDeque<Job>,
+    stopped: bool,
+}
+
+struct Shared {
+    jobs: Mutex<Jobs>,
+    wake: Condvar,
+    counters: Arc<Counters>,
+}
+
+/// Too many wait already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// The readers. They end when this is dropped and their work is done.
+pub(crate) struct Pool {
+    shared: Arc<Shared>,
+    most: usize,
+}
+
+impl Pool {
+    /// As many of `readers` threads as the kernel gives; without any, everything is refused.
+    pub fn new(readers: usize, counters: Arc<Counters>) -> Pool {
+        let shared = Arc::new(Shared { jobs: Mutex::default(), wake: Condvar::new(), counters });
+        let start = |number: &usize| {
+            let shared = shared.clone();
+            let thread = std::thread::Builder::new().name(format!("disk-read-{number}"));
+            thread.spawn(move || run(&shared)).is_ok()
+        };
+        let threads = (0..readers).filter(start).count();
+        Pool { shared, most: threads * WAITING }
+    }
+
+    /// Does `work` on one of the threads, unless nobody waits for it any more by then.
+    pub fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<oneshot::Receiver<T>, Full> {
+        let (answer, receiver) = oneshot::channel();
+        let work = Box::new(move || {
+            if !answer.is_closed() {
+                let _ = answer.send(work());
+            }
+        });
+        let job = Job { work, since: clock::precise_micros() };
+        let mut jobs = self.shared.jobs.lock();
+        if jobs.waiting.len() >= self.most {
+            return Err(Full);
+        }
+        jobs.waiting.push_back(job);
+        drop(jobs);
+        self.shared.wake.notify_one();
+        Ok(receiver)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.jobs.lock().stopped = true;
+        self.shared.wake.notify_all();
+    }
+}
+
+fn run(shared: &Shared) {
+    loop {
+        let mut jobs = shared.jobs.lock();
+        let job = loop {
+            match jobs.waiting.pop_front() {
+                Some(job) => break job,
+                None if jobs.stopped => return,
+                None => shared.wake.wait(&mut jobs),
+            }
+        };
+        drop(jobs);
+        let waited = clock::precise_micros().saturating_sub(job.since);
+        shared.counters.disk_pool_reads.add_shared(1);
+        shared.counters.disk_pool_wait_micros.add_shared(waited);
+        (job.work)();
+    }
+}

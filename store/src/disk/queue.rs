@@ -1,0 +1,174 @@
+//! What waits to be written: bounded in bytes, in order; purges go ahead. Who writes it is in `writer`.
+
+use crate::purges::{Rule, Seq};
+use crate::shelf::Stored;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Removals that may wait; beyond, the tier begins anew rather than forget one.
+pub(crate) const MOST_REMOVALS: usize = 1 << 18;
+
+/// Who waits to hear that something is written.
+pub(crate) type Done = oneshot::Sender<io::Result<()>>;
+
+/// One thing to be done by the writer.
+pub(crate) enum Op {
+    /// A response.
+    Write { hash: u64, stamp: u64, key: Box<[u8]>, stored: Arc<Stored>, cost: u64 },
+    /// Everything under a hash that is older.
+    Remove { hash: u64, stamp: u64 },
+    /// Says when all before it is done.
+    Flush(Done),
+    /// A purge.
+    Rule { seq: Seq, rule: Rule, done: Done },
+    /// Tries again after a failure.
+    Retry,
+    /// More removals came than can be remembered: nothing that is on the disk is good any more.
+    Anew,
+}
+
+/// What became of something that was to be queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Push {
+    Queued,
+    Full,
+}
+
+struct Inner {
+    ahead: VecDeque<Op>,
+    ops: VecDeque<Op>,
+    bytes: u64,
+    removals: usize,
+    stamp: u64,
+    stopped: bool,
+    finished: bool,
+}
+
+/// Says when the writer is gone, however it went.
+pub(crate) struct Finish(pub Arc<Queue>);
+
+impl Drop for Finish {
+    fn drop(&mut self) {
+        self.0.finish();
+    }
+}
+
+/// The queue of one directory.
+pub(crate) struct Queue {
+    inner: Mutex<Inner>,
+    wake: Condvar,
+    ended: Condvar,
+    most: u64,
+}
+
+impl Queue {
+    /// `stamp` is the last that was given to a record.
+    pub fn new(most: u64, stamp: u64) -> Queue {
+        let inner = Inner {
+            ahead: VecDeque::new(),
+            ops: VecDeque::new(),
+            bytes: 0,
+            removals: 0,
+            stamp,
+            stopped: false,
+            finished: false,
+        };
+        Queue { inner: Mutex::new(inner), wake: Condvar::new(), ended: Condvar::new(), most }
+    }
+
+    /// Queues a response. An empty queue takes one of any size.
+    pub fn write(&self, hash: u64, key: &[u8], stored: &Arc<Stored>) -> Push {
+        let cost = stored.heap_cost() + stored.body.len() + key.len() as u64 + size_of::<Op>() as u64;
+        let mut inner = self.inner.lock();
+        if inner.bytes > 0 && inner.bytes + cost > self.most {
+            return Push::Full;
+        }
+        inner.bytes += cost;
+        inner.stamp += 1;
+        let stamp = inner.stamp;
+        inner.ops.push_back(Op::Write { hash, stamp, key: key.into(), stored: stored.clone(), cost });
+        drop(inner);
+        self.wake.notify_one();
+        Push::Queued
+    }
+
+    /// Queues a removal; `forget` is told its stamp before anybody else gets a later one.
+    pub fn remove(&self, hash: u64, forget: impl FnOnce(u64)) {
+        let mut inner = self.inner.lock();
+        inner.stamp += 1;
+        let stamp = inner.stamp;
+        forget(stamp);
+        if inner.removals < MOST_REMOVALS {
+            inner.removals += 1;
+            inner.ops.push_back(Op::Remove { hash, stamp });
+        } else if !inner.ahead.iter().any(|it| matches!(it, Op::Anew)) {
+            inner.ahead.push_back(Op::Anew);
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// Queues what takes no room: ahead of the others, or behind them.
+    pub fn push(&self, op: Op) {
+        let mut inner = self.inner.lock();
+        match op {
+            Op::Flush(_) => inner.ops.push_back(op),
+            _ => inner.ahead.push_back(op),
+        }
+        drop(inner);
+        self.wake.notify_one();
+    }
+
+    /// The next thing to do; waits for it. `None` when the queue is stopped and empty.
+    pub fn next(&self) -> Option<Op> {
+        let mut inner = self.inner.lock();
+        loop {
+            let next = inner.ahead.pop_front();
+            if let Some(op) = next.or_else(|| inner.ops.pop_front()) {
+                if matches!(op, Op::Remove { .. }) {
+                    inner.removals -= 1;
+                }
+                return Some(op);
+            }
+            if inner.stopped {
+                return None;
+            }
+            self.wake.wait(&mut inner);
+        }
+    }
+
+    /// A response of this cost is written, or will not be.
+    pub fn done(&self, cost: u64) {
+        self.inner.lock().bytes -= cost;
+    }
+
+    /// Bytes that wait.
+    pub fn bytes(&self) -> u64 {
+        self.inner.lock().bytes
+    }
+
+    /// Nothing more comes; waits for the writer, but not longer than `patience`.
+    pub fn stop(&self, patience: Duration) {
+        let mut inner = self.inner.lock();
+        inner.stopped = true;
+        self.wake.notify_one();
+        while !inner.finished {
+            if self.ended.wait_for(&mut inner, patience).timed_out() {
+                return;
+            }
+        }
+    }
+
+    /// The writer is gone.
+    fn finish(&self) {
+        let mut inner = self.inner.lock();
+        inner.finished = true;
+        // Whoever waits hears that it was not written.
+        (inner.ahead, inner.ops) = Default::default();
+        self.ended.notify_all();
+    }
+}

@@ -1,0 +1,236 @@
+//! How something is read: its place from the index, its head and small body from the page cache or through the pool;
+//! a large body is left where it is once it is known to be right and resident. Which variant a request selects is
+//! decided by `semantics::vary`.
+
+use super::head::{self, variant_name};
+use super::index::{Known, USED, VERIFIED};
+use super::pool::Pool;
+use super::segment::Segment;
+use super::{Base, calls::Calls};
+use crate::shelf::{Body, Stored};
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::field::Field;
+use larder_semantics::vary;
+use larder_transport::body::FileSlice;
+use larder_wire::envelope::Envelope;
+use larder_wire::segment::{HEADER, Header, Kind, Place, UNIT, sum};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes of a record that are read at first, beyond a body that fits the heap.
+const HEAD: u64 = 4096;
+
+/// How long the device may take before the lookup is given up.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of a body that are verified at once.
+const PART: usize = 256 << 10;
+
+/// Why a record is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unread {
+    /// Its bytes are not those that were written, or cannot be read.
+    Corrupt,
+    /// The device is too busy or too slow.
+    Busy,
+    /// Its segment was dropped meanwhile.
+    Gone,
+    /// It is of another key.
+    Other,
+}
+
+/// What reads need.
+pub(crate) struct Reader {
+    pub base: Arc<Base>,
+    pub pool: Pool,
+    pub heap_line: u64,
+}
+
+/// A record whose head was read and verified.
+struct Record {
+    segment: Arc<Segment>,
+    header: Header,
+    envelope: Envelope,
+    /// From the head on: as much of the body as was read with it.
+    rest: Vec<u8>,
+    /// Where the body begins in the file.
+    body_at: u64,
+}
+
+impl Reader {
+    /// See [`super::Disk::read`].
+    pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+        let hash = self.base.hash(key);
+        let found = self.select(hash, key, request).await;
+        let counters = self.counters();
+        let counter = if found.is_some() { &counters.disk_hits } else { &counters.disk_misses };
+        counter.add_shared(1);
+        found
+    }
+
+    async fn select(&self, hash: u64, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+        // Names that were met, and the only variant under them that the request selects.
+        let mut met: Vec<(u16, u32)> = Vec::new();
+        let mut scratch = Vec::new();
+        for known in self.base.index.find(hash) {
+            if met.iter().any(|it| it.0 == known.names && it.1 != known.variant) {
+                continue;
+            }
+            let record = match self.record(hash, key, &known).await {
+                Ok(record) => record,
+                Err(Unread::Busy) => return None,
+                Err(Unread::Corrupt) => {
+                    self.forget(hash, &known);
+                    continue;
+                }
+                Err(Unread::Gone | Unread::Other) => continue,
+            };
+            let names = &record.envelope.meta.vary;
+            scratch.clear();
+            vary::write_key(names, request, &mut scratch);
+            if *scratch != *record.envelope.variant {
+                met.push((known.names, variant_name(hash, names, &scratch).variant));
+                continue;
+            }
+            match self.body(hash, &known, record).await {
+                // A removal that came meanwhile is obeyed.
+                Ok(stored) => return self.base.index.mark(hash, known.stamp, USED).then_some(stored),
+                Err(Unread::Corrupt) => self.forget(hash, &known),
+                Err(_) => return None,
+            }
+        }
+        None
+    }
+
+    fn forget(&self, hash: u64, known: &Known) {
+        if self.base.index.forget_in(hash, known.stamp, known.spot.segment) {
+            self.counters().disk_corrupt.add_shared(1);
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.base.counters
+    }
+
+    /// Reads and verifies header and head.
+    async fn record(&self, hash: u64, key: &[u8], known: &Known) -> Result<Record, Unread> {
+        let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
+        let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
+        let first = if size <= self.heap_line + HEAD { size } else { HEAD.min(size) };
+        let mut bytes = self.bytes(&segment, at, first).await?;
+        let place = Place { seed: self.base.seed, file: segment.id, offset: at };
+        let header = Header::read(&bytes, place).filter(|it| {
+            let is_it = it.kind == Kind::Response && it.hash == hash && it.stamp == known.stamp;
+            is_it && it.length().next_multiple_of(UNIT) == size
+        });
+        let header = header.ok_or(Unread::Corrupt)?;
+        let head = header.head as usize;
+        let body_at = at + (HEADER + head) as u64;
+        // A body that is small, or a head that is large.
+        let needed = if header.body <= self.heap_line { header.length() } else { (HEADER + head) as u64 };
+        if needed > first {
+            let more = self.bytes(&segment, at + first, needed - first).await?;
+            bytes.extend_from_slice(&more);
+        }
+        let written = &bytes[HEADER..HEADER + head];
+        if sum(self.base.seed, written) != header.head_sum {
+            return Err(Unread::Corrupt);
+        }
+        let envelope = head::read(written).ok_or(Unread::Corrupt)?;
+        if *envelope.key != *key {
+            return Err(Unread::Other);
+        }
+        if envelope.body.length != header.body {
+            return Err(Unread::Corrupt);
+        }
+        bytes.drain(..HEADER + head);
+        Ok(Record { segment, header, envelope, rest: bytes, body_at })
+    }
+
+    async fn body(&self, hash: u64, known: &Known, record: Record) -> Result<Stored, Unread> {
+        let Record { segment, header, envelope, mut rest, body_at } = record;
+        if header.body <= self.heap_line {
+            rest.truncate(usize::try_from(header.body).unwrap_or(usize::MAX));
+            if rest.len() as u64 != header.body || sum(self.base.seed, &rest) != header.body_sum {
+                return Err(Unread::Corrupt);
+            }
+            rest.shrink_to_fit();
+            return Ok(head::stored(envelope, Body::Heap(Bytes::from(rest))));
+        }
+        if segment.is_suspect() {
+            // Whoever writes to it may do so while it is sent.
+            return Err(Unread::Corrupt);
+        }
+        let is_right = known.flags & VERIFIED != 0 && segment.is_resident(body_at, header.body);
+        if !is_right {
+            let (calls, of, seed) = (self.base.calls.clone(), segment.clone(), self.base.seed);
+            let sum = self.wait(move || sum_of(&calls, &of, seed, body_at, header.body)).await?;
+            if sum != Some(header.body_sum) {
+                return Err(Unread::Corrupt);
+            }
+            self.base.index.mark(hash, known.stamp, VERIFIED);
+        }
+        let slice = FileSlice { owner: segment, offset: body_at, length: header.body };
+        Ok(head::stored(envelope, Body::Disk(slice)))
+    }
+
+    /// These bytes of a segment: from memory, or read by the pool.
+    async fn bytes(&self, segment: &Arc<Segment>, at: u64, length: u64) -> Result<Vec<u8>, Unread> {
+        let mut bytes = vec![0; usize::try_from(length).map_err(|_| Unread::Corrupt)?];
+        match self.base.calls.read_now(segment.file.as_fd(), &mut bytes, at) {
+            Ok(Some(read)) if read == bytes.len() => return Ok(bytes),
+            Ok(Some(_)) => return Err(Unread::Corrupt),
+            Err(_) => return Err(self.failed()),
+            Ok(None) => {}
+        }
+        let (calls, segment) = (self.base.calls.clone(), segment.clone());
+        let read = self.wait(move || {
+            let read = calls.read(segment.file.as_fd(), &mut bytes, at);
+            read.map(|it| (it == bytes.len()).then_some(bytes))
+        });
+        match read.await? {
+            Ok(bytes) => bytes.ok_or(Unread::Corrupt),
+            Err(_) => Err(self.failed()),
+        }
+    }
+
+    fn failed(&self) -> Unread {
+        self.counters().disk_failures.add_shared(1);
+        Unread::Corrupt
+    }
+
+    /// Has something done by the pool.
+    async fn wait<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unread> {
+        let Ok(answer) = self.pool.run(work) else {
+            self.counters().disk_pool_full.add_shared(1);
+            return Err(Unread::Busy);
+        };
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => answer.map_err(|_| Unread::Busy),
+            Err(_) => {
+                self.counters().disk_slow.add_shared(1);
+                Err(Unread::Busy)
+            }
+        }
+    }
+}
+
+/// The sum of a part of a file, which is in memory afterwards; `None` where it cannot be read.
+fn sum_of(calls: &Calls, segment: &Segment, seed: u64, at: u64, length: u64) -> Option<u64> {
+    let mut part = vec![0; usize::try_from(length).unwrap_or(PART).min(PART)];
+    let mut sum = Xxh3::with_seed(seed);
+    let mut done = 0;
+    while done < length {
+        let most = usize::try_from(length - done).unwrap_or(PART).min(PART);
+        let read = calls.read(segment.file.as_fd(), &mut part[..most], at + done).ok()?;
+        if read < most {
+            return None;
+        }
+        sum.update(&part[..most]);
+        done += most as u64;
+    }
+    Some(sum.digest())
+}

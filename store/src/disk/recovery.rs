@@ -1,0 +1,215 @@
+//! How a directory is found again: footers of sealed segments are read, what has none is scanned header by header.
+//! Bodies are not read: they are verified when they are first used.
+
+use super::Base;
+use super::calls::Failed;
+use super::directory::Directory;
+use super::index::{Known, Spot};
+use super::log::{Active, Again, Log};
+use super::segment::Segment;
+use larder_wire::segment::{
+    ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, Tail, UNIT, could_be_record, is_start,
+};
+use rustix::fs::OFlags;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// Bytes that a scan reads at once.
+const WINDOW: usize = 128 << 10;
+
+/// What a directory held.
+pub(crate) struct Recovered {
+    pub log: Log,
+    /// The highest stamp.
+    pub stamp: u64,
+    /// The highest birth.
+    pub born: u64,
+}
+
+/// What one segment holds.
+struct Contents {
+    entries: Vec<Entry>,
+    /// Where its records end.
+    end: u64,
+    sealed: bool,
+}
+
+/// Finds everything that is in the directory. What is no segment of ours is removed; so is one that cannot be read.
+pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovered, Failed> {
+    let mut ids: Vec<u32> = directory.names.iter().filter_map(|it| Segment::number(it)).collect();
+    ids.sort_unstable();
+    let next = ids.last().map_or(1, |it| it.saturating_add(1));
+    let log = Log { base: base.clone(), directory, active: None, next };
+    let mut found = Recovered { log, stamp: 0, born: 0 };
+    for id in &ids {
+        let is_last = Some(id) == ids.last();
+        found.take(*id, is_last)?;
+    }
+    // The size may have been made smaller.
+    while base.space.used() > base.size && matches!(found.log.retire(Again::Never), Ok(true)) {}
+    Ok(found)
+}
+
+impl Recovered {
+    fn take(&mut self, id: u32, is_last: bool) -> Result<(), Failed> {
+        let base = self.log.base.clone();
+        let name = Segment::name(id);
+        let file = base.calls.open(&self.log.directory.file, &name, OFlags::RDWR);
+        // Without a descriptor or memory nothing can be said of the file: that is no reason to remove it.
+        let file = file.inspect_err(|_| base.index.clear())?;
+        let segment = Segment::new(id, file, base.calls.clone(), base.space.clone(), 0);
+        let Some(contents) = contents(&base, &segment) else {
+            base.counters.disk_corrupt.add_shared(1);
+            return base.calls.unlink(&self.log.directory.file, &name);
+        };
+        for it in &contents.entries {
+            self.stamp = self.stamp.max(it.stamp);
+            self.born = self.born.max(it.born);
+            enter(&base, id, it);
+            if it.size > 0 {
+                segment.note_birth(it.born);
+            }
+        }
+        base.segments.write().insert(id, segment.clone());
+        if contents.sealed {
+            return segment.seal();
+        }
+        // What is behind the last whole record was being written when the process was killed.
+        base.calls.truncate(&segment.file, contents.end)?;
+        segment.charge(contents.end);
+        let active = Active { segment: segment.clone(), end: contents.end, entries: contents.entries };
+        let room = base.segment_size / 2 > contents.end && base.space.used() + base.segment_size <= base.size;
+        if is_last && room {
+            base.calls.allocate(&segment.file, base.segment_size)?;
+            segment.charge(base.segment_size);
+            self.log.active = Some(active);
+            return Ok(());
+        }
+        self.log.seal(&active)
+    }
+}
+
+fn enter(base: &Base, segment: u32, it: &Entry) {
+    if it.size == 0 {
+        return base.index.replay_removal(it.hash, it.stamp);
+    }
+    let spot = Spot { segment, offset: it.offset, size: it.size };
+    let known = Known { spot, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };
+    base.index.put(it.hash, &known);
+}
+
+/// The records of a segment, as its footer lists them or a scan finds them; `None` where it is none of ours.
+pub(crate) fn entries(base: &Base, segment: &Segment) -> Option<Vec<Entry>> {
+    contents(base, segment).map(|it| it.entries)
+}
+
+fn contents(base: &Base, segment: &Segment) -> Option<Contents> {
+    let file = segment.file.as_fd();
+    let length = base.calls.stat(file).ok()?.length;
+    let mut beginning = [0; START];
+    let read = base.calls.read(file, &mut beginning, 0).ok()?;
+    let place = Place { seed: base.seed, file: segment.id, offset: 0 };
+    if read < START || !is_start(File::Segment, place, &beginning) {
+        return None;
+    }
+    if let Some((entries, end)) = footer(base, segment, length) {
+        return Some(Contents { entries, end, sealed: true });
+    }
+    let (entries, end) = Scan::new(base, segment, length).run()?;
+    Some(Contents { entries, end, sealed: false })
+}
+
+/// The entries of the footer, and where it begins.
+fn footer(base: &Base, segment: &Segment, length: u64) -> Option<(Vec<Entry>, u64)> {
+    let at = length.checked_sub(TAIL as u64)?;
+    let mut bytes = [0; TAIL];
+    let read = base.calls.read(segment.file.as_fd(), &mut bytes, at).ok()?;
+    let tail = Tail::read(&bytes[..read], base.seed, segment.id, length)?;
+    let mut bytes = vec![0; usize::try_from(tail.count).ok()?.checked_mul(ENTRY)?];
+    let read = base.calls.read(segment.file.as_fd(), &mut bytes, tail.offset).ok()?;
+    let entries = tail.entries(&bytes[..read], base.seed, segment.id)?;
+    Some((entries, tail.offset))
+}
+
+/// Looks for records from the beginning to the end of a file; goes on behind what is damaged.
+struct Scan<'a> {
+    base: &'a Base,
+    segment: &'a Segment,
+    length: u64,
+    window: Vec<u8>,
+    /// Where the window begins.
+    from: u64,
+}
+
+impl<'a> Scan<'a> {
+    fn new(base: &'a Base, segment: &'a Segment, length: u64) -> Self {
+        Self { base, segment, length, window: Vec::new(), from: 0 }
+    }
+
+    /// The records, and where the last one ends; `None` where the file cannot be read.
+    fn run(mut self) -> Option<(Vec<Entry>, u64)> {
+        let (mut at, mut end) = (START as u64, START as u64);
+        let mut entries = Vec::new();
+        let mut damaged = false;
+        while at + HEADER as u64 <= self.length {
+            let place = Place { seed: self.base.seed, file: self.segment.id, offset: at };
+            let header = Header::read(self.bytes(at)?, place);
+            let header = header.filter(|it| it.length() <= self.length - at);
+            let Some(header) = header else {
+                damaged = true;
+                at = self.search(at + UNIT)?;
+                continue;
+            };
+            let length = header.length().next_multiple_of(UNIT);
+            entries.push(found(&header, at, length)?);
+            if std::mem::take(&mut damaged) {
+                self.base.counters.disk_corrupt.add_shared(1);
+            }
+            at += length;
+            end = at;
+        }
+        Some((entries, end))
+    }
+
+    /// The next place from `at` where a record may begin, or the end.
+    fn search(&mut self, mut at: u64) -> Option<u64> {
+        while at + HEADER as u64 <= self.length {
+            let bytes = self.bytes(at)?;
+            let step = usize::try_from(UNIT).ok()?;
+            let mut places = (0..bytes.len() - HEADER + 1).step_by(step);
+            let count = places.len() as u64;
+            if let Some(found) = places.find(|it| could_be_record(&bytes[*it..])) {
+                return Some(at + found as u64);
+            }
+            at += count * UNIT;
+        }
+        Some(self.length)
+    }
+
+    /// What is in the file from `at` on: a header's length at least, which is there.
+    fn bytes(&mut self, at: u64) -> Option<&[u8]> {
+        let known = at.checked_sub(self.from).and_then(|it| usize::try_from(it).ok());
+        let skip = known.filter(|it| it + HEADER <= self.window.len());
+        if let Some(skip) = skip {
+            return Some(&self.window[skip..]);
+        }
+        self.window.resize(WINDOW, 0);
+        let read = self.base.calls.read(self.segment.file.as_fd(), &mut self.window, at).ok()?;
+        self.window.truncate(read);
+        self.from = at;
+        (read >= HEADER).then_some(&self.window[..])
+    }
+}
+
+fn found(header: &Header, at: u64, length: u64) -> Option<Entry> {
+    let size = if header.kind == Kind::Removal { 0 } else { u32::try_from(length / UNIT).ok()? };
+    Some(Entry {
+        hash: header.hash,
+        stamp: header.stamp,
+        born: header.born,
+        offset: u32::try_from(at / UNIT).ok()?,
+        size,
+        variant: header.variant,
+        names: header.names,
+    })
+}

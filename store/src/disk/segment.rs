@@ -1,0 +1,128 @@
+//! One segment file, and the sum of all of them. What is in it is not known here.
+
+use super::calls::{Calls, Failed, Looks};
+use larder_transport::body::FileOwner;
+use parking_lot::Mutex;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Bytes of all files, those that have no name any more included as long as somebody reads them.
+#[derive(Default)]
+pub(crate) struct Space(AtomicU64);
+
+impl Space {
+    pub fn used(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn take(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+}
+
+/// A segment that is open. Its bytes do not change once somebody knows of them; it may lose its name.
+pub(crate) struct Segment {
+    pub id: u32,
+    pub file: OwnedFd,
+    calls: Calls,
+    space: Arc<Space>,
+    charged: AtomicU64,
+    /// How it looked when nobody of us would write to it again.
+    sealed: Mutex<Option<Looks>>,
+    suspect: AtomicBool,
+    /// The lowest birth in it; `u64::MAX` where there is none.
+    oldest_birth: AtomicU64,
+}
+
+impl Segment {
+    /// `charged` bytes are entered for it.
+    pub fn new(id: u32, file: OwnedFd, calls: Calls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
+        space.add(charged);
+        Arc::new(Segment {
+            id,
+            file,
+            calls,
+            space,
+            charged: AtomicU64::new(charged),
+            sealed: Mutex::new(None),
+            suspect: AtomicBool::new(false),
+            oldest_birth: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    /// Something of this birth is in it.
+    pub fn note_birth(&self, born: u64) {
+        self.oldest_birth.fetch_min(born, Relaxed);
+    }
+
+    /// The lowest birth in it.
+    pub fn oldest_birth(&self) -> u64 {
+        self.oldest_birth.load(Relaxed)
+    }
+
+    /// So many bytes are entered for it from now on.
+    pub fn charge(&self, bytes: u64) {
+        self.space.add(bytes);
+        self.space.take(self.charged.swap(bytes, Relaxed));
+    }
+
+    /// The name of segment `id`.
+    pub fn name(id: u32) -> String {
+        format!("{id:010}.segment")
+    }
+
+    /// The number in such a name.
+    pub fn number(name: &[u8]) -> Option<u32> {
+        let digits = name.strip_suffix(b".segment").filter(|it| it.len() == 10)?;
+        std::str::from_utf8(digits).ok().filter(|it| it.bytes().all(|it| it.is_ascii_digit()))?.parse().ok()
+    }
+
+    /// Nobody of us writes to it any more, and it takes what it is long.
+    pub fn seal(&self) -> Result<(), Failed> {
+        let looks = self.calls.stat(self.file.as_fd())?;
+        self.charge(looks.length);
+        *self.sealed.lock() = Some(looks);
+        Ok(())
+    }
+
+    /// Whether somebody else has written to it, or cut it: then nothing that was verified before is taken for granted.
+    pub fn is_suspect(&self) -> bool {
+        if self.suspect.load(Relaxed) {
+            return true;
+        }
+        let Some(sealed) = *self.sealed.lock() else { return false };
+        let now = self.calls.stat(self.file.as_fd());
+        let same = now.is_ok_and(|it| it.length == sealed.length && it.written == sealed.written);
+        if !same {
+            self.suspect.store(true, Relaxed);
+        }
+        !same
+    }
+
+    /// See [`Calls::resident`].
+    pub fn is_resident(&self, offset: u64, length: u64) -> bool {
+        self.calls.resident(self.file.as_fd(), offset, length)
+    }
+}
+
+impl FileOwner for Segment {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        // A mapping of a file that somebody cuts would be a SIGBUS.
+        None
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.space.take(self.charged.load(Relaxed));
+    }
+}

@@ -1,0 +1,188 @@
+//! Tests of the disk tier, and the layer that makes calls to the file system fail.
+
+mod keeping;
+
+use super::calls::{Call, Calls};
+use super::{Disk, Settings};
+use crate::purges::{Born, Marks, Positions};
+use crate::sample;
+use crate::shelf::{Body, Stored};
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::vary;
+use parking_lot::Mutex;
+use rustix::io::Errno;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Which calls fail, and how.
+#[derive(Default)]
+pub(crate) struct Faults(Mutex<Plan>);
+
+#[derive(Default)]
+struct Plan {
+    /// Calls since the plan was made.
+    calls: u64,
+    fail: Option<Fail>,
+    failed: Vec<Call>,
+}
+
+/// Calls that fail.
+#[derive(Clone, Copy)]
+pub(crate) struct Fail {
+    /// The first, counted from one.
+    pub first: u64,
+    /// How many in a row.
+    pub count: u64,
+    /// What they say.
+    pub errno: Errno,
+}
+
+impl Faults {
+    pub fn ask(&self, call: Call) -> Result<(), Errno> {
+        let mut plan = self.0.lock();
+        plan.calls += 1;
+        match plan.fail {
+            Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => {
+                plan.failed.push(call);
+                Err(it.errno)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Fails as told from now on.
+    pub fn plan(&self, fail: Option<Fail>) {
+        *self.0.lock() = Plan { fail, ..Plan::default() };
+    }
+
+    /// Which calls failed.
+    pub fn failed(&self) -> Vec<Call> {
+        self.0.lock().failed.clone()
+    }
+}
+
+/// A directory with a disk tier in it.
+struct Tier {
+    directory: TempDir,
+    settings: Settings,
+    counters: Arc<Counters>,
+    calls: Calls,
+    runtime: tokio::runtime::Runtime,
+    disk: Option<Arc<Disk>>,
+}
+
+const HEAP_LINE: usize = 1024;
+
+impl Tier {
+    /// An empty one of 4 MiB in segments of 64 KiB.
+    fn new() -> Tier {
+        Self::sized(4 << 20, 64 << 10)
+    }
+
+    fn sized(size: u64, segment_size: u64) -> Tier {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            path: directory.path().join("tier"),
+            size,
+            segment_size,
+            min_ttl: 0,
+            heap_line: HEAP_LINE,
+            readers: 2,
+            queue: 64 << 20,
+            retry: Duration::ZERO,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let (counters, calls) = (Arc::default(), Calls::default());
+        let mut tier = Tier { directory, settings, counters, calls, runtime, disk: None };
+        tier.open().unwrap();
+        tier
+    }
+
+    fn open(&mut self) -> io::Result<()> {
+        self.counters = Arc::default();
+        self.disk = Some(Disk::open_with(self.settings.clone(), self.counters.clone(), self.calls.clone())?);
+        Ok(())
+    }
+
+    /// Everything that is queued is written, and another process opens the directory.
+    fn restart(&mut self) {
+        self.close();
+        self.open().unwrap();
+    }
+
+    fn close(&mut self) {
+        let _ = self.disk().flush().wait();
+        self.disk = None;
+    }
+
+    fn disk(&self) -> &Disk {
+        self.disk.as_ref().unwrap()
+    }
+
+    fn path(&self) -> &Path {
+        &self.settings.path
+    }
+
+    /// Writes, and waits until it is written.
+    fn put(&self, key: &str, stored: Arc<Stored>) {
+        self.disk().write(key.as_bytes(), &stored);
+        let _ = self.disk().flush().wait();
+    }
+
+    fn text(&self, key: &str, body: &str) {
+        self.put(key, sample::plain(sample::text(body)));
+    }
+
+    fn read(&self, key: &str, request: &[Field<'_>]) -> Option<Stored> {
+        self.runtime.block_on(self.disk().read(key.as_bytes(), request))
+    }
+
+    /// The body's bytes.
+    fn get(&self, key: &str) -> Option<Vec<u8>> {
+        self.read(key, &[]).map(|it| contents(&it.body))
+    }
+
+    /// The names of all segments, oldest first.
+    fn segments(&self) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(self.path()).unwrap().map(|it| it.unwrap().path());
+        let mut found: Vec<_> =
+            entries.filter(|it| it.extension().is_some_and(|it| it == "segment")).collect();
+        found.sort();
+        found
+    }
+}
+
+/// The bytes of a body, as a client would get them.
+fn contents(body: &Body) -> Vec<u8> {
+    match body {
+        Body::Heap(bytes) => bytes.to_vec(),
+        Body::Arena(it) | Body::Disk(it) => {
+            let mut bytes = vec![0; usize::try_from(it.length).unwrap()];
+            let read = Calls::default().read(it.owner.fd(), &mut bytes, it.offset).unwrap();
+            bytes.truncate(read);
+            bytes
+        }
+    }
+}
+
+/// Bytes that depend on `seed`, and nothing else.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let next = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..length).map(next).collect()
+}
+
+fn blob(seed: u64, length: usize) -> Arc<Stored> {
+    sample::plain(Body::Heap(Bytes::from(noise(seed, length))))
+}

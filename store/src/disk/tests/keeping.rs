@@ -1,0 +1,190 @@
+//! What is written is found, in this process and the next; what is removed is not.
+
+use super::*;
+
+const ENCODED: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"gzip" }];
+const PLAIN: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"identity" }];
+
+#[test]
+fn small_bodies_come_back_on_the_heap() {
+    let mut tier = Tier::new();
+    tier.text("a", "one");
+    for _ in 0..2 {
+        let stored = tier.read("a", &[]).unwrap();
+        assert!(matches!(&stored.body, Body::Heap(it) if **it == *b"one"));
+        tier.restart();
+    }
+}
+
+#[test]
+fn large_bodies_come_back_where_they_are() {
+    let mut tier = Tier::new();
+    tier.put("a", blob(1, 20_000));
+    for _ in 0..2 {
+        let stored = tier.read("a", &[]).unwrap();
+        assert!(matches!(&stored.body, Body::Disk(_)));
+        assert_eq!(noise(1, 20_000), contents(&stored.body));
+        tier.restart();
+    }
+}
+
+#[test]
+fn nothing_of_a_response_is_lost() {
+    let mut tier = Tier::new();
+    let mut meta = sample::meta(&["accept-encoding"]);
+    meta.etag = Some(b"\"x\""[..].into());
+    meta.stale_if_error = 7;
+    let mut variant = Vec::new();
+    vary::write_key(&meta.vary, &ENCODED, &mut variant);
+    let fields = FieldList::from_fields(&[
+        Field { name: "ETag", value: b"\"x\"" },
+        Field { name: "X-Two", value: b"a" },
+        Field { name: "X-Two", value: b"\xff" },
+    ]);
+    let position = crate::purges::Position { log: 5, entry: 6 };
+    let born = Born { seq: 0, log: Positions::new(&[position]) };
+    let stored = Arc::new(Stored {
+        meta,
+        head: b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n"[..]
+            .into(),
+        fields,
+        trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
+        body: sample::text("hi"),
+        variant: variant.into(),
+        marks: Marks { tags: [1, 9][..].into(), born },
+        recheck: AtomicU64::new(u64::MAX),
+        forms: Default::default(),
+    });
+    tier.put("http://a/", stored.clone());
+    tier.restart();
+    let found = tier.read("http://a/", &ENCODED).unwrap();
+    assert_eq!(stored.meta, found.meta);
+    assert_eq!(stored.head, found.head);
+    assert_eq!(stored.fields.text(), found.fields.text());
+    assert_eq!(stored.trailers.as_ref().unwrap().text(), found.trailers.unwrap().text());
+    assert_eq!(stored.variant, found.variant);
+    assert_eq!(stored.marks, found.marks);
+}
+
+#[test]
+fn the_birth_comes_back() {
+    let mut tier = Tier::new();
+    let stored = sample::plain(sample::text("x"));
+    let stored = Arc::into_inner(stored).unwrap();
+    let born = Born { seq: 41, ..Born::default() };
+    tier.put("a", Arc::new(Stored { marks: Marks { born, ..Marks::default() }, ..stored }));
+    assert_eq!(41, tier.read("a", &[]).unwrap().marks.born.seq);
+    tier.restart();
+    assert_eq!(41, tier.read("a", &[]).unwrap().marks.born.seq);
+}
+
+#[test]
+fn a_newer_response_takes_the_place_of_an_older_one() {
+    let mut tier = Tier::new();
+    tier.text("a", "one");
+    tier.text("a", "two");
+    for _ in 0..2 {
+        assert_eq!(Some(b"two".to_vec()), tier.get("a"));
+        assert_eq!(1, tier.disk().objects());
+        tier.restart();
+    }
+}
+
+#[test]
+fn a_request_selects_its_variant() {
+    let mut tier = Tier::new();
+    for (request, body) in [(&ENCODED, "zipped"), (&PLAIN, "plain")] {
+        tier.put("a", sample::varied(&["accept-encoding"], request, sample::text(body)));
+    }
+    for _ in 0..2 {
+        assert_eq!(b"zipped"[..], contents(&tier.read("a", &ENCODED).unwrap().body));
+        assert_eq!(b"plain"[..], contents(&tier.read("a", &PLAIN).unwrap().body));
+        assert!(tier.read("a", &[]).is_none());
+        tier.restart();
+    }
+}
+
+#[test]
+fn the_newest_that_matches_is_selected() {
+    let mut tier = Tier::new();
+    tier.put("a", sample::varied(&["accept-encoding"], &ENCODED, sample::text("old")));
+    tier.put("a", sample::varied(&["accept-language"], &[], sample::text("new")));
+    tier.put("a", sample::varied(&["accept-encoding"], &PLAIN, sample::text("other")));
+    for _ in 0..2 {
+        assert_eq!(b"new"[..], contents(&tier.read("a", &ENCODED).unwrap().body));
+        tier.restart();
+    }
+}
+
+#[test]
+fn what_does_not_vary_answers_everything() {
+    let mut tier = Tier::new();
+    tier.put("a", sample::varied(&["accept-encoding"], &ENCODED, sample::text("zipped")));
+    tier.text("a", "all");
+    for _ in 0..2 {
+        assert_eq!(b"all"[..], contents(&tier.read("a", &ENCODED).unwrap().body));
+        assert_eq!(1, tier.disk().objects());
+        tier.restart();
+    }
+}
+
+#[test]
+fn what_is_removed_is_gone_at_once_and_stays_gone() {
+    let mut tier = Tier::new();
+    tier.text("a", "one");
+    tier.text("b", "two");
+    tier.disk().remove(b"a");
+    for _ in 0..2 {
+        assert_eq!(None, tier.get("a"));
+        assert!(!tier.disk().knows(b"a"));
+        assert_eq!(Some(b"two".to_vec()), tier.get("b"));
+        tier.restart();
+    }
+}
+
+#[test]
+fn what_is_queued_when_its_key_is_removed_is_not_kept() {
+    let mut tier = Tier::new();
+    for _ in 0..200 {
+        tier.disk().write(b"a", &sample::plain(sample::text("one")));
+        tier.disk().remove(b"a");
+        assert_eq!(None, tier.get("a"));
+    }
+    tier.restart();
+    assert_eq!(None, tier.get("a"));
+}
+
+#[test]
+fn what_is_written_after_a_removal_is_kept() {
+    let mut tier = Tier::new();
+    tier.text("a", "one");
+    tier.disk().remove(b"a");
+    tier.text("a", "two");
+    for _ in 0..2 {
+        assert_eq!(Some(b"two".to_vec()), tier.get("a"));
+        tier.restart();
+    }
+}
+
+#[test]
+fn a_part_is_not_written() {
+    let tier = Tier::new();
+    let stored = Arc::into_inner(sample::plain(sample::text("part"))).unwrap();
+    let mut meta = stored.meta.clone();
+    meta.partial = Some(larder_semantics::partial::Part { first: 0, last: 3, complete: Some(9) });
+    tier.put("a", Arc::new(Stored { meta, ..stored }));
+    assert_eq!(None, tier.get("a"));
+    assert_eq!(1, tier.counters.disk_skipped.get());
+}
+
+#[test]
+fn a_body_of_another_segment_is_written_again() {
+    let mut tier = Tier::new();
+    tier.put("a", blob(1, 30_000));
+    let found = tier.read("a", &[]).unwrap();
+    tier.put("b", Arc::new(found));
+    for _ in 0..2 {
+        assert_eq!(Some(noise(1, 30_000)), tier.get("b"));
+        tier.restart();
+    }
+}

@@ -1,0 +1,337 @@
+//! The one thread that writes: takes from the queue, appends to the log, enters in the index. A call that fails turns
+//! the tier off; what has to be remembered is remembered until it is on again. The order of bytes is in `log`.
+
+use super::calls::{Call, Failed};
+use super::directory::{Directory, Refused};
+use super::head::{self, variant_name};
+use super::index::{Known, Put, VERIFIED};
+use super::journal::Journal;
+use super::log::{Log, NotWritten, Source};
+use super::queue::{Op, Queue};
+use super::{Base, State};
+use crate::shelf::{Body, Stored};
+use larder_stdx::clock;
+use larder_wire::envelope;
+use larder_wire::segment::{Header, Kind, MAX_HEAD, sum};
+use rustix::io::Errno;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Removals that are remembered while nothing can be written; beyond, everything is dropped.
+const MOST_PENDING: usize = 1 << 16;
+
+/// Whether the tier is on, as everybody sees it.
+pub(crate) struct Status {
+    state: parking_lot::Mutex<State>,
+    /// Monotonic milliseconds from which it may be tried again; zero while it is on.
+    again_at: AtomicU64,
+}
+
+impl Status {
+    pub fn new() -> Status {
+        Status { state: parking_lot::Mutex::new(State::On), again_at: AtomicU64::new(0) }
+    }
+
+    pub fn get(&self) -> State {
+        self.state.lock().clone()
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.again_at.load(Relaxed) == 0
+    }
+
+    /// Whether it is time to try again; says so once.
+    pub fn is_due(&self, now: u64) -> bool {
+        let at = self.again_at.load(Relaxed);
+        at != 0 && at <= now && self.again_at.compare_exchange(at, u64::MAX, Relaxed, Relaxed).is_ok()
+    }
+
+    fn set_off(&self, why: &str, again_at: u64) {
+        *self.state.lock() = State::Off(why.into());
+        self.again_at.store(again_at.max(1), Relaxed);
+    }
+
+    fn set_on(&self) {
+        *self.state.lock() = State::On;
+        self.again_at.store(0, Relaxed);
+    }
+}
+
+/// What the writer's thread has.
+pub(crate) struct Writer {
+    pub base: Arc<Base>,
+    pub queue: Arc<Queue>,
+    pub status: Arc<Status>,
+    pub path: PathBuf,
+    pub retry: Duration,
+    /// `None` where the directory could not be opened: it is begun anew when it can.
+    pub log: Option<Log>,
+    pub journal: Journal,
+    /// Removals that are not in the log.
+    pub pending: Vec<(u64, u64)>,
+    /// What is on the disk is not to be found again, whatever is in it.
+    pub anew: bool,
+}
+
+impl Writer {
+    /// Works until the queue is stopped and empty; the directory is free when this returns.
+    pub fn run(mut self) {
+        let mut scratch = Vec::new();
+        while let Some(op) = self.queue.next() {
+            match op {
+                Op::Write { hash, stamp, key, stored, cost } => {
+                    self.store(hash, stamp, &key, &stored, &mut scratch);
+                    drop(stored);
+                    self.queue.done(cost);
+                }
+                Op::Remove { hash, stamp } => self.remove(hash, stamp),
+                Op::Flush(done) => {
+                    let _ = done.send(self.is_on());
+                }
+                Op::Rule { seq, rule, done } => {
+                    let _ = done.send(self.rule(seq, rule));
+                }
+                Op::Retry => self.again(),
+                Op::Anew => self.begin_anew(),
+            }
+        }
+    }
+
+    /// Makes ready what was found, before the thread begins.
+    pub fn settle(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let begun = if self.journal.is_written() {
+            Ok(())
+        } else {
+            let oldest = log.oldest_birth();
+            self.journal.rewrite(&log.directory.file, oldest)
+        };
+        if let Err(failed) = begun {
+            self.fail(failed);
+        }
+    }
+
+    fn is_on(&self) -> io::Result<()> {
+        match self.status.get() {
+            State::On => Ok(()),
+            State::Off(why) => Err(io::Error::other(why.to_string())),
+        }
+    }
+
+    fn store(&mut self, hash: u64, stamp: u64, key: &[u8], stored: &Stored, scratch: &mut Vec<u8>) {
+        let counters = self.base.counters.clone();
+        if !self.status.is_on() {
+            return counters.disk_off_skipped.add_shared(1);
+        }
+        if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.marks.born.seq) {
+            return counters.disk_skipped.add_shared(1);
+        }
+        match self.append(hash, stamp, key, stored, scratch) {
+            Ok(Put::In) => counters.disk_writes.add_shared(1),
+            Ok(Put::Late) => counters.disk_skipped.add_shared(1),
+            Err(NotWritten::TooLarge) => counters.disk_too_large.add_shared(1),
+            Err(NotWritten::NoRoom) => counters.disk_no_room.add_shared(1),
+            Err(NotWritten::Corrupt) => counters.disk_corrupt.add_shared(1),
+            Err(NotWritten::Failed(failed)) => self.fail(failed),
+        }
+    }
+
+    fn append(
+        &mut self,
+        hash: u64,
+        stamp: u64,
+        key: &[u8],
+        stored: &Stored,
+        scratch: &mut Vec<u8>,
+    ) -> Result<Put, NotWritten> {
+        let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
+        scratch.clear();
+        head::write(key, stored, scratch);
+        let length = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
+        if length > MAX_HEAD || scratch.len() > envelope::MAX_HEAD {
+            return Err(NotWritten::TooLarge);
+        }
+        let seed = self.base.seed;
+        let (body, body_sum) = match &stored.body {
+            Body::Heap(bytes) => (Source::Bytes(bytes), sum(seed, bytes)),
+            Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
+                Some(bytes) => (Source::Bytes(bytes), sum(seed, bytes)),
+                None => {
+                    let (file, offset, length) = (slice.owner.fd(), slice.offset, slice.length);
+                    (Source::File { file, offset, length }, log.sum(file, offset, length)?)
+                }
+            },
+        };
+        let name = variant_name(hash, &stored.meta.vary, &stored.variant);
+        let header = Header {
+            kind: Kind::Response,
+            hash,
+            stamp,
+            born: stored.marks.born.seq,
+            variant: name.variant,
+            names: name.names,
+            head: length,
+            body: stored.body.len(),
+            head_sum: sum(seed, scratch),
+            body_sum,
+        };
+        let spot = log.append(&header, scratch, body)?;
+        let known = Known { spot, stamp, variant: name.variant, names: name.names, flags: VERIFIED };
+        Ok(self.base.index.put(hash, &known))
+    }
+
+    fn remove(&mut self, hash: u64, stamp: u64) {
+        if self.status.is_on() {
+            match self.append_removal(hash, stamp) {
+                Ok(()) => return self.base.counters.disk_removals.add_shared(1),
+                Err(NotWritten::Failed(failed)) => self.fail(failed),
+                // Room is held by readers: the removal is not.
+                Err(_) => {}
+            }
+        }
+        self.keep_in_mind(hash, stamp);
+    }
+
+    fn append_removal(&mut self, hash: u64, stamp: u64) -> Result<(), NotWritten> {
+        let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
+        let header = Header {
+            kind: Kind::Removal,
+            hash,
+            stamp,
+            born: 0,
+            variant: 0,
+            names: 0,
+            head: 0,
+            body: 0,
+            head_sum: 0,
+            body_sum: 0,
+        };
+        log.append(&header, &[], Source::Bytes(&[])).map(drop)
+    }
+
+    /// A removal that is not in the log: should this process die before it is, the next one must not trust what is in
+    /// the directory.
+    fn keep_in_mind(&mut self, hash: u64, stamp: u64) {
+        if self.pending.len() < MOST_PENDING {
+            self.pending.push((hash, stamp));
+        } else {
+            self.anew = true;
+        }
+        if let Some(log) = self.log.as_ref().filter(|_| self.journal.is_written()) {
+            self.journal.disown(&log.directory.file);
+        }
+        if self.status.is_on() {
+            self.off("all room of the disk tier is held by readers of dropped segments");
+        }
+    }
+
+    fn rule(&mut self, seq: u64, rule: crate::purges::Rule) -> io::Result<()> {
+        let oldest = self.log.as_ref().map_or(0, Log::oldest_birth);
+        let Some(log) = &mut self.log else {
+            // Nothing is on the disk that could be purged, and nothing will be that was born before.
+            return Err(io::Error::other("the disk tier has no directory to write to"));
+        };
+        match self.journal.add(&log.directory.file, seq, rule, oldest) {
+            Ok(()) => {
+                self.base.counters.disk_removals.add_shared(1);
+                Ok(())
+            }
+            Err(failed) => {
+                self.journal.disown(&log.directory.file);
+                self.fail(failed);
+                Err(failed.into())
+            }
+        }
+    }
+
+    /// A call failed: nothing is written until it was tried again.
+    pub fn fail(&mut self, failed: Failed) {
+        self.base.counters.disk_failures.add_shared(1);
+        if let Some(log) = &mut self.log {
+            log.abandon();
+        }
+        self.off(&failed.to_string());
+    }
+
+    fn off(&mut self, why: &str) {
+        clock::tick();
+        let retry = u64::try_from(self.retry.as_millis()).unwrap_or(u64::MAX);
+        self.status.set_off(why, clock::monotonic().0.saturating_add(retry));
+        self.base.counters.disk_off.set_shared(1);
+    }
+
+    fn begin_anew(&mut self) {
+        self.anew = true;
+        self.pending.clear();
+        if self.status.is_on() {
+            self.off("more was removed than can be remembered");
+        }
+        self.again();
+    }
+
+    /// Tries to become well again.
+    fn again(&mut self) {
+        match self.mend() {
+            Ok(()) => {
+                self.base.counters.disk_off.set_shared(0);
+                self.status.set_on();
+            }
+            Err(Refused::Failed(failed)) => self.fail(failed),
+            Err(Refused::Wrong(why)) => {
+                self.base.counters.disk_failures.add_shared(1);
+                self.off(&why.to_string());
+            }
+        }
+    }
+
+    fn mend(&mut self) -> Result<(), Refused> {
+        let calls = self.base.calls.clone();
+        let in_place = self.log.as_ref().map(|it| it.directory.is_in_place(&calls)).transpose()?;
+        if in_place != Some(true) {
+            self.reopen()?;
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if std::mem::take(&mut self.anew) {
+            log.drop_all().inspect_err(|_| self.anew = true)?;
+        }
+        let begun = if log.active.is_none() { log.begin() } else { Ok(()) };
+        begun.map_err(not_written)?;
+        while let Some((hash, stamp)) = self.pending.last().copied() {
+            self.append_removal(hash, stamp).map_err(not_written)?;
+            self.pending.pop();
+        }
+        let Some(log) = &mut self.log else { return Ok(()) };
+        if !self.journal.is_written() {
+            self.journal.rewrite(&log.directory.file, log.oldest_birth())?;
+        }
+        Ok(())
+    }
+
+    /// Takes the directory, or another that stands in its place, and begins with nothing.
+    fn reopen(&mut self) -> Result<(), Refused> {
+        self.base.index.clear();
+        self.base.segments.write().clear();
+        self.pending.clear();
+        let next = self.log.take().map_or(1, |it| it.next);
+        let directory = Directory::open(&self.base.calls, &self.path, Some(self.base.seed))?;
+        let ids: Vec<u32> =
+            directory.names.iter().filter_map(|it| super::segment::Segment::number(it)).collect();
+        for id in &ids {
+            self.base.calls.unlink(&directory.file, &super::segment::Segment::name(*id))?;
+        }
+        let next = ids.into_iter().max().map_or(next, |it| next.max(it.saturating_add(1)));
+        self.journal.disown(&directory.file);
+        self.log = Some(Log { base: self.base.clone(), directory, active: None, next });
+        Ok(())
+    }
+}
+
+fn not_written(it: NotWritten) -> Refused {
+    Refused::Failed(match it {
+        NotWritten::Failed(failed) => failed,
+        _ => Failed { call: Call::Allocate, errno: Errno::NOSPC },
+    })
+}
