@@ -96,7 +96,7 @@ impl Machine<'_, '_> {
         let since = self.gateway.store.removals(self.hash);
         let found = self.found.clone();
         let ask = match &found {
-            Some(stored) if self.validate => Ask::Conditional(&stored.meta),
+            Some(stored) if self.validate => Ask::Conditional(stored),
             _ => Ask::AsSent,
         };
         let arrived = match self.exchange(ask).await {

@@ -1,6 +1,7 @@
 //! The tiers below RAM, as one worker has them: what goes down, what is taken away everywhere, and what of theirs is
 //! taken up into RAM. When they are asked, and what becomes of their answers, is in `descend`.
 
+use crate::coding;
 use crate::fetch::assemble;
 use crate::route::{Gateway, Route};
 use larder_semantics::field::FieldList;
@@ -158,7 +159,7 @@ impl Gateway {
         let body = self.store.make_body(std::slice::from_ref(&body)).unwrap_or(Body::Heap(body));
         let known: Vec<Position> = it.known.into_iter().map(|(log, entry)| Position { log, entry }).collect();
         let marks = Marks { tags: it.tags, born: Born { seq: 0, log: Positions::new(&known) } };
-        Some(assemble(it.meta, fields, it.trailers, body, it.variant, marks))
+        Some(coding::ready(assemble(it.meta, fields, it.trailers, body, it.variant, marks), policy))
     }
 }
 

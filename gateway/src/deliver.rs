@@ -1,6 +1,7 @@
 //! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
 //! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
 
+use crate::coding::{self, Face};
 use crate::hit::in_not_modified;
 use crate::machine::Step;
 use crate::pass::{Upload, with_upload};
@@ -13,10 +14,11 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::range::{self, Selection};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
+use larder_semantics::transcode::{self, Serve};
 use larder_semantics::{date, partial};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
-use larder_store::{FillEnd, FillReader, Stored};
+use larder_store::{FillEnd, FillReader, Form, Stored};
 use larder_transport::body::Piece;
 use larder_transport::http1::{ClientGone, Reply, ResponseBody};
 use larder_wire::http1::Framing;
@@ -26,6 +28,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 /// The response that is to be sent.
 pub(crate) enum Answer<'c> {
@@ -80,7 +83,7 @@ fn body_of(response: &Response, method: &str) -> ResponseBody {
 }
 
 /// Why a response was not sent to its end.
-enum Cut {
+pub(crate) enum Cut {
     Client,
     Origin,
 }
@@ -100,19 +103,29 @@ fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> 
 
 /// Which bytes of a stored response, that is whole, a request gets.
 fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
-    let applies = |_: &&[u8]| stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
+    let by_tag = stored.forms.is_none() || transcode::ranges_by_tag_alone(fields);
+    let applies =
+        |_: &&[u8]| by_tag && stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
     facts.range.filter(applies).map_or(Selection::Whole, |it| range::select(it, stored.body.len()))
 }
 
 /// The status with which a stored response answers a request: for `explain`, by what [`Machine::deliver`] asks.
 pub(crate) fn status_of(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> u16 {
-    match precondition(&stored.meta, facts, fields) {
+    let form = stored
+        .forms
+        .as_ref()
+        .is_some_and(|it| !matches!(coding::choose(it, fields, facts).serve, Serve::Own | Serve::Unsuitable));
+    let judged = if form { &transcode::form_meta(&stored.meta) } else { &stored.meta };
+    match precondition(judged, facts, fields) {
         Precondition::NotModified => return 304,
         Precondition::Failed => return 412,
         Precondition::Proceed => {}
     }
     if stored.meta.partial.is_some() {
         return 206;
+    }
+    if form {
+        return stored.meta.status; // Nothing is said of ranges of a made form.
     }
     match selection(stored, facts, fields) {
         Selection::Whole => stored.meta.status,
@@ -143,7 +156,7 @@ impl<'c> Machine<'_, 'c> {
         Step::Finish
     }
 
-    async fn head(
+    pub async fn head(
         &mut self,
         reply: &mut Reply<'c>,
         status: u16,
@@ -173,18 +186,53 @@ impl<'c> Machine<'_, 'c> {
         Ok(())
     }
 
-    fn precondition(&self, meta: &Meta) -> Precondition {
+    pub fn precondition(&self, meta: &Meta) -> Precondition {
         precondition(meta, self.facts, self.fields)
     }
 
-    async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
-        let mut fields = stored.fields.clone();
+    async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Arc<Stored>, report: Report) -> Sent {
+        let policy = &self.route.policy;
+        let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
+        match self.gateway.face(stored, self.fields, self.facts, policy, patience).await {
+            Face::Own => self.send_own_form(reply, stored, report).await,
+            Face::Form(form) => self.send_form(reply, stored, &form, report).await,
+            Face::Decoded(coding) => self.send_stored_decoded(reply, stored, coding, report).await,
+        }
+    }
+
+    /// The fields of a response from the store, with what is not stored.
+    pub fn fields_of(&self, fields: &FieldList, stored: &Stored, report: Report) -> FieldList {
+        let mut fields = fields.clone();
         for cookie in
             self.local.cookies.borrow().iter().filter(|_| matches!(report, Report::Forwarded { .. }))
         {
             fields.push(cookie.name, cookie.value);
         }
         fields.push("Age", stored.meta.age(clock::wall()).to_string());
+        fields
+    }
+
+    /// A form that was made: whole, and judged by its weak tag.
+    async fn send_form(
+        &mut self,
+        reply: &mut Reply<'c>,
+        stored: &Stored,
+        form: &Form,
+        report: Report,
+    ) -> Sent {
+        let fields = self.fields_of(&form.fields, stored, report);
+        match self.precondition(&transcode::form_meta(&stored.meta)) {
+            Precondition::Proceed => {}
+            early => return self.send_precondition(reply, early, fields, report).await,
+        }
+        let body = ResponseBody::Length(form.body.len());
+        self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
+        reply.piece(form.body.piece()).await?;
+        Ok(None)
+    }
+
+    async fn send_own_form(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
+        let mut fields = self.fields_of(&stored.fields, stored, report);
         match self.precondition(&stored.meta) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
@@ -285,7 +333,7 @@ impl<'c> Machine<'_, 'c> {
         Ok(None)
     }
 
-    async fn send_precondition(
+    pub async fn send_precondition(
         &mut self,
         reply: &mut Reply<'c>,
         precondition: Precondition,
@@ -316,6 +364,9 @@ impl<'c> Machine<'_, 'c> {
         }
         // The origin was asked without the client's conditions and range, or has disregarded them.
         let mut window = None;
+        if let Some(coding) = self.must_decode(&head.fields, status, report) {
+            return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
+        }
         if status == 200 && self.facts.method == "GET" {
             match self.precondition(&head.meta) {
                 Precondition::Proceed => {}
@@ -368,8 +419,9 @@ impl<'c> Machine<'_, 'c> {
 
     /// What a range request selects of a body that is on its way.
     fn selection(&self, head: &SharedHead) -> Selection {
+        let by_tag = self.route.policy.compress.is_none() || transcode::ranges_by_tag_alone(self.fields);
         match (self.facts.range, head.length) {
-            (Some(range), Some(length)) if conditional::range_applies(self.fields, &head.meta) => {
+            (Some(range), Some(length)) if by_tag && conditional::range_applies(self.fields, &head.meta) => {
                 range::select(range, length)
             }
             _ => Selection::Whole,
@@ -410,10 +462,10 @@ impl<'c> Machine<'_, 'c> {
     }
 }
 
-type Sent = Result<Option<Arc<FieldList>>, Cut>;
+pub(crate) type Sent = Result<Option<Arc<FieldList>>, Cut>;
 
 /// Waits for `work`; if it is not there at once, what is held back is sent first.
-async fn flush_while_waiting<T>(
+pub(crate) async fn flush_while_waiting<T>(
     reply: &mut Reply<'_>,
     work: impl Future<Output = T>,
 ) -> Result<T, ClientGone> {

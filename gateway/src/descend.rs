@@ -2,6 +2,7 @@
 //! fetch look there by a fill of their own. One look a key, variant and node at a time, however many ask.
 
 use crate::below::{self, TakenUp};
+use crate::coding;
 use crate::fetch::Job;
 use crate::machine::Step;
 use crate::run::{LOOKS, Machine};
@@ -157,7 +158,7 @@ impl Job {
         let stored = disk.read(&self.key, &self.request.fields.view()).await?;
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let (stored, taken_up) = self.gateway.take_up(self.hash, stored);
-        let stored = Arc::new(stored);
+        let stored = Arc::new(coding::ready(stored, &self.route.policy));
         if taken_up == TakenUp::IntoRam {
             self.into_ram(writer, &stored);
         }

@@ -1,6 +1,7 @@
 //! The fill: a fetch that belongs to no client. It asks the origin, decides whether the response may be kept,
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 
+use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
@@ -16,16 +17,16 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
-use larder_semantics::{freshen, reuse, vary};
+use larder_semantics::{freshen, reuse, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::fleet::Win;
 use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::http1::Client;
+use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;
-use larder_wire::http1::{Framing, write};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -150,7 +151,7 @@ impl Job {
     fn question<'s>(&'s self, rest: Option<&'s (String, Vec<u8>)>) -> Ask<'s> {
         match (rest, &self.stored) {
             (Some((range, validator)), _) => Ask::Rest(range, validator),
-            (None, Some(stored)) if self.validate => Ask::Conditional(&stored.meta),
+            (None, Some(stored)) if self.validate => Ask::Conditional(stored),
             _ => Ask::Whole,
         }
     }
@@ -282,7 +283,10 @@ impl Job {
             forward::mark_stored(&mut fields, arrived.response.version, policy);
         }
         let marks = marks(&fields, arrived.born.clone());
-        assemble(meta, fields, old.trailers.clone(), old.body.clone(), old.variant.clone(), marks)
+        let (trailers, body, variant) = (old.trailers.clone(), old.body.clone(), old.variant.clone());
+        let new = coding::ready(assemble(meta, fields, trailers, body, variant, marks), policy);
+        coding::carry(&self.gateway.store, old, &new);
+        new
     }
 
     /// Decides whether the response is kept, and carries its bytes to the store and to the readers.
@@ -325,6 +329,13 @@ impl Job {
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         forward::mark_stored(&mut kept, version, policy);
+        if transcode::plan(meta.status, &fields, length, policy).is_some() {
+            // Others will get it in other codings.
+            transcode::mark(&mut kept);
+            if let Some((_, own)) = &mut *self.local.own.borrow_mut() {
+                transcode::mark(own);
+            }
+        }
         let names = meta.vary.clone();
         let mut variant = Vec::new();
         vary::write_key(&names, &self.request.fields.view(), &mut variant);
@@ -531,6 +542,7 @@ impl Job {
                 head.marks.clone(),
             );
             let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
+            let stored = coding::ready(stored, policy);
             let stored = down.insert(Arc::new(stored)).clone();
             if !policy.tiers.ram {
                 return Ok(());
@@ -588,24 +600,9 @@ pub(crate) fn assemble(
 ) -> Stored {
     fields.remove("content-length");
     fields.shrink();
-    let mut head = Vec::with_capacity(fields.text().len() + 64);
-    write::status_line(meta.status, &mut head);
-    head.extend_from_slice(fields.text());
-    if !matches!(meta.status, 204 | 304) {
-        write::field("Content-Length", itoa::Buffer::new().format(body.len()).as_bytes(), &mut head);
-    }
+    let head = coding::head_of(meta.status, &fields, body.len());
     let recheck = AtomicU64::new(u64::MAX);
-    Stored {
-        meta,
-        head: head.into_boxed_slice(),
-        fields,
-        trailers,
-        body,
-        variant,
-        marks,
-        recheck,
-        forms: None,
-    }
+    Stored { meta, head, fields, trailers, body, variant, marks, recheck, forms: None }
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.

@@ -8,9 +8,11 @@ use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
-use larder_semantics::stored::{Meta, is_nominated};
+use larder_semantics::stored::is_nominated;
+use larder_semantics::transcode;
 use larder_semantics::validator;
 use larder_stdx::clock;
+use larder_store::Stored;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::write::{self, is_never_nominated, strip_hop_by_hop};
@@ -48,7 +50,7 @@ pub enum Ask<'a> {
     /// The whole representation, whatever the client's conditions.
     Whole,
     /// The whole representation if it is no longer this one (RFC 9111 §4.3.1).
-    Conditional(&'a Meta),
+    Conditional(&'a Stored),
     /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
     Rest(&'a str, &'a [u8]),
 }
@@ -70,7 +72,9 @@ pub fn outgoing(
         && matches!(request.method.as_str(), "GET" | "HEAD")
         && !cookies::is_private(&sent, &policy.private_cookies);
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
+    let accept = accept_encoding(policy, &sent, ask);
     let keep = |it: &Field<'_>| match it.name.len() {
+        15 if accept.is_some() && it.is("accept-encoding") => false,
         6 => !(anonymous && it.is("cookie") || it.is("expect") || is_ours(it.name)),
         _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
@@ -79,11 +83,14 @@ pub fn outgoing(
     write::strip_hop_by_hop_into(&sent, keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Whole => {}
-        Ask::Conditional(stored) => validator::make_conditional(&mut fields, stored),
+        Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
         Ask::Rest(range, tag) => {
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
+    }
+    if let Some(accept) = accept {
+        fields.push("Accept-Encoding", accept);
     }
     if anonymous && let Some(named) = cookies::only(&sent, &policy.key.cookies) {
         fields.push("Cookie", named);
@@ -102,6 +109,18 @@ pub fn outgoing(
         fields.push("X-Forwarded-Host", &request.authority);
     }
     Outgoing { method: request.method.clone(), target: request.target.clone(), fields, framing }
+}
+
+/// What the origin is asked for in place of the client's `Accept-Encoding`, where the answer may become everybody's and
+/// the route brings it into the form that each client accepts.
+fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
+    let stored = match ask {
+        _ if policy.compress.is_none() || !policy.enabled => return None,
+        Ask::AsSent | Ask::Rest(..) => return None,
+        Ask::Whole => None,
+        Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
+    };
+    Some(transcode::ask(sent, stored))
 }
 
 /// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must

@@ -1,6 +1,7 @@
 //! The fast speed: a fresh hit, answered synchronously between two reads. Allocates nothing, reads no clock,
 //! takes no exclusive lock. Whatever is not simple goes to `run`.
 
+use crate::coding;
 use crate::forward;
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::{self, Report, Tier};
@@ -11,13 +12,16 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
+use larder_semantics::transcode::Serve;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::Stored;
+use larder_store::forms::Peek;
 use larder_store::ram::{Body, Lookup};
+use larder_store::{Form, Forms, Stored};
 use larder_transport::http1::Outbox;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::RequestHead;
 use larder_wire::http1::write;
+use std::sync::Arc;
 
 /// What a fast hit sent, for the log.
 #[derive(Clone, Copy, Debug)]
@@ -67,9 +71,35 @@ impl Gateway {
         if precondition == Precondition::Failed {
             return None;
         }
+        let form = match &stored.forms {
+            Some(forms) => self.form(forms, stored, head, &facts)?,
+            None => None,
+        };
+        let form = form.as_ref().and_then(|it| it.as_deref());
         self.counters.cache_hits.add(1);
+        self.counters.coding_hits.add(u64::from(form.is_some()));
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, head, not_modified, last, &route.policy, now, out))
+        Some(respond(stored, form, head, not_modified, last, &route.policy, now, out))
+    }
+
+    /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
+    /// one. `None` where the request has to wait, or nothing suits it.
+    fn form(
+        &self,
+        forms: &Forms,
+        stored: &Arc<Stored>,
+        head: &RequestHead<'_>,
+        facts: &RequestFacts<'_>,
+    ) -> Option<Option<Peek>> {
+        let choice = coding::choose(forms, head.fields, facts);
+        if let Some(coding) = choice.make {
+            self.order(stored, coding);
+        }
+        match choice.serve {
+            Serve::Own => Some(None),
+            Serve::Made(coding) => forms.peek(coding).map(Some),
+            Serve::Wait(_) | Serve::Unsuitable => None,
+        }
     }
 }
 
@@ -89,8 +119,10 @@ pub fn write_key(
     }
 }
 
+#[allow(clippy::too_many_arguments, reason = "called once, a line above")]
 fn respond(
     stored: &Stored,
+    form: Option<&Form>,
     head: &RequestHead<'_>,
     not_modified: bool,
     last: bool,
@@ -100,13 +132,20 @@ fn respond(
 ) -> FastHit {
     let report = Report::Hit { ttl: ttl(&stored.meta, now), tier: Tier::Ram };
     let text = out.text();
+    let (ready, fields, body) = match form {
+        None => (&stored.head, &stored.fields, &stored.body),
+        Some(form) => {
+            form.note_use();
+            (&form.head, &form.fields, &form.body)
+        }
+    };
     if not_modified {
         write::status_line(304, text);
-        for it in stored.fields.iter().filter(|it| in_not_modified(it.name)) {
+        for it in fields.iter().filter(|it| in_not_modified(it.name)) {
             write::field(it.name, it.value, text);
         }
     } else {
-        text.extend_from_slice(&stored.head);
+        text.extend_from_slice(ready);
     }
     write_own_lines(stored.meta.age(now), report, policy, text);
     match (last, head.version) {
@@ -118,7 +157,7 @@ fn respond(
     if not_modified {
         return FastHit { status: 304, body: 0, report };
     }
-    let body = match &stored.body {
+    let body = match body {
         _ if head.method == "HEAD" => 0,
         Body::Heap(bytes) => {
             text.extend_from_slice(bytes);

@@ -4,6 +4,7 @@
 mod ask;
 pub mod below;
 pub mod coding;
+mod decode;
 mod deliver;
 mod descend;
 pub mod explain;

@@ -1,12 +1,13 @@
 //! What a worker knows: the store, the counters, and for each route its policy and its origins.
 
 use crate::below::{SharedUses, Tiers};
+use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use larder_counters::Counters;
 use larder_origin::Origin;
 use larder_semantics::policy::Policy;
 use larder_store::Store;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub struct Gateway {
     pub(crate) id: String,
     /// Buffers of the hit path, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
+    /// Who makes forms of stored responses; without them none are made. Shared by all workers.
+    pub coders: OnceCell<Arc<Coders>>,
 }
 
 /// Buffers that are empty between requests.
@@ -52,8 +55,8 @@ impl Gateway {
     ) -> Rc<Self> {
         // The hash is seeded at random for each process, and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
-        let (uses, scratch) = (SharedUses::default(), RefCell::default());
-        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch })
+        let (uses, scratch, coders) = (SharedUses::default(), RefCell::default(), OnceCell::new());
+        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, coders })
     }
 }
 

@@ -7,7 +7,7 @@ use crate::fetch::{Job, Local};
 use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
-use crate::{explain, hit};
+use crate::{coding, explain, hit};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_semantics::request::RequestFacts;
@@ -17,7 +17,7 @@ use larder_semantics::trace::Silent;
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
-use larder_store::ram::{KeyHash, Lookup};
+use larder_store::ram::{KeyHash, Lookup, Shelf};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::http1::{Client, Reply, RequestBody};
 use larder_wire::http1::request::Request;
@@ -252,9 +252,7 @@ impl<'c> Machine<'_, 'c> {
     fn look_in_ram(&mut self) -> (Result<Arc<Stored>, ForwardReason>, KeyHash) {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
-            Lookup::Shelf(shelf) => {
-                shelf.select(self.fields, &mut Vec::new()).cloned().ok_or(ForwardReason::VaryMiss)
-            }
+            Lookup::Shelf(shelf) => self.select(shelf).ok_or(ForwardReason::VaryMiss),
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
                 self.company = Company::Alone;
@@ -268,6 +266,12 @@ impl<'c> Machine<'_, 'c> {
             Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.vary),
         };
         (selected, flight)
+    }
+
+    /// The variant that this request selects, if it can be brought into a form that the client accepts.
+    fn select(&self, shelf: &Shelf) -> Option<Arc<Stored>> {
+        let stored = shelf.select(self.fields, &mut Vec::new())?;
+        (!coding::is_of_no_use(stored, self.fields)).then(|| stored.clone())
     }
 
     /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
@@ -350,13 +354,13 @@ impl<'c> Machine<'_, 'c> {
         else {
             return None;
         };
-        let stored = shelf.select(self.fields, &mut Vec::new())?;
+        let stored = self.select(&shelf)?;
         let now = clock::wall();
         let reuse = reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent);
         if reuse != Reuse::Serve || self.doubted || stored.is_due(now.0) {
             return None;
         }
-        self.found = Some(stored.clone());
+        self.found = Some(stored);
         self.tier = Tier::Ram;
         Some(self.serve_found(now))
     }

@@ -46,6 +46,9 @@ impl Form {
     }
 }
 
+/// A form that is there while this lives, without a count of its own.
+pub type Peek = arc_swap::Guard<Option<Arc<Form>>>;
+
 /// Bytes that leave the ledger with what they were entered for.
 struct Charge {
     ledger: Arc<Ledger>,
@@ -121,7 +124,7 @@ impl Forms {
 
     /// The form in `coding`, if it is there, for as long as the guard lives.
     #[must_use]
-    pub fn peek(&self, coding: Coding) -> Option<arc_swap::Guard<Option<Arc<Form>>>> {
+    pub fn peek(&self, coding: Coding) -> Option<Peek> {
         Some(self.slots[place(coding)?].load()).filter(|it| it.is_some())
     }
 

@@ -1,3 +1,173 @@
-//! Other forms of stored responses: made on a few threads of their own.
+//! Other forms of stored responses: what a request is served of them at both speeds. Which form it is decides
+//! `semantics::transcode`; forms are kept in `store::forms` and made in `pool`.
 
 pub mod codec;
+pub mod pool;
+
+use crate::route::Gateway;
+use bytes::{Buf, Bytes};
+use codec::{Decoder, Progress, Undecodable};
+use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::transcode::{self, Choice};
+use larder_store::{Body, Form, Forms, Store, Stored};
+use larder_wire::http1::write;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Gives a response that is about to be stored its place for forms, where the route makes any, and names
+/// `Accept-Encoding` in its `Vary`. What comes from a lower tier is made ready by this, too.
+#[must_use]
+pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
+    let length = stored.body.len();
+    let plan = transcode::plan(stored.meta.status, &stored.fields.view(), Some(length), policy);
+    // A trailer section is about the bytes that came before it.
+    let Some(plan) = plan.filter(|_| stored.meta.partial.is_none() && stored.trailers.is_none()) else {
+        return stored;
+    };
+    transcode::mark(&mut stored.fields);
+    stored.fields.shrink();
+    stored.head = head_of(stored.meta.status, &stored.fields, length);
+    // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
+    if !matches!(stored.body, Body::Disk(_)) {
+        stored.forms = Some(Forms::new(plan));
+    }
+    stored
+}
+
+/// Hands the forms of `old` on to `new`, which has the same content under another head.
+pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
+    if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
+        store.carry_forms(before, after, |coding, body: &Body| {
+            let fields = transcode::form_fields(&new.fields, coding);
+            (head_of(new.meta.status, &fields, body.len()), fields)
+        });
+    }
+}
+
+/// A head as a hit sends it: see [`Stored::head`].
+pub(crate) fn head_of(status: u16, fields: &FieldList, length: u64) -> Box<[u8]> {
+    let mut head = Vec::with_capacity(fields.text().len() + 64);
+    write::status_line(status, &mut head);
+    head.extend_from_slice(fields.text());
+    if !matches!(status, 204 | 304) {
+        write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
+    }
+    head.into_boxed_slice()
+}
+
+/// What a request is served from a response with forms.
+pub(crate) fn choose(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'_>) -> Choice {
+    let no_transform = facts.directives.no_transform;
+    let exact = (facts.conditional || facts.range.is_some() || no_transform)
+        && transcode::is_exact(fields, no_transform);
+    transcode::choose(forms.plan, forms.made(), forms.refused(), Accepted::read(fields), exact)
+}
+
+/// Whether a stored response is of no use to a request because of its coding, which cannot be undone: it is then as if
+/// its `Vary` did not match.
+pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
+    stored
+        .forms
+        .as_ref()
+        .is_some_and(|it| it.is_undecodable() && !transcode::suits(it.plan.own, Accepted::read(fields)))
+}
+
+/// What is sent of a stored response at the slow speed.
+pub(crate) enum Face {
+    /// The stored form.
+    Own,
+    /// A form that was made.
+    Form(Arc<Form>),
+    /// The stored form, decoded on its way.
+    Decoded(Coding),
+}
+
+impl Gateway {
+    /// Has a form made that somebody would like.
+    pub(crate) fn order(&self, stored: &Arc<Stored>, coding: Coding) {
+        if let Some(coders) = self.coders.get() {
+            coders.order(stored, coding);
+        }
+    }
+
+    /// What a request is sent, which waits at most `patience` for a form if it accepts nothing that is there.
+    pub(crate) async fn face(
+        &self,
+        stored: &Arc<Stored>,
+        fields: &[Field<'_>],
+        facts: &RequestFacts<'_>,
+        policy: &Policy,
+        patience: Duration,
+    ) -> Face {
+        let as_it_is = || {
+            // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
+            let coding = transcode::handled(stored.meta.status, &stored.fields.view(), policy);
+            let decodable = coding.filter(|it| !transcode::suits(*it, Accepted::read(fields)));
+            let no_transform = facts.directives.no_transform;
+            decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)
+        };
+        let Some(forms) = &stored.forms else { return as_it_is() };
+        let choice = choose(forms, fields, facts);
+        if let Some(coding) = choice.make {
+            self.order(stored, coding);
+        }
+        let form = match choice.serve {
+            transcode::Serve::Own => return Face::Own,
+            transcode::Serve::Made(coding) => forms.get(coding),
+            transcode::Serve::Wait(coding) => {
+                self.counters.coding_waits.add(1);
+                let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
+                forms.get(coding)
+            }
+            transcode::Serve::Unsuitable => None,
+        };
+        match form {
+            Some(form) => {
+                form.note_use();
+                self.counters.coding_hits.add(1);
+                Face::Form(form)
+            }
+            None if forms.is_undecodable() => Face::Own,
+            None => as_it_is(),
+        }
+    }
+}
+
+/// A body that is decoded while it goes to a client.
+pub(crate) struct Decoding {
+    decoder: Decoder,
+    /// What the decoder has not taken yet.
+    coded: Bytes,
+    /// What the last step brought.
+    pub plain: Vec<u8>,
+}
+
+impl Decoding {
+    /// A decoding of at most `most` bytes; `None` where there is no decoder.
+    pub fn new(coding: Coding, most: u64) -> Option<Self> {
+        Some(Self { decoder: Decoder::new(coding, most)?, coded: Bytes::new(), plain: Vec::new() })
+    }
+
+    /// Hands it the next piece, when the last one was taken whole.
+    pub fn feed(&mut self, coded: Bytes) {
+        debug_assert!(self.coded.is_empty());
+        self.coded = coded;
+    }
+
+    /// Decodes some of what it was fed; what it brought is in `plain`.
+    pub fn step(&mut self, gateway: &Gateway) -> Result<Progress, Undecodable> {
+        let mut rest = &self.coded[..];
+        let progress = self.decoder.step(&mut rest, &mut self.plain);
+        let taken = self.coded.len() - rest.len();
+        self.coded.advance(taken);
+        progress.inspect_err(|why| pool::count(&gateway.counters, *why))
+    }
+
+    /// Whether it was whole.
+    pub fn finish(&self, gateway: &Gateway) -> Result<(), Undecodable> {
+        self.decoder.finish().inspect_err(|why| pool::count(&gateway.counters, *why))
+    }
+}

@@ -1,0 +1,195 @@
+//! The threads on which forms are made: a few, shared by all workers, begun when there is something to do. What is ordered
+//! is bounded; what finds no place is not made now, and somebody else's hit will order it again.
+
+use super::codec::{self, Levels, Undecodable};
+use super::head_of;
+use larder_counters::Counters;
+use larder_semantics::coding::Coding;
+use larder_semantics::transcode::{self, Plan};
+use larder_stdx::clock;
+use larder_store::{Body, Forms, NotMade, Store, Stored};
+use larder_transport::body::FileSlice;
+use parking_lot::{Condvar, Mutex};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// How the pool is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Threads at most; none makes no forms.
+    pub workers: usize,
+    /// Orders that wait at most.
+    pub queue: usize,
+    /// How hard the codecs try.
+    pub levels: Levels,
+}
+
+/// The pool. Shared by all workers.
+pub struct Coders {
+    store: Arc<Store>,
+    /// Written from every thread.
+    counters: Arc<Counters>,
+    settings: Settings,
+    /// Orders in the queue, to be read without the lock.
+    waiting: AtomicUsize,
+    state: Mutex<State>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    orders: VecDeque<Order>,
+    threads: usize,
+    idle: usize,
+}
+
+struct Order {
+    stored: Arc<Stored>,
+    forms: Arc<Forms>,
+    coding: Coding,
+    /// By the precise clock.
+    since: u64,
+}
+
+impl Coders {
+    /// A pool without threads yet.
+    #[must_use]
+    pub fn new(store: Arc<Store>, counters: Arc<Counters>, settings: Settings) -> Arc<Self> {
+        let (state, bell) = (Mutex::default(), Condvar::new());
+        Arc::new(Self { store, counters, settings, waiting: AtomicUsize::new(0), state, bell })
+    }
+
+    /// Has this form made, unless it is in hand, made or refused already, or too many are. Costs a hit two loads when
+    /// there is nothing to do.
+    pub fn order(self: &Arc<Self>, stored: &Arc<Stored>, coding: Coding) {
+        let Some(forms) = &stored.forms else { return };
+        if self.waiting.load(Relaxed) >= self.settings.queue || self.settings.workers == 0 {
+            self.counters.coding_queue_full.add_shared(1);
+            return;
+        }
+        if !forms.claim(coding) {
+            return;
+        }
+        let order =
+            Order { stored: stored.clone(), forms: forms.clone(), coding, since: clock::precise_micros() };
+        let mut state = self.state.lock();
+        state.orders.push_back(order);
+        self.waiting.store(state.orders.len(), Relaxed);
+        if state.idle == 0 && state.threads < self.settings.workers && self.begin(state.threads) {
+            state.threads += 1;
+        }
+        if state.threads == 0 {
+            // The system gives no thread: nobody would ever come for it.
+            while let Some(order) = state.orders.pop_front() {
+                order.forms.not_made(order.coding, NotMade::Later);
+            }
+            self.waiting.store(0, Relaxed);
+        }
+        drop(state);
+        self.bell.notify_one();
+    }
+
+    fn begin(self: &Arc<Self>, number: usize) -> bool {
+        let pool = self.clone();
+        std::thread::Builder::new().name(format!("coder-{number}")).spawn(move || pool.work()).is_ok()
+    }
+
+    fn work(&self) {
+        loop {
+            let order = self.next();
+            self.counters.coding_queue_micros.add_shared(clock::precise_micros().saturating_sub(order.since));
+            // A codec that panics on some bytes takes no thread with it, and is not tried on them again.
+            if catch_unwind(AssertUnwindSafe(|| self.make(&order))).is_err() {
+                self.counters.decoding_failures.add_shared(1);
+                order.forms.not_made(order.coding, NotMade::Never);
+            }
+        }
+    }
+
+    fn next(&self) -> Order {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(order) = state.orders.pop_front() {
+                self.waiting.store(state.orders.len(), Relaxed);
+                return order;
+            }
+            state.idle += 1;
+            self.bell.wait(&mut state);
+            state.idle -= 1;
+        }
+    }
+
+    fn make(&self, order: &Order) {
+        let Order { stored, forms, coding, .. } = order;
+        let coding = *coding;
+        let made = match bytes_of(&stored.body) {
+            Some(bytes) => self.transcode(forms.plan, coding, &bytes),
+            None => Err(NotMade::Later),
+        };
+        match made {
+            Ok(body) => {
+                let (read, made) = (stored.body.len(), body.len() as u64);
+                let fields = transcode::form_fields(&stored.fields, coding);
+                let head = head_of(stored.meta.status, &fields, made);
+                match self.store.keep_form(forms, coding, head, fields, body) {
+                    Ok(()) => {
+                        self.counters.coding_made.add_shared(1);
+                        self.counters.coding_bytes_read.add_shared(read);
+                        self.counters.coding_bytes_made.add_shared(made);
+                    }
+                    Err(_) => self.counters.coding_no_room.add_shared(1),
+                }
+            }
+            Err(why) => forms.not_made(coding, why),
+        }
+    }
+
+    fn transcode(&self, plan: Plan, coding: Coding, bytes: &[u8]) -> Result<Vec<u8>, NotMade> {
+        if coding == Coding::Identity {
+            return codec::decode(plan.own, bytes, plan.max_size).map_err(|why| {
+                count(&self.counters, why);
+                if why == Undecodable::TooLarge { NotMade::Never } else { NotMade::Undecodable }
+            });
+        }
+        match codec::encode(coding, self.settings.levels, bytes) {
+            Ok(Some(body)) => Ok(body),
+            Ok(None) => {
+                self.counters.coding_no_gain.add_shared(1);
+                Err(NotMade::Never)
+            }
+            Err(_) => Err(NotMade::Later),
+        }
+    }
+}
+
+/// Counts what could not be decoded.
+pub(crate) fn count(counters: &Counters, why: Undecodable) {
+    match why {
+        Undecodable::Broken => counters.decoding_failures.add_shared(1),
+        Undecodable::Bomb => counters.decoding_bombs.add_shared(1),
+        Undecodable::TooLarge => counters.decoding_too_large.add_shared(1),
+    }
+}
+
+/// A stored body's bytes: where they are, or read from their file, which may take a while.
+fn bytes_of(body: &Body) -> Option<Cow<'_, [u8]>> {
+    match body {
+        Body::Heap(bytes) => Some(Cow::Borrowed(bytes)),
+        Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
+            Some(bytes) => Some(Cow::Borrowed(bytes)),
+            None => read(slice).map(Cow::Owned),
+        },
+    }
+}
+
+/// Reads a slice of a file, which may have to wait for the device.
+pub(crate) fn read(slice: &FileSlice) -> Option<Vec<u8>> {
+    let file = std::fs::File::from(slice.owner.fd().try_clone_to_owned().ok()?);
+    let mut bytes = vec![0; usize::try_from(slice.length).ok()?];
+    file.read_exact_at(&mut bytes, slice.offset).ok()?;
+    Some(bytes)
+}

@@ -1,0 +1,152 @@
+//! Sending what the origin coded to a client that does not accept it: decoded on its way, piece by piece. Most such
+//! clients are served the decoded form that `coding` keeps; here is what is larger, or still arriving.
+
+use crate::coding::codec::Progress;
+use crate::coding::{Decoding, pool};
+use crate::deliver::{Cut, Sent, flush_while_waiting};
+use crate::run::Machine;
+use bytes::Bytes;
+use larder_semantics::cache_status::Report;
+use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::conditional::Precondition;
+use larder_semantics::field::FieldList;
+use larder_semantics::transcode;
+use larder_store::fill::SharedHead;
+use larder_store::{FillEnd, FillReader, Stored};
+use larder_transport::body::Piece;
+use larder_transport::http1::{Reply, ResponseBody};
+use std::sync::Arc;
+
+/// Bytes of a stored body that are decoded at once.
+const PART: u64 = 64 << 10;
+
+impl<'c> Machine<'_, 'c> {
+    /// The coding that must be undone for this client, if the response is one that is shared. What is passed on goes as
+    /// it came: the origin was asked for what this client accepts.
+    pub fn must_decode(&self, fields: &FieldList, status: u16, report: Report) -> Option<Coding> {
+        if !matches!(report, Report::Forwarded { stored: true, .. }) || self.facts.directives.no_transform {
+            return None;
+        }
+        let coding = transcode::handled(status, &fields.view(), &self.route.policy)?;
+        (!transcode::suits(coding, Accepted::read(self.fields))).then_some(coding)
+    }
+
+    /// Decodes a stored body while it is sent.
+    pub async fn send_stored_decoded(
+        &mut self,
+        reply: &mut Reply<'c>,
+        stored: &Stored,
+        coding: Coding,
+        report: Report,
+    ) -> Sent {
+        let mut fields = self.fields_of(&stored.fields, stored, report);
+        transcode::mark(&mut fields);
+        match self.precondition(&transcode::form_meta(&stored.meta)) {
+            Precondition::Proceed => {}
+            early => return self.send_precondition(reply, early, fields, report).await,
+        }
+        let mut at = 0;
+        let Some((mut decoding, mut progress)) = self.begin(coding, part(stored, &mut at)) else {
+            let length = ResponseBody::Length(stored.body.len());
+            self.head(reply, stored.meta.status, fields, length, Some(report)).await?;
+            reply.piece(stored.body.piece()).await?;
+            return Ok(stored.trailers.clone().map(Arc::new));
+        };
+        fields = transcode::form_fields(&fields, Coding::Identity);
+        self.head(reply, stored.meta.status, fields, ResponseBody::Stream, Some(report)).await?;
+        loop {
+            send(reply, &decoding).await?;
+            if progress == Progress::Fed {
+                match part(stored, &mut at) {
+                    Some(bytes) => decoding.feed(bytes),
+                    None if at < stored.body.len() => return Err(Cut::Origin),
+                    None => return self.end(&decoding, stored.trailers.clone().map(Arc::new)),
+                }
+            }
+            progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;
+        }
+    }
+
+    /// Decodes what arrives while it is sent.
+    pub async fn send_along_decoded(
+        &mut self,
+        reply: &mut Reply<'c>,
+        mut reader: FillReader,
+        head: &SharedHead,
+        coding: Coding,
+        mut fields: FieldList,
+        report: Report,
+    ) -> Sent {
+        transcode::mark(&mut fields);
+        match self.precondition(&transcode::form_meta(&head.meta)) {
+            Precondition::Proceed => {}
+            early => return self.send_precondition(reply, early, fields, report).await,
+        }
+        let mut next = flush_while_waiting(reply, reader.next()).await?;
+        let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
+            let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
+            self.head(reply, head.status, fields, body, Some(report)).await?;
+            loop {
+                match next {
+                    Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
+                    Err(FillEnd::Complete(trailers)) => return Ok(trailers),
+                    Err(FillEnd::Failed) => return Err(Cut::Origin),
+                }
+                next = flush_while_waiting(reply, reader.next()).await?;
+            }
+        };
+        fields = transcode::form_fields(&fields, Coding::Identity);
+        self.head(reply, head.status, fields, ResponseBody::Stream, Some(report)).await?;
+        loop {
+            send(reply, &decoding).await?;
+            if progress == Progress::Fed {
+                match flush_while_waiting(reply, reader.next()).await? {
+                    Ok(bytes) => decoding.feed(bytes),
+                    Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
+                    Err(FillEnd::Failed) => return Err(Cut::Origin),
+                }
+            }
+            progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;
+        }
+    }
+
+    /// Decodes the beginning. `None` where that fails: then it is not what it says it is, and goes as it came, under
+    /// the name that it came with.
+    fn begin(&self, coding: Coding, first: Option<Bytes>) -> Option<(Decoding, Progress)> {
+        let mut decoding = Decoding::new(coding, self.route.policy.max_object)?;
+        decoding.feed(first?);
+        let progress = decoding.step(self.gateway).ok()?;
+        self.gateway.counters.decoding_streams.add(1);
+        Some((decoding, progress))
+    }
+
+    /// The end of a decoded body. One that ends early must be seen to: its client has no length to compare with.
+    fn end(&self, decoding: &Decoding, trailers: Option<Arc<FieldList>>) -> Sent {
+        decoding.finish(self.gateway).map_err(|_| Cut::Origin)?;
+        Ok(trailers)
+    }
+}
+
+/// The next part of a stored body; `None` at its end, or where it cannot be read.
+fn part(stored: &Stored, at: &mut u64) -> Option<Bytes> {
+    let length = (stored.body.len() - *at).min(PART);
+    if length == 0 {
+        return None;
+    }
+    let bytes = match stored.body.piece().slice(*at, length) {
+        Piece::Bytes(bytes) => bytes,
+        Piece::File(slice) => match slice.owner.mapped(slice.offset, slice.length) {
+            Some(bytes) => Bytes::copy_from_slice(bytes),
+            None => pool::read(&slice)?.into(),
+        },
+    };
+    *at += length;
+    Some(bytes)
+}
+
+async fn send(reply: &mut Reply<'_>, decoding: &Decoding) -> Result<(), Cut> {
+    if !decoding.plain.is_empty() {
+        reply.piece(Piece::Bytes(Bytes::copy_from_slice(&decoding.plain))).await?;
+    }
+    Ok(())
+}
