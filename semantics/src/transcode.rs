@@ -25,29 +25,6 @@ pub struct Compress {
     pub types: Vec<String>,
 }
 
-/// What is compressed without configuration: text by nature, and the formats that carry no compression of their own.
-/// Left alone are images, sound, video, archives, WOFF, and what nobody knows.
-pub const TYPES: &[&str] = &[
-    "text/*",
-    "application/json",
-    "application/javascript",
-    "application/x-javascript",
-    "application/xml",
-    "application/manifest+json",
-    "application/wasm",
-    "application/vnd.ms-fontobject",
-    "application/x-font-ttf",
-    "font/ttf",
-    "font/otf",
-    "font/collection",
-    "image/bmp",
-    "image/x-icon",
-    "image/vnd.microsoft.icon",
-    "+json",
-    "+xml",
-    "+text",
-];
-
 /// Codings in order of preference: at most the three that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order([Option<Coding>; 3]);

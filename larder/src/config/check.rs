@@ -12,10 +12,13 @@ use super::{
     Service, Site, Symlinks, Target,
 };
 use crate::log::error::{Level, Levels};
+use larder_gateway::coding::{codec, pool};
 use larder_origin::Limits as OriginLimits;
+use larder_semantics::coding::Coding;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
 use larder_semantics::tiers::TierSet;
+use larder_semantics::transcode::{Compress, Order};
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
 use larder_transport::listener::Listen;
@@ -23,6 +26,7 @@ use larder_transport::worker;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Makes the configuration, or tells everything that is wrong; `base` is what relative paths of the
@@ -76,6 +80,7 @@ impl Check {
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             limits: self.limits(),
             ram: self.ram(),
+            coding: self.coding(),
             disk: self.disk(),
             fleet: self.fleet(),
             admin: self.admin(),
@@ -102,6 +107,17 @@ impl Check {
             connections: self.usize("limits.connections"),
         };
         Limits { client, drain_timeout: self.time("limits.drain_timeout") }
+    }
+
+    fn coding(&self) -> pool::Settings {
+        let level = |name: &str| {
+            u8::try_from(self.number(&format!("cache.compress.{name}_level"))).unwrap_or(u8::MAX)
+        };
+        pool::Settings {
+            workers: self.usize("cache.compress.workers"),
+            queue: self.usize("cache.compress.queue"),
+            levels: codec::Levels { gzip: level("gzip"), brotli: level("br"), zstd: level("zstd") },
+        }
     }
 
     fn ram(&self) -> ram::Settings {
@@ -366,13 +382,25 @@ impl Check {
                 "cancel" => OnAbort::Cancel,
                 _ => OnAbort::Finish,
             },
-            compress: None,
+            compress: self.compress(at),
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
             tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
             tiers: TierSet::default(),
             key: self.recipe(at),
         }
+    }
+
+    fn compress(&self, at: &RoutePath) -> Option<Arc<Compress>> {
+        let key = |name: &str| self.cache_key(at, &format!("compress.{name}"));
+        let codings = self.texts(&key("codings"));
+        let compress = Compress {
+            codings: Order::of(codings.iter().map(|it| Coding::of(it.as_bytes()))),
+            min_size: self.number(&key("min_size")),
+            max_size: self.number(&key("max_size")),
+            types: self.texts(&key("types")),
+        };
+        self.flag(&key("enabled")).then(|| Arc::new(compress))
     }
 
     /// Warns of a limit that promises more than the tier holds; the default promises nothing.

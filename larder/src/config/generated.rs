@@ -1,6 +1,6 @@
 //! What is generated from the table: the manual of keys and the JSON schema for editors.
 
-use super::kind::{Form, Kind, TIERS};
+use super::kind::{CODINGS, Form, Kind, TIERS};
 use super::presets::{PRESETS, Preset};
 use super::table::{self, Key, Scope, TABLE, Takes};
 use larder_stdx::size::ByteSize;
@@ -200,6 +200,10 @@ fn text_schema(form: Form) -> Json {
         Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
         Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
         Form::Tier => json!({ "enum": TIERS }),
+        Form::Coding => json!({ "enum": CODINGS }),
+        Form::MediaType => {
+            json!({ "type": "string", "pattern": "^([a-z0-9.+-]+/([a-z0-9.+-]+|\\*)|\\+[a-z0-9.+-]+)$" })
+        }
         Form::Path | Form::LogTarget | Form::FileName => json!({ "type": "string", "minLength": 1 }),
         _ => json!({ "type": "string" }),
     }

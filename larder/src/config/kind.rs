@@ -106,6 +106,10 @@ pub enum Form {
     ParameterGlob,
     /// A tier of the cache.
     Tier,
+    /// A content coding that is made.
+    Coding,
+    /// A media type, `TYPE/*`, or `+SUFFIX`.
+    MediaType,
     /// A memcached server, and its weight.
     Memcached,
     /// A part of a memcached key.
@@ -271,6 +275,8 @@ impl Form {
             }
             Form::CookieGlob => is_token(&text.replacen('*', "", 1)) && text.matches('*').count() <= 1,
             Form::Tier => TIERS.contains(&text),
+            Form::Coding => CODINGS.contains(&text),
+            Form::MediaType => is_media_type(text),
             Form::Memcached => Server::parse(text).is_some(),
             Form::KeyText => {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
@@ -304,6 +310,8 @@ impl Form {
             Form::CookieGlob => "the name of a cookie, in which one \"*\" may stand for any part",
             Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",
             Form::Tier => "\"ram\", \"disk\" or \"fleet\"",
+            Form::Coding => "\"zstd\", \"br\" or \"gzip\"",
+            Form::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
             Form::Memcached => {
                 "\"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000"
             }
@@ -315,6 +323,22 @@ impl Form {
 
 /// The tiers, from the fastest to the slowest.
 pub const TIERS: [&str; 3] = ["ram", "disk", "fleet"];
+
+/// The codings that are made, as the table names them.
+pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
+
+fn is_media_type(text: &str) -> bool {
+    let is_name = |it: &str| {
+        let is_part = |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b".+-".contains(&it);
+        !it.is_empty() && it.bytes().all(is_part)
+    };
+    match (text.strip_prefix('+'), text.split_once('/')) {
+        (Some(suffix), _) => is_name(suffix),
+        (None, Some((kind, "*"))) => is_name(kind),
+        (None, Some((kind, name))) => is_name(kind) && is_name(name),
+        (None, None) => false,
+    }
+}
 /// Bytes of a prefix or a namespace at most: a key of memcached has 250, and an MD5 must fit behind it.
 const MAX_KEY_TEXT: usize = 100;
 

@@ -55,6 +55,8 @@ pub struct Config {
     pub limits: Limits,
     /// Size and shape of the RAM tier.
     pub ram: ram::Settings,
+    /// How the forms of stored responses are made.
+    pub coding: larder_gateway::coding::pool::Settings,
     /// The disk tier, where there is one.
     pub disk: Option<tiers::Disk>,
     /// The memcached fleet, where there is one.

@@ -102,6 +102,12 @@ const fn each(
     Key { path, scope: Scope::EveryRoute, kind, default, help, example, takes: Takes::AtReload }
 }
 
+/// Text by nature, and formats that carry no compression of their own. Left alone are pictures, sound, video, archives,
+/// WOFF, and what nobody knows.
+const COMPRESSIBLE: &str = "text/*,application/json,application/javascript,application/x-javascript,application/xml,\
+    application/wasm,application/vnd.ms-fontobject,application/x-font-ttf,font/ttf,font/otf,font/collection,image/bmp,\
+    image/x-icon,image/vnd.microsoft.icon,+json,+xml";
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -166,6 +172,17 @@ pub const TABLE: &[Key] = &[
         "Bytes that the RAM tier may take: bodies, heads, index and fills in flight.", r#""1GiB""#),
     start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this many bytes live in the arena and leave by `sendfile`; others on the heap.", r#""16KiB""#),
+
+    start("cache.compress.workers", integer(0, 64), Some("1"),
+        "Threads that make the compressed forms of stored responses; 0 makes none.", "2"),
+    start("cache.compress.queue", integer(1, 100_000), Some("256"),
+        "Forms that may wait to be made; above it they are not made now, and a later hit asks again.", "1000"),
+    start("cache.compress.gzip_level", integer(1, 9), Some("6"),
+        "How hard gzip tries.", "9"),
+    start("cache.compress.br_level", integer(0, 11), Some("5"),
+        "How hard brotli tries; each level above 9 takes many times as long.", "9"),
+    start("cache.compress.zstd_level", integer(1, 19), Some("9"),
+        "How hard zstd tries.", "15"),
 
     start("cache.disk.path", Kind::One(Form::Path), None,
         "Directory of the disk tier, which is made if it is not there; without it, there is no such tier. One process has a directory at a time.", r#""/var/cache/larder""#),
@@ -293,6 +310,16 @@ pub const TABLE: &[Key] = &[
         "How long a request waits for the head of another request's fetch of the same key.", r#""2s""#),
     each("cache.on_abort", Kind::OneOf(&["finish", "cancel"]), Some("finish"),
         "What becomes of a fetch when nobody reads it any more: it goes on and is stored, or it is cancelled.", r#""cancel""#),
+    each("cache.compress.enabled", Kind::Bool, Some("false"),
+        "Keep stored responses in compressed forms as well, and serve each client the one that it likes best. The origin is asked for what a client accepts, in one spelling, and what it sends compressed is decoded for clients that cannot read it.", "true"),
+    each("cache.compress.codings", Kind::List(Form::Coding), Some("zstd,br,gzip"),
+        "The codings that are made; the first is taken where a client likes several equally.", r#"["br", "gzip"]"#),
+    each("cache.compress.min_size", size(1, GIB), Some("1KiB"),
+        "The smallest body that is compressed.", r#""256B""#),
+    each("cache.compress.max_size", size(KIB, GIB), Some("8MiB"),
+        "The largest body that is compressed, and the largest that is kept decoded.", r#""1MiB""#),
+    each("cache.compress.types", Kind::List(Form::MediaType), Some(COMPRESSIBLE),
+        "The media types that are compressed: exact, `text/*` for a whole type, `+xml` for every one that ends so.", r#"["text/*", "application/json", "+xml"]"#),
     each("cache.cache_status", Kind::Bool, Some("true"),
         "Send `Cache-Status` with every response (RFC 9211).", "false"),
     each("cache.x_cache", Kind::Bool, Some("false"),

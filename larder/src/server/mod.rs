@@ -17,6 +17,7 @@ use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
 use admin::Admin;
 use larder_gateway::Gateway;
+use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
@@ -99,9 +100,10 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
+    let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let live = Live::open(config, &own)?;
     let room = Room::new(descriptors::for_clients(workers));
-    let shared = Shared { store, lower, refusals: Arc::default(), totals, own, workers, room };
+    let shared = Shared { store, lower, coders, refusals: Arc::default(), totals, own, workers, room };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets

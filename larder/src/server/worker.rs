@@ -10,6 +10,7 @@ use crate::config::{self, Config, OriginHost, Service};
 use crate::log::LogHandle;
 use larder_counters::Counters;
 use larder_files::Root;
+use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
 use larder_origin::{Address, Origin};
@@ -111,6 +112,8 @@ pub struct Shared {
     pub store: Arc<Store>,
     /// The tiers below it.
     pub lower: Lower,
+    /// Who makes the forms of stored responses.
+    pub coders: Arc<Coders>,
     /// Why responses were not stored, lately.
     pub refusals: Arc<Refusals>,
     /// All counters.
@@ -156,6 +159,7 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     worker.share(shared.room.clone());
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
+    let _ = gateway.coders.set(shared.coders.clone());
     let front = Rc::new(Front { gateway, router: RefCell::new(Rc::new(live.router(&counters))), log });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
