@@ -6,12 +6,14 @@ use crate::forward;
 use crate::hit;
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
+use larder_semantics::cache_status::Tier;
 use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::storable::{self, Storable};
+use larder_semantics::tiers;
 use larder_semantics::trace::{Outcome, Record, Rule, Silent};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
@@ -26,8 +28,8 @@ pub struct Explanation {
     pub key: String,
     /// How the key was made.
     pub recipe: String,
-    /// What the RAM tier holds under the key.
-    pub holds: Holds,
+    /// What each tier of the route holds under the key; RAM first.
+    pub tiers: Vec<TierHolds>,
     /// Why the cache is not used at all, if so.
     pub bypass: Option<&'static str>,
     /// What is known of the stored response that was selected.
@@ -42,8 +44,17 @@ pub struct Explanation {
     pub change: Option<String>,
 }
 
+/// A tier, and what it holds under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TierHolds {
+    /// Which.
+    pub tier: Tier,
+    /// What.
+    pub holds: Holds,
+}
+
 /// What a tier holds under a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// So many variants.
     Variants(usize),
@@ -51,6 +62,10 @@ pub enum Holds {
     HitForMiss,
     /// Nothing.
     Nothing,
+    /// A response that the request selects.
+    Response,
+    /// It could not be asked in time.
+    Unknown,
 }
 
 /// The age arithmetic and more of one stored response.
@@ -100,8 +115,7 @@ pub struct RefusalFacts {
 
 impl Gateway {
     /// Explains what would be done with `request` on `route`, now.
-    #[must_use]
-    pub fn explain(&self, route: &Route, request: &Request) -> Explanation {
+    pub async fn explain(&self, route: &Route, request: &Request) -> Explanation {
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
@@ -109,12 +123,24 @@ impl Gateway {
         hit::write_key(&route.policy, &request.authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
-        let (holds, selected) = select(&looked, &fields);
+        let (holds, mut selected) = select(&looked, &fields);
+        let mut tiers = vec![TierHolds { tier: Tier::Ram, holds }];
+        let (mut tier, mut doubted) = (Tier::Ram, false);
+        if holds != Holds::HitForMiss {
+            let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
+            tiers.extend(peeked.tiers);
+            doubted = peeked.doubted;
+            if let Some((stored, found_in)) = peeked.chosen {
+                (selected, tier) = (Ok(stored), found_in);
+            }
+        }
         let bypass = forward::bypass(&route.policy, &facts, &request.target, &fields);
         let mut record = Record::default();
         let verdict = match bypass {
             Some(bypass) => pass(bypass.sentence(), &mut record),
-            None => decide(selected.as_ref(), route, &facts, &fields, now, &mut record),
+            None => {
+                decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record).in_tier(tier)
+            }
         };
         let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
         let change = match bypass {
@@ -124,7 +150,7 @@ impl Gateway {
         Explanation {
             key: readable(&key),
             recipe: route.policy.key.describe(),
-            holds,
+            tiers,
             bypass: bypass.map(forward::Bypass::sentence),
             stored: selected.ok().map(|it| stored_facts(&it, now)),
             rules: record.0,
@@ -156,8 +182,21 @@ fn pass(sentence: &'static str, record: &mut Record) -> Verdict {
     Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}."), status: None }
 }
 
+impl Verdict {
+    /// With where it lies, if it is not in RAM.
+    fn in_tier(mut self, tier: Tier) -> Self {
+        self.sentence.push_str(match (tier, self.name) {
+            (Tier::Disk, "hit" | "stale-hit") => " It lies on disk.",
+            (Tier::Fleet, "hit" | "stale-hit") => " It lies in the fleet.",
+            _ => "",
+        });
+        self
+    }
+}
+
 fn decide(
     selected: Result<&Arc<Stored>, &ForwardReason>,
+    doubted: bool,
     route: &Route,
     facts: &RequestFacts<'_>,
     fields: &[Field<'_>],
@@ -168,7 +207,16 @@ fn decide(
         Ok(stored) => Ok(&stored.meta),
         Err(reason) => Err(*reason),
     };
-    let reuse = reuse::decide(usable, facts, &route.policy, now, record);
+    let mut reuse = reuse::decide(usable, facts, &route.policy, now, record);
+    if let (true, Ok(meta), true) = (doubted, usable, reuse.reason().is_none()) {
+        reuse = tiers::doubted(meta, facts, &route.policy);
+        record.0.push(Rule {
+            source: "config",
+            name: "local-ttl",
+            evidence: "cache.fleet.local_ttl has passed, and the fleet does not have it any more".to_owned(),
+            outcome: Outcome::Decided,
+        });
+    }
     let name = match reuse {
         Reuse::Serve => "hit",
         Reuse::ServeStale | Reuse::ServeWhileRevalidating => "stale-hit",

@@ -14,6 +14,7 @@ pub mod hit;
 mod judge;
 pub mod machine;
 mod pass;
+mod peek;
 pub mod refusals;
 pub mod route;
 pub mod run;

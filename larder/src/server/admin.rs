@@ -7,7 +7,7 @@ use super::worker::Live;
 use crate::config::Decided;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
-use larder_gateway::explain::{Explanation, Holds};
+use larder_gateway::explain::{Explanation, Holds, TierHolds};
 use larder_semantics::field::FieldList;
 use larder_semantics::trace::{Outcome, Rule};
 use larder_stdx::clock;
@@ -67,7 +67,7 @@ impl Handler for Admin {
             match body.next().await {
                 Ok(Some(more)) if bytes.len() + more.len() <= MAX_BODY => bytes.extend_from_slice(&more),
                 Ok(Some(_)) => break problem(413, format!("The body is over {MAX_BODY} bytes.")),
-                Ok(None) => break self.route(&request, client, path, &bytes),
+                Ok(None) => break self.route(&request, client, path, &bytes).await,
                 Err(_) => return,
             }
         };
@@ -133,7 +133,7 @@ impl Admin {
         json!({ "route": route.source.to_string(), "given": given })
     }
 
-    fn route(&self, request: &Request, client: &Client, path: &str, body: &[u8]) -> Answer {
+    async fn route(&self, request: &Request, client: &Client, path: &str, body: &[u8]) -> Answer {
         if !is_for_us(request, client) {
             return problem(
                 403,
@@ -142,7 +142,7 @@ impl Admin {
         }
         match (request.method.as_str(), path) {
             ("GET", "/cache/stats") => (200, self.stats()),
-            ("POST", "/cache/explain") => self.explain(body),
+            ("POST", "/cache/explain") => self.explain(body).await,
             ("POST", "/test/clock") if self.clock_moves => self.move_clock(&request.target),
             (_, "/cache/stats" | "/cache/explain") => {
                 problem(405, format!("{} is not a method of {path}.", request.method))
@@ -177,7 +177,7 @@ impl Admin {
         })
     }
 
-    fn explain(&self, body: &[u8]) -> Answer {
+    async fn explain(&self, body: &[u8]) -> Answer {
         let asked: Value = match serde_json::from_slice(body) {
             Ok(value) => value,
             Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
@@ -204,7 +204,7 @@ impl Admin {
                 }),
             ),
             Target::Proxy(proxied) => {
-                let explanation = self.gateway.explain(proxied, &request);
+                let explanation = self.gateway.explain(proxied, &request).await;
                 let live = self.live.borrow();
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
                     return problem(409, "The configuration was changed meanwhile; ask again.".to_owned());
@@ -278,11 +278,19 @@ fn rules_json(rules: &[Rule], decided: &Decided) -> Value {
 }
 
 fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value, decided: &Decided) -> Value {
-    let holds = match it.holds {
-        Holds::Variants(count) => json!({ "tier": "ram", "holds": "variants", "count": count }),
-        Holds::HitForMiss => json!({ "tier": "ram", "holds": "hit-for-miss" }),
-        Holds::Nothing => json!({ "tier": "ram", "holds": "nothing" }),
+    let tier = |it: &TierHolds| {
+        let holds = match it.holds {
+            Holds::Variants(count) => {
+                return json!({ "tier": it.tier.name(), "holds": "variants", "count": count });
+            }
+            Holds::HitForMiss => "hit-for-miss",
+            Holds::Nothing => "nothing",
+            Holds::Response => "response",
+            Holds::Unknown => "unknown",
+        };
+        json!({ "tier": it.tier.name(), "holds": holds })
     };
+    let tiers: Vec<Value> = it.tiers.iter().map(tier).collect();
     let stored = it.stored.as_ref().map(|it| {
         json!({
             "status": it.status, "bytes": it.bytes, "variant": it.variant, "age": it.age,
@@ -299,7 +307,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
         "site": site,
         "route": route,
         "key": { "text": it.key, "recipe": it.recipe },
-        "tiers": [holds],
+        "tiers": tiers,
         "bypass": it.bypass,
         "stored": stored,
         "rules": rules_json(&it.rules, decided),

@@ -1,0 +1,106 @@
+//! A look into every tier for `explain`: what lies there, and what a request would be answered with. Nothing is moved,
+//! no turn is taken.
+
+use crate::below;
+use crate::explain::{Holds, TierHolds};
+use crate::route::{Gateway, Route};
+use larder_semantics::cache_status::Tier;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::tiers::{self, Compared, Descent};
+use larder_semantics::trace::Silent;
+use larder_stdx::clock::{self, WallTime};
+use larder_store::Stored;
+use larder_store::fleet::{Ask, Got, Want};
+use larder_wire::http1::request::Request;
+use std::sync::Arc;
+
+/// What was seen in the tiers below RAM.
+pub(crate) struct Peeked {
+    /// Each tier that the route has, and what it holds.
+    pub tiers: Vec<TierHolds>,
+    /// What the request would be answered with, or the origin asked about.
+    pub chosen: Option<(Arc<Stored>, Tier)>,
+    /// What RAM holds is to be validated: the fleet has lost it.
+    pub doubted: bool,
+}
+
+impl Gateway {
+    /// Looks below for what RAM does not answer with `held`.
+    pub(crate) async fn peek(
+        &self,
+        route: &Route,
+        request: &Request,
+        key: &[u8],
+        held: Option<&Arc<Stored>>,
+    ) -> Peeked {
+        let policy = &route.policy;
+        let (fields, now) = (request.fields.view(), clock::wall());
+        let mut tiers = Vec::new();
+        let mut chosen = held.map(|it| (it.clone(), Tier::Ram));
+        if let Some(disk) = self.disk_of(policy) {
+            let found = match disk.knows(key) {
+                true => disk.read(key, &fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new),
+                false => None,
+            };
+            let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
+            tiers.push(TierHolds { tier: Tier::Disk, holds });
+            chosen = chosen.or(found.map(|it| (it, Tier::Disk)));
+        }
+        let mut doubted = false;
+        if let Some(fleet) = self.fleet_of(policy) {
+            let holds = match fleet.get(Ask { key, request: &fields, policy, want: Want::Look }).await {
+                Got::Unavailable => Holds::Unknown,
+                Got::Miss { .. } => Holds::Nothing,
+                Got::Hit { found, .. } => {
+                    let found = self.of_fleet(policy, request, *found);
+                    match found.and_then(|it| self.store.admit_foreign(key, it)) {
+                        None => Holds::Nothing,
+                        Some(found) => {
+                            chosen = newer(chosen, found);
+                            Holds::Response
+                        }
+                    }
+                }
+            };
+            doubted = holds == Holds::Nothing
+                && match &chosen {
+                    Some((it, Tier::Ram)) => it.is_due(now.0),
+                    Some((it, _)) => self.is_shared(it),
+                    None => false,
+                };
+            tiers.push(TierHolds { tier: Tier::Fleet, holds });
+        }
+        let chosen = chosen.filter(|it| below::fits(&it.0, &fields));
+        if !self.descends(held, request, policy, now) {
+            return Peeked { tiers, chosen: held.map(|it| (it.clone(), Tier::Ram)), doubted: false };
+        }
+        Peeked { tiers, chosen, doubted }
+    }
+
+    /// Whether the tiers below are asked for this request, given what RAM holds.
+    fn descends(
+        &self,
+        held: Option<&Arc<Stored>>,
+        request: &Request,
+        policy: &Policy,
+        now: WallTime,
+    ) -> bool {
+        let fields = request.fields.view();
+        let facts = RequestFacts::read(&request.method, &fields);
+        let usable = held.map(|it| &it.meta).ok_or(reuse::ForwardReason::UriMiss);
+        let verdict = reuse::decide(usable, &facts, policy, now, &mut Silent);
+        let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale)
+            && self.fleet_of(policy).is_some()
+            && held.is_some_and(|it| it.is_due(now.0));
+        due || tiers::descent(verdict, usable.ok(), &facts, policy) == Descent::Worthwhile
+    }
+}
+
+fn newer(held: Option<(Arc<Stored>, Tier)>, found: Stored) -> Option<(Arc<Stored>, Tier)> {
+    match held {
+        Some((it, tier)) if tiers::compare(&found.meta, &it.meta) != Compared::Newer => Some((it, tier)),
+        _ => Some((Arc::new(found), Tier::Fleet)),
+    }
+}
