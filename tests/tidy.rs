@@ -131,11 +131,17 @@ fn no_crate_module_is_a_heap_of_things() {
 #[test]
 fn every_byte_format_has_a_fuzz_target_of_its_name() {
     let targets = root().join("fuzz/fuzz_targets");
-    for entry in std::fs::read_dir(root().join("wire/src/http1")).unwrap().flatten() {
-        let stem = entry.path().file_stem().unwrap().to_string_lossy().into_owned();
-        let reads = ["request", "response", "chunked"].contains(&stem.as_str());
-        let target = targets.join(format!("http1_{stem}.rs"));
-        assert!(!reads || target.exists(), "{} is missing", target.display());
+    for (folder, modules) in [
+        ("http1", &["request", "response", "chunked"][..]),
+        ("memcached", &["meta", "binary"]),
+        ("", &["envelope"]),
+    ] {
+        for module in modules {
+            let name = format!("{folder}_{module}");
+            let target = targets.join(format!("{}.rs", name.trim_start_matches('_')));
+            assert!(root().join("wire/src").join(folder).join(format!("{module}.rs")).exists(), "{name}");
+            assert!(target.exists(), "{} is missing", target.display());
+        }
     }
 }
 

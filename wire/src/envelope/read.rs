@@ -47,27 +47,9 @@ impl Envelope {
     /// # Errors
     /// Why it cannot be used; [`Broken::NoFacts`] where an application wrote it.
     pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), Broken> {
-        let (raw, length) = Raw::read(bytes)?;
-        let meta = raw.facts.ok_or(Broken::NoFacts)?;
-        let meta = Meta {
-            status: raw.status,
-            etag: raw.etag.map(Box::from),
-            vary: raw.vary,
-            partial: raw.partial,
-            ..meta
-        };
-        let envelope = Envelope {
-            key: raw.key.into(),
-            variant: raw.variant.into(),
-            meta,
-            fields: raw.fields,
-            trailers: raw.trailers,
-            tags: raw.tags.into(),
-            known: raw.known,
-            seq: raw.seq,
-            body: raw.body,
-        };
-        Ok((envelope, length))
+        let (mut raw, length) = Raw::read(bytes)?;
+        let meta = raw.meta().ok_or(Broken::NoFacts)?;
+        Ok((raw.envelope(meta), length))
     }
 
     /// As [`Envelope::read`], and where the facts are absent they are computed from status and fields as if the
@@ -78,9 +60,9 @@ impl Envelope {
     /// # Errors
     /// Why it cannot be used.
     pub fn read_filled(bytes: &[u8], policy: &Policy, now: WallTime) -> Result<(Envelope, usize), Broken> {
-        let (raw, length) = Raw::read(bytes)?;
-        if raw.facts.is_some() {
-            return Envelope::read(bytes);
+        let (mut raw, length) = Raw::read(bytes)?;
+        if let Some(meta) = raw.meta() {
+            return Ok((raw.envelope(meta), length));
         }
         let fields = raw.fields.view();
         let meta = Meta::of(raw.status, &fields, policy, now, now);
@@ -90,18 +72,8 @@ impl Envelope {
         let mut kept = stored_fields(&fields, policy, now);
         // Made anew from the body's length whenever it is sent.
         kept.remove("content-length");
-        let envelope = Envelope {
-            key: raw.key.into(),
-            variant: raw.variant.into(),
-            meta,
-            fields: kept,
-            trailers: raw.trailers,
-            tags: raw.tags.into(),
-            known: raw.known,
-            seq: raw.seq,
-            body: raw.body,
-        };
-        Ok((envelope, length))
+        raw.fields = kept;
+        Ok((raw.envelope(meta), length))
     }
 }
 
@@ -206,6 +178,32 @@ impl<'a> Raw<'a> {
             return Err(Broken::NoKey);
         }
         Ok((raw, length))
+    }
+
+    /// The facts with what stands in sections of its own; `None` where they are absent.
+    fn meta(&mut self) -> Option<Meta> {
+        let facts = self.facts.take()?;
+        Some(Meta {
+            status: self.status,
+            etag: self.etag.map(Box::from),
+            vary: std::mem::take(&mut self.vary),
+            partial: self.partial,
+            ..facts
+        })
+    }
+
+    fn envelope(self, meta: Meta) -> Envelope {
+        Envelope {
+            key: self.key.into(),
+            variant: self.variant.into(),
+            meta,
+            fields: self.fields,
+            trailers: self.trailers,
+            tags: self.tags.into(),
+            known: self.known,
+            seq: self.seq,
+            body: self.body,
+        }
     }
 
     /// Takes one section; `None` where it is not what its tag says.
