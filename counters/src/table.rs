@@ -134,6 +134,9 @@ counters! {
     decoding_too_large: Limit, "Coded bodies that become larger than they may when they are decoded.";
     decoding_bombs: Limit, "Coded bodies that become more than 250 times as large when they are decoded.";
     decoding_failures: Count, "Bodies that are not in the coding that their Content-Encoding names.";
+    purges_refused: Count, "`PURGE` requests that were refused, because of `cache.purge.method` (405) or `cache.purge.from` (403).";
+    purges_incomplete: Count, "Purges that are in force here, but could not be made sure of elsewhere; the answer says where.";
+    purges_full: Limit, "Purges refused because too many were under way (503).";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";

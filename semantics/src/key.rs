@@ -90,6 +90,19 @@ impl Recipe {
         }
     }
 
+    /// The recipe without what requests add to the target: its keys are those that a purge of a URL names.
+    #[must_use]
+    pub fn of_url(&self) -> Recipe {
+        Recipe { headers: Vec::new(), cookies: Vec::new(), ..self.clone() }
+    }
+
+    /// Appends what every key of this recipe begins with whose target begins with `target`, whatever the rest of it:
+    /// parameters that a key leaves out must not stand there. `authority` as for [`Recipe::write`].
+    pub fn write_prefix(&self, scheme: &str, authority: &str, target: &str, out: &mut Vec<u8>) {
+        let all = Recipe { ignore_host: self.ignore_host, ..Recipe::default() };
+        all.write(scheme, authority, target, &[], out);
+    }
+
     fn write_target(&self, target: &str, out: &mut Vec<u8>) {
         if self.query == Query::All && !self.sort_query {
             return escape(target.as_bytes(), |_| false, out);

@@ -23,6 +23,7 @@ mod passing;
 mod poisoning;
 mod prediction;
 mod presets;
+mod purge;
 mod requests;
 mod slow_clients;
 mod smuggling;

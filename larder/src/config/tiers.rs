@@ -162,7 +162,7 @@ pub struct Tiers {
 }
 
 /// Who may purge with the `PURGE` method: `cache.purge`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purge {
     /// What the method is on this route.
     pub method: PurgeMethod,
@@ -171,9 +171,10 @@ pub struct Purge {
 }
 
 /// What `PURGE` is on a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PurgeMethod {
     /// A method like any other that larder does not know: the origin's business.
+    #[default]
     Unknown,
     /// Refused with 405; never the origin's.
     Refused,

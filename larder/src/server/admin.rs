@@ -1,6 +1,7 @@
 //! The admin listener: statistics and `explain`, as JSON, for programs on this machine. It listens on a loopback
 //! address unless told otherwise, and answers only requests that were meant for it.
 
+use super::purge::{Desk, Order, asked};
 use super::router::{Router, Target};
 use super::totals::Totals;
 use super::worker::Live;
@@ -37,6 +38,8 @@ pub struct Admin {
     pub totals: Arc<Totals>,
     /// Those of the admin's own gateway.
     pub counters: Arc<Counters>,
+    /// Where purges are brought.
+    pub purges: Desk,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }
@@ -143,11 +146,25 @@ impl Admin {
         match (request.method.as_str(), path) {
             ("GET", "/cache/stats") => (200, self.stats()),
             ("POST", "/cache/explain") => self.explain(body).await,
+            ("POST", "/cache/purge") => self.purge(body).await,
             ("POST", "/test/clock") if self.clock_moves => self.move_clock(&request.target),
-            (_, "/cache/stats" | "/cache/explain") => {
+            (_, "/cache/stats" | "/cache/explain" | "/cache/purge") => {
                 problem(405, format!("{} is not a method of {path}.", request.method))
             }
             _ => problem(404, format!("There is nothing at {path}; try /cache/stats.")),
+        }
+    }
+
+    /// Purges; the answer comes when the purge is in force on every tier.
+    async fn purge(&self, body: &[u8]) -> Answer {
+        let router = self.router.borrow().clone();
+        let asked = match asked::read(body, &router) {
+            Ok(asked) => asked,
+            Err(detail) => return problem(400, detail),
+        };
+        match self.purges.purge(Order { asked, by: "admin".to_owned() }).await {
+            Ok(done) => (200, done.json()),
+            Err(detail) => problem(503, detail),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The public face of one worker: every request of every client connection comes here, is routed, answered at
 //! one of the two speeds, and logged.
 
+use super::purge::{Desk, method};
 use super::router::{Router, Target};
 use crate::log::{End, Entry, LogHandle};
 use larder_gateway::{Gateway, explain};
@@ -22,6 +23,8 @@ pub struct Front {
     pub router: RefCell<Rc<Router>>,
     /// This worker's access log.
     pub log: LogHandle,
+    /// Where purges are brought.
+    pub purges: Desk,
 }
 
 /// What came of a request, for the log.
@@ -103,9 +106,12 @@ impl Handler for Front {
         let started = self.log.is_on().then(clock::precise_micros);
         let logged = self.log.is_on().then(|| request.clone());
         let router = self.router.borrow().clone();
-        let found = router.find(&request.method, &request.authority, &request.target);
-        let outcome = match found {
-            Some((Target::Proxy(route), ..)) => {
+        let found = router.find(&request.method, &request.authority, &request.target).map(|it| it.0);
+        let purged = method::route(&router, &request);
+        let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
+        let outcome = match (purged, found) {
+            (Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
+            (None, Some(Target::Proxy(route))) => {
                 let summary = self.gateway.run(route, request, client, body, reply).await;
                 Outcome {
                     status: summary.status,
@@ -115,8 +121,8 @@ impl Handler for Front {
                     origin_micros: summary.origin_micros,
                 }
             }
-            Some((Target::Files(files), ..)) => files.answer(&request, reply).await,
-            None => no_route(&request, reply).await,
+            (None, Some(Target::Files(files))) => files.answer(&request, reply).await,
+            (None, None) => no_route(&request, reply).await,
         };
         if let (Some(request), Some(started)) = (logged, started) {
             let line = Line {
@@ -125,7 +131,7 @@ impl Handler for Front {
                 target: &request.target,
                 version: request.version,
                 authority: &request.authority,
-                route: found.map_or("", |it| it.0.name()),
+                route: name,
                 referer: request.fields.get("referer"),
                 user_agent: request.fields.get("user-agent"),
                 micros: Some(clock::precise_micros().saturating_sub(started)),

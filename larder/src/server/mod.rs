@@ -6,6 +6,7 @@ mod descriptors;
 mod files;
 mod front;
 mod note;
+mod purge;
 mod reload;
 mod router;
 mod tiers;
@@ -14,13 +15,14 @@ mod worker;
 
 use crate::cli::Plan;
 use crate::config::{self, AdminListen, Config, Target, plain};
-use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch};
+use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use admin::Admin;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
+use purge::{Clerk, Desk};
 pub use reload::Watch;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -73,11 +75,13 @@ pub fn run(
         Signals::new()
             .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?
     };
-    let (house, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
-    LocalSet::new().block_on(&runtime, house.keep(signals, watch, admin, inbox, threads))
+    let (house, clerk, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
+    let tasks = LocalSet::new();
+    tasks.spawn_local(clerk.work());
+    tasks.block_on(&runtime, house.keep(signals, watch, admin, inbox, threads))
 }
 
-type Started = (House, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
+type Started = (House, Clerk, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
 fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
@@ -102,6 +106,7 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let live = Live::open(config, &own)?;
+    let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let shared = Shared { store, lower, coders, refusals: Arc::default(), totals, own, workers, room };
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
@@ -111,13 +116,14 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         .enumerate()
         .map(|(number, sockets)| {
             let counters = shared.totals.add_part();
-            let own = Own { sockets, log: log.worker(counters.clone()), counters };
+            let (log, purges) = (log.worker(counters.clone()), desk.clone());
+            let own = Own { sockets, counters, log, purges };
             worker::start(number, shared.clone(), own, inbox.clone())
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     announce(&public, &admin, after);
-    Ok((House { shared, orders, log, errors, plan, public }, threads, admin, inbox))
+    Ok((House { shared, orders, log, errors, plan, public, desk }, clerk, threads, admin, inbox))
 }
 
 /// Says where everything is. Tests and people read these lines.
@@ -195,6 +201,8 @@ struct House {
     plan: Plan,
     /// Where clients are served, as printed.
     public: Vec<String>,
+    /// Where purges are brought.
+    desk: Desk,
 }
 
 /// What the main thread wakes up for.
@@ -256,6 +264,7 @@ impl House {
             public: self.public.clone(),
             totals: self.shared.totals.clone(),
             counters: counters.clone(),
+            purges: self.desk.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.

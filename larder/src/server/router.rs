@@ -1,6 +1,7 @@
 //! From host and path to what answers there. Built anew by each worker for each configuration; nothing of a
 //! request is kept here, and no string is made while looking up.
 
+use crate::config::tiers::Purge;
 use crate::config::{HostPattern, Methods, PathPattern};
 use larder_gateway::Route;
 use std::rc::Rc;
@@ -41,6 +42,8 @@ pub struct Matched {
     pub methods: Methods,
     /// What answers.
     pub target: Target,
+    /// Who may purge with the `PURGE` method.
+    pub purge: Purge,
 }
 
 /// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any over none.
@@ -61,12 +64,24 @@ impl Router {
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<(&Target, usize, usize)> {
         let host = without_port(authority);
-        let path = target.split(['?', '#']).next().unwrap_or(target);
-        let path = if path.starts_with('/') { path } else { "/" };
+        let path = path_of(target);
         let at = self.site(host)?;
         let routes = &self.sites[at].routes;
         let route = routes.iter().position(|it| it.path.matches(path) && it.methods.allow(method))?;
         Some((&routes[route].target, at, route))
+    }
+
+    /// The routes of the site that answers for `authority`, in order.
+    #[must_use]
+    pub fn routes(&self, authority: &str) -> &[Matched] {
+        self.site(without_port(authority)).map_or(&[], |at| &self.sites[at].routes)
+    }
+
+    /// The first route that answers for a path, whatever the method.
+    #[must_use]
+    pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
+        let path = path_of(target);
+        self.routes(authority).iter().find(|it| it.path.matches(path))
     }
 
     fn site(&self, host: &str) -> Option<usize> {
@@ -85,6 +100,11 @@ impl Router {
         // The first of the strongest: `max_by_key` would take the last.
         strengths.rev().max_by_key(|it| it.1).filter(|it| it.1 > 0).map(|it| it.0)
     }
+}
+
+fn path_of(target: &str) -> &str {
+    let path = target.split(['?', '#']).next().unwrap_or(target);
+    if path.starts_with('/') { path } else { "/" }
 }
 
 /// The host of an authority: IPv6 literals keep their brackets; one trailing dot is dropped.
@@ -126,7 +146,12 @@ mod tests {
             hosts: hosts.split(' ').map(HostPattern::of).collect(),
             routes: paths
                 .iter()
-                .map(|it| Matched { path: PathPattern::of(it), methods: Methods::Any, target: target(it) })
+                .map(|it| Matched {
+                    path: PathPattern::of(it),
+                    methods: Methods::Any,
+                    target: target(it),
+                    purge: Purge::default(),
+                })
                 .collect(),
         };
         Router::new(spec.iter().map(site).collect())

@@ -55,6 +55,18 @@ impl Lower {
         Tiers { disk: self.disk.clone(), promote_after: self.promote_after, fleet: self.fleet(counters) }
     }
 
+    /// The disk tier.
+    #[must_use]
+    pub fn disk(&self) -> Option<Arc<Disk>> {
+        self.disk.clone()
+    }
+
+    /// Whether there is a fleet.
+    #[must_use]
+    pub fn has_fleet(&self) -> bool {
+        self.fleet.is_some()
+    }
+
     /// A client of the fleet of one's own. Within a `LocalSet`.
     #[must_use]
     pub fn fleet(&self, counters: &Arc<Counters>) -> Option<std::rc::Rc<Fleet>> {

@@ -3,6 +3,7 @@
 
 use super::files::FileRoute;
 use super::front::Front;
+use super::purge::Desk;
 use super::router::{Matched, Router, Site, Target};
 use super::tiers::Lower;
 use super::totals::Totals;
@@ -64,6 +65,7 @@ impl Live {
                     path: route.path.clone(),
                     methods: route.methods.clone(),
                     target: self.target((at, number), site, route, counters),
+                    purge: route.purge.clone(),
                 })
                 .collect(),
         });
@@ -134,6 +136,8 @@ pub struct Own {
     pub counters: Arc<Counters>,
     /// Its end of the access log.
     pub log: LogHandle,
+    /// Where purges are brought.
+    pub purges: Desk,
 }
 
 /// Starts a worker on its own thread. It ends when it was told to drain and no connection is left.
@@ -153,14 +157,15 @@ pub fn start(
 }
 
 async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
-    let Own { sockets, counters, log } = own;
+    let Own { sockets, counters, log, purges } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
     worker.share(shared.room.clone());
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
-    let front = Rc::new(Front { gateway, router: RefCell::new(Rc::new(live.router(&counters))), log });
+    let router = RefCell::new(Rc::new(live.router(&counters)));
+    let front = Rc::new(Front { gateway, router, log, purges });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));

@@ -1,0 +1,285 @@
+//! What a purge is about, as people and programs spell it: URLs in the forms that they type, tags, conditions.
+
+use crate::config::problem::nearest;
+use crate::server::router::{Router, Target};
+use larder_semantics::expression::Expression;
+use larder_semantics::key;
+use larder_store::purges::{Scope, Strength};
+use serde_json::{Map, Value};
+
+/// A purge that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What.
+    pub scope: Scope,
+    /// How hard.
+    pub strength: Strength,
+}
+
+/// Bytes of a tag at most.
+const LONGEST_TAG: usize = 1024;
+
+/// Names that say what is purged.
+const SCOPES: [&str; 5] = ["url", "prefix", "tag", "where", "all"];
+/// Names that say how hard.
+const STRENGTHS: [&str; 3] = ["soft", "validate", "hard"];
+/// The rest.
+const OTHERS: [&str; 2] = ["host", "wait"];
+
+/// Reads the body of `POST /cache/purge`.
+///
+/// # Errors
+/// One sentence: what is wrong, and what would be right.
+pub fn read(body: &[u8], router: &Router) -> Result<Asked, String> {
+    let value: Value = serde_json::from_slice(body).map_err(|it| format!("The body is not JSON: {it}."))?;
+    let object =
+        value.as_object().ok_or("The body is no JSON object; write {\"url\": \"http://HOST/PATH\"}.")?;
+    let names = || SCOPES.into_iter().chain(STRENGTHS).chain(OTHERS);
+    if let Some(unknown) = object.keys().find(|it| !names().any(|name| name == *it)) {
+        return Err(match nearest(unknown, names()) {
+            Some(near) => format!("{unknown:?} is not known; did you mean {near:?}?"),
+            None => {
+                format!("{unknown:?} is not known; known are {}.", names().collect::<Vec<_>>().join(", "))
+            }
+        });
+    }
+    flag(object, "wait")?;
+    Ok(Asked { scope: scope(object, router)?, strength: strength(object)? })
+}
+
+fn scope(object: &Map<String, Value>, router: &Router) -> Result<Scope, String> {
+    // `"all": false` is as good as nothing.
+    let is_named = |it: &&str| object.contains_key(*it) && object[*it] != Value::Bool(false);
+    let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(&it)).collect();
+    let [name] = named[..] else {
+        return Err(match named[..] {
+            [] => "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true."
+                .to_owned(),
+            _ => format!("One purge is about one thing, and this names {}.", named.join(" and ")),
+        });
+    };
+    let host = match object.get("host") {
+        None => None,
+        Some(Value::String(host)) if matches!(name, "url" | "prefix") => Some(host.as_str()),
+        Some(Value::String(_)) => {
+            return Err(format!("\"host\" goes with \"url\" and \"prefix\", not with {name:?}."));
+        }
+        Some(other) => return Err(format!("\"host\" is a text, not {other}.")),
+    };
+    if name == "all" {
+        flag(object, "all")?;
+        return Ok(Scope::All);
+    }
+    let text = object[name].as_str().ok_or_else(|| format!("{name:?} is a text, not {}.", object[name]))?;
+    match name {
+        "url" => url(text, host, router).map(Scope::Url),
+        "prefix" => prefix(text, host, router).map(Scope::Prefix),
+        "tag" => tag(text).map(Scope::Tag),
+        _ => Expression::parse(text).map(Scope::Where).map_err(|it| format!("\"where\": {it}")),
+    }
+}
+
+fn strength(object: &Map<String, Value>) -> Result<Strength, String> {
+    let mut chosen = None;
+    for (name, strength) in STRENGTHS.into_iter().zip([Strength::Soft, Strength::Validate, Strength::Hard]) {
+        if flag(object, name)? && chosen.replace(strength).is_some() {
+            return Err("Only one of \"soft\", \"validate\" and \"hard\" can be true.".to_owned());
+        }
+    }
+    Ok(chosen.unwrap_or(Strength::Hard))
+}
+
+fn flag(object: &Map<String, Value>, name: &str) -> Result<bool, String> {
+    match object.get(name) {
+        None => Ok(false),
+        Some(Value::Bool(it)) => Ok(*it),
+        Some(other) => Err(format!("{name:?} is true or false, not {other}.")),
+    }
+}
+
+/// A tag, as it stands in a response's field.
+///
+/// # Errors
+/// It is empty, too long, or could not stand there.
+pub fn tag(text: &str) -> Result<Box<str>, String> {
+    let text = text.trim();
+    match text {
+        "" => Err("The tag is empty.".to_owned()),
+        _ if text.len() > LONGEST_TAG => Err(format!("The tag is longer than {LONGEST_TAG} bytes.")),
+        _ if text.chars().any(char::is_control) => {
+            Err(format!("{text:?} holds control characters; no tag does."))
+        }
+        _ => Ok(text.into()),
+    }
+}
+
+/// The key that every response to a URL has, with whatever its recipe adds for a request's fields behind it.
+///
+/// # Errors
+/// It is no URL of a route that is cached here.
+pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let (authority, target) = split(text, host)?;
+    let found = router.find("GET", &authority, &target).map(|it| it.0);
+    match found.or_else(|| router.at_path(&authority, &target).map(|it| &it.target)) {
+        None => Err(format!("No site has a route for {authority}{target}.")),
+        Some(Target::Files(_)) => {
+            Err(format!("{authority}{target} is a static file: it is in no tier of the cache."))
+        }
+        Some(Target::Proxy(route)) => {
+            let mut key = Vec::new();
+            route.policy.key.of_url().write("http", &authority, &target, &[], &mut key);
+            Ok(key.into())
+        }
+    }
+}
+
+/// What the keys of all URLs begin with that begin so. A host alone is all of its paths, and no other host.
+///
+/// # Errors
+/// It names no host that is served here.
+pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let text = text.trim();
+    let (authority, target) = split(text.strip_suffix('*').unwrap_or(text), host)?;
+    let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
+        Target::Proxy(route) => Some(&route.policy.key),
+        Target::Files(_) => None,
+    });
+    let mut prefixes: Vec<Box<[u8]>> = Vec::new();
+    for recipe in recipes {
+        let mut prefix = Vec::new();
+        recipe.write_prefix("http", &authority, &target, &mut prefix);
+        if !prefixes.iter().any(|it| **it == *prefix) {
+            prefixes.push(prefix.into());
+        }
+    }
+    match prefixes.len() {
+        1 => Ok(prefixes.remove(0)),
+        0 => Err(format!("No site caches anything for {authority}.")),
+        _ => Err(format!(
+            "Some routes of {authority} keep the host in their keys and some do not (cache.key.ignore_host): \
+             purge with \"where\" and a condition on the key."
+        )),
+    }
+}
+
+/// Authority as keys have it, and target. A scheme, upper case, a default port, a fragment, spaces and letters that
+/// are not ASCII are all taken as a browser takes them.
+fn split(text: &str, host: Option<&str>) -> Result<(String, String), String> {
+    let text = text.trim();
+    let after_scheme = ["http://", "https://", "//"].into_iter().find_map(|scheme| {
+        let head = text.get(..scheme.len())?;
+        head.eq_ignore_ascii_case(scheme).then(|| &text[scheme.len()..])
+    });
+    let rest = after_scheme.unwrap_or(text);
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (named, target) = rest.split_at(cut);
+    let named = match (named, host) {
+        ("", Some(host)) => host.trim(),
+        ("", None) => {
+            return Err(format!(
+                "{text:?} names no host; write http://HOST/PATH, or give the host beside it."
+            ));
+        }
+        (named, Some(host)) if !named.eq_ignore_ascii_case(host.trim()) => {
+            return Err(format!("{text:?} names another host than {host:?}."));
+        }
+        (named, _) => named,
+    };
+    let sound = |it: char| it.is_ascii_alphanumeric() || "-._~:[]%!$&'()*+,;=".contains(it);
+    if !named.chars().all(sound) {
+        return Err(format!("{named:?} is no host; write http://HOST/PATH."));
+    }
+    let mut authority = String::new();
+    key::authority("http", named, &mut authority);
+    let mut encoded = String::with_capacity(target.len() + 1);
+    if !target.starts_with('/') {
+        encoded.push('/');
+    }
+    for byte in target.bytes() {
+        match byte {
+            b'!'..=b'~' => encoded.push(char::from(byte)),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok((authority, encoded))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, host: Option<&str>, expect: Result<(&str, &str), &str>) {
+        let found = split(text, host);
+        let expect = expect.map(|it| (it.0.to_owned(), it.1.to_owned())).map_err(str::to_owned);
+        assert_eq!(expect, found, "{text}");
+    }
+
+    #[test]
+    fn forms_that_people_type() {
+        for text in
+            ["http://h/a", "https://h/a", "HTTP://H:80/a", "//h/a", "h/a", " h/a ", "h/a#top", "h:080/a"]
+        {
+            check(text, None, Ok(("h", "/a")));
+        }
+        check("h", None, Ok(("h", "/")));
+        check("h?q=1", None, Ok(("h", "/?q=1")));
+        check("h:8080/a?b#c", None, Ok(("h:8080", "/a?b")));
+        check("[::1]:8080/", None, Ok(("[::1]:8080", "/")));
+        check("/a", Some("h"), Ok(("h", "/a")));
+        check("h/a", Some("H"), Ok(("h", "/a")));
+        check("h/a b/ü", None, Ok(("h", "/a%20b/%C3%BC")));
+        check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
+        check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
+        check("ftp://h/a", None, Ok(("ftp", "//h/a")));
+        check("u@h/a", None, Err("\"u@h\" is no host; write http://HOST/PATH."));
+    }
+
+    #[track_caller]
+    fn refuse(body: &str, expect: &str) {
+        assert_eq!(Err(expect.to_owned()), read(body.as_bytes(), &Router::default()), "{body}");
+    }
+
+    #[test]
+    fn what_is_asked() {
+        let read = |body: &str| super::read(body.as_bytes(), &Router::default());
+        let all = |strength| Ok(Asked { scope: Scope::All, strength });
+        assert_eq!(all(Strength::Hard), read("{\"all\": true}"));
+        assert_eq!(
+            all(Strength::Soft),
+            read("{\"all\": true, \"soft\": true, \"wait\": true, \"hard\": false}")
+        );
+        assert_eq!(all(Strength::Validate), read("{\"all\": true, \"validate\": true}"));
+        let tag = Asked { scope: Scope::Tag("a b".into()), strength: Strength::Hard };
+        assert_eq!(Ok(tag), read("{\"tag\": \" a b \", \"all\": false}"));
+        refuse("{", "The body is not JSON: EOF while parsing an object at line 1 column 1.");
+        refuse("[]", "The body is no JSON object; write {\"url\": \"http://HOST/PATH\"}.");
+        refuse(
+            "{}",
+            "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+        );
+        refuse("{\"tga\": \"x\"}", "\"tga\" is not known; did you mean \"tag\"?");
+        refuse(
+            "{\"colour\": 1}",
+            "\"colour\" is not known; known are url, prefix, tag, where, all, soft, validate, hard, host, wait.",
+        );
+        refuse(
+            "{\"tag\": \"x\", \"all\": true}",
+            "One purge is about one thing, and this names tag and all.",
+        );
+        refuse("{\"tag\": 5}", "\"tag\" is a text, not 5.");
+        refuse("{\"tag\": \"\"}", "The tag is empty.");
+        refuse("{\"all\": 1}", "\"all\" is true or false, not 1.");
+        refuse(
+            "{\"all\": true, \"host\": \"h\"}",
+            "\"host\" goes with \"url\" and \"prefix\", not with \"all\".",
+        );
+        refuse(
+            "{\"all\": true, \"soft\": true, \"hard\": true}",
+            "Only one of \"soft\", \"validate\" and \"hard\" can be true.",
+        );
+        refuse("{\"url\": \"h/a\"}", "No site has a route for h/a.");
+        refuse("{\"prefix\": \"h/a\"}", "No site caches anything for h.");
+    }
+}

@@ -1,0 +1,245 @@
+//! Purging on one node, row C3: over the admin API and by the `PURGE` method.
+
+use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, Response, until};
+use serde_json::{Value, json};
+
+/// An origin whose pages have a tag of their first letter, a validator, and say how often they were made.
+fn tagged() -> Origin {
+    let made = std::sync::atomic::AtomicUsize::new(0);
+    Origin::new(move |it: &Received| {
+        let number = made.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let letter = it.target().get(1..2).unwrap_or("-").to_owned();
+        let kind = if it.target().ends_with(".css") { "text/css" } else { "text/html" };
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"e\"\nSurrogate-Key: {letter} every\nContent-Type: {kind}\n\n{number}"
+        )
+    })
+}
+
+/// The admin's answer to `POST /cache/purge`.
+fn post(larder: &Larder, body: &str) -> (u16, Value) {
+    let mut client = Client::connect(larder.admin);
+    let length = body.len();
+    client.send(format!(
+        "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n{body}",
+        larder.admin
+    ));
+    let answer = client.read();
+    (answer.status, serde_json::from_str(&answer.text()).unwrap_or_else(|it| panic!("{it}: {answer:?}")))
+}
+
+#[track_caller]
+fn purge(larder: &Larder, body: Value) -> Value {
+    let (status, answer) = post(larder, &body.to_string());
+    assert_eq!(200, status, "{body}: {answer}");
+    assert_eq!(json!(true), answer["complete"], "{body}: {answer}");
+    answer
+}
+
+fn is_hit(larder: &Larder, target: &str) -> bool {
+    larder.get(target).is_hit()
+}
+
+/// Stores the pages, purges, and tells which of them are hits then.
+#[track_caller]
+fn check(body: Value, left: &[&str]) {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "");
+    let pages = ["/a/1", "/a/2", "/a/x.css", "/b/1"];
+    for page in pages {
+        larder.get(page);
+        assert!(is_hit(&larder, page), "{page} is stored");
+    }
+    purge(&larder, body.clone());
+    let hits: Vec<&str> = pages.into_iter().filter(|it| is_hit(&larder, it)).collect();
+    assert_eq!(left, hits.as_slice(), "{body}");
+}
+
+#[test]
+fn by_url() {
+    check(json!({ "url": "http://h/a/1" }), &["/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "HTTPS://H:80/a/1#x" }), &["/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "/b/1", "host": "h" }), &["/a/1", "/a/2", "/a/x.css"]);
+    check(json!({ "url": "http://h/a" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "http://other/a/1" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
+}
+
+#[test]
+fn by_prefix() {
+    check(json!({ "prefix": "http://h/a/" }), &["/b/1"]);
+    check(json!({ "prefix": "h/a/x*" }), &["/a/1", "/a/2", "/b/1"]);
+    check(json!({ "prefix": "http://h" }), &[]);
+    check(json!({ "prefix": "http://hh" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
+}
+
+#[test]
+fn everything() {
+    check(json!({ "all": true }), &[]);
+}
+
+#[test]
+fn by_url_whatever_the_recipe_adds() {
+    let origin = tagged();
+    let larder = Larder::before(
+        &origin,
+        "key = { headers = [\"X-Country\"], cookies = [\"lang\"], drop = [\"utm_*\"] }",
+    );
+    let get = |lines: &str| larder.client().get_with("/a?q=1&utm_a=2", lines).is_hit();
+    let kinds = ["", "X-Country: de\r\n", "X-Country: fr\r\nCookie: lang=fr\r\n"];
+    assert_eq!([false; 3], kinds.map(get));
+    assert_eq!([true; 3], kinds.map(get));
+    purge(&larder, json!({ "url": "http://h/a?utm_b=9&q=1" }));
+    assert_eq!([false; 3], kinds.map(get));
+}
+
+#[test]
+fn soft_leaves_a_stale_response() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "stale_while_revalidate = \"1h\"");
+    let first = larder.get("/a").text();
+    purge(&larder, json!({ "url": "h/a", "soft": true }));
+    let stale = larder.get("/a");
+    assert_eq!(
+        (first.as_str(), true),
+        (stale.text().as_str(), stale.is_hit()),
+        "used once more, while it is validated"
+    );
+    until("the new one is there", || larder.get("/a").text() != first);
+    assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
+}
+
+#[test]
+fn what_was_on_its_way_is_not_used_after() {
+    let gate = Gate::new();
+    let door = gate.clone();
+    let origin = Origin::scripted(move |it: &Received| {
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Length: 1\n\n{}", it.number);
+        match it.number {
+            0 => vec![Script::Gate(door.clone()), Script::Send(response(&text))],
+            _ => vec![Script::Send(response(&text))],
+        }
+    });
+    let larder = Larder::before(&origin, "");
+    let mut early = larder.client();
+    early.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the origin is asked", || origin.requests() == 1);
+    let answer = purge(&larder, json!({ "url": "http://h/a" }));
+    assert_eq!("past", answer["receipts"][0]["state"], "{answer}");
+    assert_eq!(
+        "1",
+        larder.get("/a").text(),
+        "what was asked before the purge is nobody's who comes after it"
+    );
+    gate.open();
+    assert_eq!("0", early.read().text(), "who asked before gets what was asked for");
+    let after = larder.get("/a");
+    assert_eq!(("1", true), (after.text().as_str(), after.is_hit()));
+}
+
+#[test]
+fn a_reader_of_a_purged_body_gets_all_of_it() {
+    let origin =
+        Origin::new(|_| format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", "x".repeat(8 << 20)));
+    let larder = Larder::before(&origin, "");
+    larder.get("/big");
+    let mut slow = larder.client();
+    slow.send("GET /big HTTP/1.1\r\nHost: h\r\n\r\n");
+    let start = slow.read_bytes(1000);
+    purge(&larder, json!({ "all": true }));
+    assert!(!is_hit(&larder, "/big"), "gone for others");
+    let head = start.windows(4).position(|it| it == b"\r\n\r\n").unwrap() + 4;
+    let rest = slow.read_bytes((8 << 20) - (start.len() - head));
+    assert_eq!(8 << 20, start.len() - head + rest.len());
+    assert!(rest.iter().all(|it| *it == b'x'));
+}
+
+#[test]
+fn the_answer_says_what_was_done() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "");
+    let one = purge(&larder, json!({ "tag": "x" }));
+    let two = purge(&larder, json!({ "url": "H/a", "soft": true }));
+    assert_eq!(json!({ "tag": "x" }), one["scope"]);
+    assert_eq!(
+        (json!({ "url": "http://h/a" }), "soft"),
+        (two["scope"].clone(), two["strength"].as_str().unwrap())
+    );
+    assert_eq!(one["seq"].as_u64().unwrap() + 1, two["seq"].as_u64().unwrap());
+    assert_eq!(json!([{ "of": "ram", "state": "past" }]), two["receipts"]);
+    assert_eq!(2, larder.counter("purges"));
+}
+
+/// A `PURGE` of `/a` at a larder whose route says `purge`.
+fn by_method(purge: &str, lines: &str) -> (Response, Larder, Origin) {
+    let origin = tagged();
+    let larder = Larder::before(&origin, purge);
+    larder.get("/a");
+    let answer = larder.client().request("PURGE", "/a", lines, "");
+    (answer, larder, origin)
+}
+
+#[test]
+fn purge_is_the_origins_where_nothing_is_said() {
+    let (answer, _, origin) = by_method("", "");
+    assert_eq!(200, answer.status);
+    assert_eq!("PURGE /a HTTP/1.1", origin.received()[1].line());
+}
+
+#[test]
+fn purge_where_it_is_allowed() {
+    let (answer, larder, origin) = by_method("purge = { method = true }", "");
+    let told: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!((200, json!({ "url": "http://h/a" })), (answer.status, told["scope"].clone()), "{answer:?}");
+    assert_eq!(1, origin.requests(), "it never reaches the origin");
+    assert!(!is_hit(&larder, "/a"));
+}
+
+#[test]
+fn purge_softly() {
+    let (answer, larder, origin) = by_method("purge = { method = true }", "Fastly-Soft-Purge: 1\r\n");
+    assert!(answer.text().contains("\"soft\""), "{answer:?}");
+    larder.get("/a");
+    assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
+}
+
+#[test]
+fn purge_from_elsewhere_is_forbidden() {
+    let (answer, larder, origin) = by_method("purge = { method = true, from = [\"10.0.0.0/8\"] }", "");
+    assert_eq!((403, 1), (answer.status, origin.requests()));
+    assert!(is_hit(&larder, "/a"));
+    assert_eq!(1, larder.counter("purges_refused"));
+}
+
+#[test]
+fn purge_switched_off_is_no_method() {
+    let (answer, larder, origin) = by_method("purge = { method = false }", "");
+    assert_eq!((405, 1), (answer.status, origin.requests()));
+    assert!(answer.field("allow").is_some_and(|it| it.contains("GET") && !it.contains("PURGE")));
+    assert!(is_hit(&larder, "/a"));
+}
+
+#[test]
+fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
+    let origin = tagged();
+    let config = |level: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\n\
+             levels = {{ purge = \"{level}\" }}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::start(Setup { config: config("info"), env: Vec::new() });
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let told = |what: &str| log().lines().any(|it| it.contains(what));
+    purge(&larder, json!({ "tag": "loud" }));
+    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=admin"));
+    std::fs::write(larder.config(), config("error")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the level has changed", || told(" reloaded "));
+    purge(&larder, json!({ "tag": "quiet" }));
+    larder.signal(libc::SIGHUP);
+    until("a later event is told", || log().matches(" reloaded ").count() == 2);
+    assert!(!told("quiet"), "{}", log());
+}
