@@ -166,8 +166,13 @@ fn both_protocols_say_the_same() {
         assert_eq!(done, it.ask(&Request::Touch { key: &a, expire: u32::MAX }));
         assert_eq!(b"four", &it.ask(&get(&a)).1[..], "a long time is not a date long ago");
         assert_eq!(Reply::NotFound, it.ask(&Request::Touch { key: &key("nothing"), expire: 9 }).0);
-        assert_eq!(done, it.ask(&Request::Delete { key: &a, stale: None }));
-        assert_eq!(Reply::NotFound, it.ask(&Request::Delete { key: &a, stale: None }).0);
+        let cas = hit(&it.ask(&get(&a))).cas;
+        let only = |cas| Request::Delete { key: &a, stale: None, cas: Some(cas) };
+        assert_eq!(Reply::Exists, it.ask(&only(cas + 1000)).0);
+        assert_eq!(done, it.ask(&only(cas)));
+        assert_eq!(done, it.ask(&set(&a, &[b"again"])));
+        assert_eq!(done, it.ask(&Request::Delete { key: &a, stale: None, cas: None }));
+        assert_eq!(Reply::NotFound, it.ask(&Request::Delete { key: &a, stale: None, cas: None }).0);
 
         let large = vec![b'x'; 600_000];
         assert_eq!(Reply::Refused(Refusal::TooLarge), it.ask(&set(&a, &[&large])).0);
@@ -224,7 +229,7 @@ fn one_of_all_that_ask_wins() {
     assert!(matches!(hit(&filled).ttl, Ttl::Seconds(90..=100)), "{filled:?}");
 
     // Stale: one makes it anew, the others are served meanwhile.
-    assert_eq!(Reply::Done, a.ask(&Request::Delete { key: &key, stale: Some(50) }).0);
+    assert_eq!(Reply::Done, a.ask(&Request::Delete { key: &key, stale: Some(50), cas: None }).0);
     let (first, second) = (a.ask(&ask), b.ask(&ask));
     assert_eq!((Lease::Won, true, &b"page"[..]), (hit(&first).lease, hit(&first).stale, &first.1[..]));
     assert_eq!((Lease::Taken, true, &b"page"[..]), (hit(&second).lease, hit(&second).stale, &second.1[..]));

@@ -96,6 +96,11 @@ impl Connection {
         (state.queued, state.waiting.len())
     }
 
+    /// Whether it is open, or being opened.
+    pub(super) fn is_running(&self) -> bool {
+        self.line.state.borrow().is_running
+    }
+
     /// Sends a request, once the connection is open. The answer comes by what is returned, which ends without one
     /// where the connection does.
     pub(super) fn ask(

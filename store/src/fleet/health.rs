@@ -11,8 +11,12 @@ use larder_counters::Counters;
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
 use std::time::Duration;
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A moment on both clocks. What waits for a time has waited long enough when either says so: a wall clock that is set
 /// back holds nothing up, and one that is set forward only makes an attempt come sooner.
@@ -31,6 +35,9 @@ impl Moment {
         monotonic >= time || (!time.is_zero() && self.1.since(since.1) > time)
     }
 }
+
+/// Neighbourhoods of keys in which removals are counted.
+const REMOVED: usize = 256;
 
 /// What a server's state became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +83,10 @@ pub struct Health {
     retry: Duration,
     counters: Arc<Counters>,
     told: Option<Told>,
+    /// Ejections and readmissions so far.
+    epoch: AtomicU64,
+    /// How often something was removed, by hash of its key.
+    removed: Box<[AtomicU64]>,
 }
 
 struct Server {
@@ -110,6 +121,8 @@ impl Health {
             retry: settings.retry,
             counters,
             told,
+            epoch: AtomicU64::new(0),
+            removed: (0..REMOVED).map(|_| AtomicU64::new(0)).collect(),
         })
     }
 
@@ -187,7 +200,30 @@ impl Health {
         self.tell(server, Change::Ejected);
     }
 
+    /// Ejections and readmissions so far.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Acquire)
+    }
+
+    /// How often anything was removed in the neighbourhood of a key, by any worker of this node.
+    #[must_use]
+    pub fn removals(&self, key: &[u8]) -> u64 {
+        self.removals_of(key).load(SeqCst)
+    }
+
+    /// Something under a key is about to be removed.
+    pub fn removed(&self, key: &[u8]) {
+        self.removals_of(key).fetch_add(1, SeqCst);
+    }
+
+    fn removals_of(&self, key: &[u8]) -> &AtomicU64 {
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        &self.removed[xxh3_64(key) as usize % REMOVED]
+    }
+
     fn tell(&self, server: usize, change: Change) {
+        self.epoch.fetch_add(1, Release);
         if let Some(told) = &self.told {
             told(&self.servers[server].address, change);
         }

@@ -60,6 +60,12 @@ impl Keys {
         }
     }
 
+    /// Whether the key in the fleet alone tells which key it is: it can be read, or the operator has chosen that none can.
+    #[must_use]
+    pub fn tells(&self, key: &[u8]) -> bool {
+        self.md5 || self.base(key, 0).ends_with(&self.full(key))
+    }
+
     /// The key of everything under `key` (`semantics::key`): its newest response is there.
     #[must_use]
     pub fn key(&self, key: &[u8]) -> FleetKey {

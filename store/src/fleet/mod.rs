@@ -5,26 +5,39 @@
 //! a right answer, as a miss, or as "unavailable": there is no error that a client could see.
 
 mod connection;
+mod get;
 pub mod hash;
 pub mod health;
 pub mod keys;
+mod put;
 pub mod ring;
 pub mod server;
 pub mod settings;
+mod split;
+mod turns;
 
+pub use hash::Hash;
 pub use health::{Change, Health, Moment, Standing};
+pub use keys::Keys;
+pub use ring::Distribution;
 pub use server::{Added, Failed, Server};
 pub use settings::{Address, At, FilledBy, Large, Settings};
+pub use turns::Win;
 
-use crate::ram::Stored;
 use bytes::Bytes;
+use get::Item;
+use health::Admission;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_wire::envelope::Envelope;
 pub use larder_wire::memcached::{FleetKey, Protocol};
+use ring::Ring;
+use server::Way;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use turns::{Generations, Turns};
 
 /// What is asked of the fleet.
 #[derive(Clone, Copy)]
@@ -58,13 +71,6 @@ pub enum Turn {
     Ours(Win),
     /// Another node has it: look again shortly.
     Theirs,
-}
-
-/// This node's turn to recompute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
-/// live until the [`Put`] of the new response has settled.
-#[derive(Debug)]
-pub struct Win {
-    _private: (),
 }
 
 /// What the fleet has under a key for a request.
@@ -110,19 +116,8 @@ pub enum Settled {
 }
 
 /// A write that is on its way. Dropping it does not stop it.
-#[derive(Debug)]
 pub struct Put {
-    settled: Option<tokio::sync::oneshot::Receiver<Settled>>,
-}
-
-impl Put {
-    /// Waits until it has settled, by the deadline at the latest; not at all with `no_block`.
-    pub async fn settled(self) -> Settled {
-        match self.settled {
-            Some(settled) => settled.await.unwrap_or(Settled::NotStored),
-            None => Settled::Unknown,
-        }
-    }
+    result: put::Pending,
 }
 
 /// Whether something that was removed may still be there.
@@ -141,6 +136,20 @@ pub struct Fleet {
     health: Arc<Health>,
     counters: Arc<Counters>,
     servers: Box<[Rc<Server>]>,
+    keys: Keys,
+    ring: RefCell<(u64, Ring)>,
+    turns: Turns,
+    generations: Generations,
+    /// Bytes of bodies on their way out.
+    writing: Cell<u64>,
+}
+
+/// Why a read comes to nothing.
+enum Shortfall {
+    /// A server could not say.
+    Unavailable,
+    /// What is there is not whole.
+    Corrupt,
 }
 
 impl Fleet {
@@ -150,7 +159,10 @@ impl Fleet {
         let servers = (0..settings.servers.len())
             .map(|at| Server::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
-        Rc::new(Self { settings, health, counters, servers })
+        let ring = Ring::new(&settings.servers, settings.distribution, settings.hash, |_| true);
+        let (turns, generations) = (Turns::default(), Generations::default());
+        let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
+        Rc::new(Self { settings, health, counters, servers, keys, ring, turns, generations, writing })
     }
 
     /// What the operator says of it.
@@ -177,23 +189,48 @@ impl Fleet {
         &self.health
     }
 
-    /// Looks for a response. Ends within `timeout`, whatever the servers do.
-    pub async fn get(self: &Rc<Self>, ask: Ask<'_>) -> Got {
-        let _ = ask;
-        self.counters.fleet_gets.add(1);
-        Got::Unavailable
+    /// The server that a key is asked of now, if there is one.
+    fn route(&self, key: &FleetKey) -> Option<usize> {
+        if self.health.epoch() > 0 {
+            self.try_again();
+        }
+        self.home(key).filter(|it| self.is_live(*it))
     }
 
-    /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
-    /// `stale_grace`, at most `expire`. Once a server has it, `stored.recheck` is set.
-    pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> Put {
-        let _ = (key, stored, &self.settings);
-        Put { settled: None }
+    /// The server of a key among those that are live; among all without `auto_eject`.
+    fn home(&self, key: &FleetKey) -> Option<usize> {
+        let mut ring = self.ring.borrow_mut();
+        // Asked first: a change meanwhile is then seen the next time.
+        let epoch = self.health.epoch();
+        if ring.0 != epoch && self.settings.auto_eject {
+            let Settings { servers, distribution, hash, .. } = &*self.settings;
+            *ring = (epoch, Ring::new(servers, *distribution, *hash, |it| self.is_live(it)));
+        }
+        ring.1.server(key.as_bytes())
     }
 
-    /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
-    pub async fn remove(&self, key: &[u8]) -> Removed {
-        let _ = key;
-        Removed::Perhaps
+    fn is_live(&self, server: usize) -> bool {
+        self.health.standing(server) != Standing::Ejected
+    }
+
+    /// Makes the attempts that are due at ejected servers, beside whatever is asked.
+    fn try_again(&self) {
+        for server in &self.servers {
+            if self.is_live(server.at()) {
+                continue;
+            }
+            if let Admission::Try(attempt) = self.health.admission(server.at(), Moment::now()) {
+                server.try_again(attempt);
+            }
+        }
+    }
+
+    /// The key of one variant of a generation.
+    fn variant(&self, key: &[u8], generation: u32, variant: &[u8]) -> FleetKey {
+        match generation {
+            // What applications write.
+            0 => self.keys.variant(key, variant),
+            _ => self.keys.variant(key, &[&generation.to_le_bytes()[..], variant].concat()),
+        }
     }
 }

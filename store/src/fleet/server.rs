@@ -49,6 +49,11 @@ pub(super) enum Way {
 impl Way {
     /// That of the public operations.
     const FIXED: Way = Way::Of(0);
+
+    /// That of what changes the item under `key`.
+    pub(super) fn of(key: &FleetKey) -> Way {
+        Way::Of(xxhash_rust::xxh3::xxh3_64(key.as_bytes()))
+    }
 }
 
 /// One server. The public operations are for what is kept on each server under fixed keys: they are sent whatever the
@@ -178,7 +183,7 @@ impl Server {
     /// # Errors
     /// It may or may not have been removed.
     pub async fn delete(&self, key: &FleetKey, within: Duration) -> Result<bool, Failed> {
-        let request = Request::Delete { key, stale: None };
+        let request = Request::Delete { key, stale: None, cas: None };
         match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
             Reply::Done => Ok(true),
             Reply::NotFound => Ok(false),
@@ -195,6 +200,14 @@ impl Server {
     ) -> Result<Answer, Failed> {
         let asked = self.ask(request, way, deadline)?;
         self.answer(asked, deadline).await
+    }
+
+    /// Sends a request whose answer nobody waits for, if a connection is there.
+    pub(super) fn tell(&self, request: &Request<'_>, way: Way, deadline: Instant) {
+        let connection = self.way(way);
+        if connection.is_running() {
+            let _ = connection.ask(request, deadline);
+        }
     }
 
     /// Sends a request. What goes by one way is sent in the order of the calls.

@@ -1,6 +1,9 @@
 //! What the operator says of the fleet: its servers, how long anything may take, what is written there. How keys are
 //! mapped to servers is in `ring`, how they are written in `keys`.
 
+use super::hash::Hash;
+use super::keys::Keys;
+use super::ring::Distribution;
 use larder_wire::memcached::Protocol;
 use std::fmt;
 use std::path::PathBuf;
@@ -70,6 +73,12 @@ pub struct Settings {
     pub servers: Vec<Address>,
     /// What is spoken with all of them.
     pub protocol: Protocol,
+    /// How keys are shared out among the servers.
+    pub distribution: Distribution,
+    /// By which hash.
+    pub hash: Hash,
+    /// How keys are written.
+    pub keys: Keys,
     /// The longest time that anything is kept there.
     pub expire: Duration,
     /// Whether anything is written there.
@@ -113,6 +122,9 @@ impl Default for Settings {
         Self {
             servers: Vec::new(),
             protocol: Protocol::default(),
+            distribution: Distribution::default(),
+            hash: Hash::default(),
+            keys: Keys::default(),
             expire: Duration::from_secs(24 * 60 * 60),
             put: true,
             no_block: true,

@@ -104,7 +104,6 @@ fn start_at(at: &At, options: &[&str]) -> Option<Child> {
 }
 
 /// Where a socket would be that nobody listens on.
-#[allow(dead_code, reason = "not every test file needs it")]
 pub fn nowhere() -> At {
     At::Unix(PathBuf::from("/nonexistent/larder-test.sock"))
 }

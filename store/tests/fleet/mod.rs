@@ -1,6 +1,9 @@
 //! What the tests of the fleet share.
 
+#![allow(dead_code, reason = "not every test file needs all of it")]
+
 pub mod memcached;
+pub mod pages;
 
 use larder_counters::Counters;
 use larder_store::fleet::{Address, Fleet, FleetKey, Health, Settings};

@@ -47,7 +47,9 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
             let extras = stored(flags, seconds);
             Frame { opcode: opcode::ADD, key: Some(key), extras: &extras, value, ..frame }.write(out);
         }
-        Request::Delete { key, .. } => Frame { opcode: opcode::DELETE, key: Some(key), ..frame }.write(out),
+        Request::Delete { key, cas, .. } => {
+            Frame { opcode: opcode::DELETE, key: Some(key), cas: cas.unwrap_or(0), ..frame }.write(out);
+        }
         Request::Increment { key, by, begin } => {
             let (value, seconds) = begin.map_or((0, NO_BEGIN), |(value, seconds)| (value, expire(seconds)));
             let mut extras = [0; 20];

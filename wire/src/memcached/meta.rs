@@ -42,9 +42,12 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
             out.extend_from_slice(b" ME\r\n");
             write_pieces(value, out);
         }
-        Request::Delete { key, stale } => {
+        Request::Delete { key, stale, cas } => {
             command(b"md ", key, out);
             flag(b'O', opaque, out);
+            if let Some(cas) = cas {
+                flag(b'C', cas, out);
+            }
             if let Some(seconds) = stale {
                 out.extend_from_slice(b" I");
                 flag(b'T', expire(seconds), out);

@@ -90,6 +90,8 @@ pub enum Request<'a> {
         key: &'a FleetKey,
         /// It is only marked stale, and expires so: the next request wins. Meta protocol only: otherwise it is removed.
         stale: Option<u32>,
+        /// Only the value that has this number: otherwise [`Reply::Exists`].
+        cas: Option<u64>,
     },
     /// Adds to a number, which wraps at 2^64, and brings it back.
     Increment {

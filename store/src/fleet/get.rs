@@ -1,0 +1,316 @@
+//! Reading from the fleet: the newest record of a key, the one of the variant that is wanted, its parts. What anybody
+//! may have written there is used only if it is whole and of that very key; what cannot be used is as if it were absent.
+
+use super::connection::now;
+use super::server::{Asked, Way};
+use super::turns::Win;
+use super::{Ask, FilledBy, Fleet, Found, Got, Shortfall, Turn, Want, split};
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::Freshness;
+use larder_semantics::stored::{Meta, stored_fields};
+use larder_semantics::vary;
+use larder_stdx::clock;
+use larder_wire::envelope::{self, BodyInfo, Broken, Envelope};
+use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request};
+use std::rc::Rc;
+use tokio::time::{Instant, timeout_at};
+
+use super::server::Failed;
+
+/// So long an item that is being made for the first time is kept from others, seconds: its maker may have died.
+pub(super) const VIVIFY: u32 = 30;
+
+/// An item as it was read.
+pub(super) struct Item {
+    pub(super) value: Bytes,
+    pub(super) hit: Hit,
+    /// The server that has it.
+    pub(super) server: usize,
+}
+
+/// A read that is on its way.
+pub(super) struct Sent {
+    asked: Asked,
+    server: usize,
+}
+
+/// A record whose head has been read and found to be of the key.
+struct Record {
+    envelope: Envelope,
+    item: Item,
+    /// Where the body begins in the value.
+    head: usize,
+    by_application: bool,
+    /// Under which key it was.
+    key: FleetKey,
+}
+
+/// What a read found under one key of the fleet.
+enum Looked {
+    Record(Box<Record>),
+    /// Nothing that can be used.
+    Nothing(Turn),
+}
+
+impl Fleet {
+    /// Looks for a response. Ends within `timeout`, whatever the servers do.
+    pub async fn get(self: &Rc<Self>, ask: Ask<'_>) -> Got {
+        self.counters.fleet_gets.add(1);
+        let got = match self.find(&ask, now() + self.settings.timeout).await {
+            Ok(got) => got,
+            Err(Shortfall::Unavailable) => Got::Unavailable,
+            Err(Shortfall::Corrupt) => {
+                self.counters.fleet_corrupt.add(1);
+                Got::Miss { turn: Turn::Free }
+            }
+        };
+        let turn = match &got {
+            Got::Hit { turn, .. } => {
+                self.counters.fleet_hits.add(1);
+                turn
+            }
+            Got::Miss { turn } => {
+                self.counters.fleet_misses.add(1);
+                turn
+            }
+            Got::Unavailable => {
+                self.counters.fleet_unavailable.add(1);
+                return got;
+            }
+        };
+        match turn {
+            Turn::Free => {}
+            Turn::Ours(_) => self.counters.fleet_wins.add(1),
+            Turn::Theirs => self.counters.fleet_waits.add(1),
+        }
+        got
+    }
+
+    async fn find(self: &Rc<Self>, ask: &Ask<'_>, deadline: Instant) -> Result<Got, Shortfall> {
+        let base = self.keys.key(ask.key);
+        let mut record = match self.look(ask, &base, None, deadline).await? {
+            Looked::Record(record) => record,
+            Looked::Nothing(turn) => return Ok(Got::Miss { turn }),
+        };
+        if !record.envelope.meta.vary.is_empty() {
+            // Whatever this node writes of the key next belongs with what is there.
+            let generation = record.item.hit.flags;
+            self.generations.note(ask.key, generation);
+            let wanted = wanted(&record.envelope, ask);
+            if *record.envelope.variant != wanted[..] {
+                let key = self.variant(ask.key, generation, &wanted);
+                record = match self.look(ask, &key, None, deadline).await? {
+                    Looked::Record(record) => record,
+                    Looked::Nothing(turn) => return Ok(Got::Miss { turn }),
+                };
+                // It may vary on other names by now than the newest.
+                if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
+                    return Ok(Got::Miss { turn: Turn::Free });
+                }
+            }
+        }
+        let mut turn = Turn::Free;
+        if self.has_turns(ask) && is_over(&record) {
+            (record, turn) = self.whose_turn(ask, record, deadline).await?;
+        }
+        let body = self.body(&record, deadline).await?;
+        let Record { envelope, by_application, .. } = *record;
+        Ok(Got::Hit { found: Box::new(Found { envelope, body, by_application }), turn })
+    }
+
+    /// Reads one key. With `recache` one of all that read so is told to compute it anew.
+    async fn look(
+        self: &Rc<Self>,
+        ask: &Ask<'_>,
+        key: &FleetKey,
+        recache: Option<u32>,
+        deadline: Instant,
+    ) -> Result<Looked, Shortfall> {
+        let vivify = (self.has_turns(ask) && recache.is_none()).then_some(VIVIFY);
+        let request = Request::Get { key, named: true, vivify, recache };
+        let item = match self.read(&request, key, deadline).await {
+            Ok(Some(item)) => item,
+            Ok(None) => return Ok(Looked::Nothing(Turn::Free)),
+            Err(_) => return Err(Shortfall::Unavailable),
+        };
+        if item.value.is_empty() {
+            // Made by a reader, to be filled by the one that was told so.
+            return Ok(Looked::Nothing(self.turn(ask, key, &item)));
+        }
+        match self.judge(ask, &item.value) {
+            Ok((envelope, head, by_application)) => {
+                let key = key.clone();
+                Ok(Looked::Record(Box::new(Record { envelope, item, head, by_application, key })))
+            }
+            Err(Broken::Foreign | Broken::Version(_) | Broken::NoFacts) => {
+                self.counters.fleet_foreign.add(1);
+                Ok(Looked::Nothing(Turn::Free))
+            }
+            Err(_) => Err(Shortfall::Corrupt),
+        }
+    }
+
+    /// Whether a value is a record of the key that was asked for.
+    fn judge(&self, ask: &Ask<'_>, value: &Bytes) -> Result<(Envelope, usize, bool), Broken> {
+        let by = self.settings.filled_by;
+        let (envelope, head, by_application) = match Envelope::read(value) {
+            Ok((envelope, head)) => (envelope, head, false),
+            Err(Broken::NoFacts) if by != FilledBy::Larder => {
+                let (envelope, head) = Envelope::read_filled(value, ask.policy, clock::wall())?;
+                (envelope, head, true)
+            }
+            // It does not say its own key: only one that can be read tells it, or one that the operator wants as a sum.
+            Err(Broken::Foreign) if by == FilledBy::Older && self.keys.tells(ask.key) => {
+                let (envelope, head) = older(value, ask, &self.keys.full(ask.key))?;
+                (envelope, head, true)
+            }
+            Err(broken) => return Err(broken),
+        };
+        // Two keys that became one, or a stranger's.
+        if *envelope.key == *self.keys.full(ask.key) {
+            Ok((envelope, head, by_application))
+        } else {
+            Err(Broken::Foreign)
+        }
+    }
+
+    /// The body behind the head, or out of its parts: checked and unpacked.
+    async fn body(self: &Rc<Self>, record: &Record, deadline: Instant) -> Result<Bytes, Shortfall> {
+        let info = record.envelope.body;
+        let kept = match &info.parts {
+            Some(parts) => self.gather(&info, parts, deadline).await?,
+            None => record.item.value.slice(record.head..),
+        };
+        split::open(kept, info).await.map_err(|_| Shortfall::Corrupt)
+    }
+
+    /// Whether readers take turns to compute what is absent or over.
+    fn has_turns(&self, ask: &Ask<'_>) -> bool {
+        let settings = &self.settings;
+        ask.want == Want::Recompute && settings.recompute_once && settings.protocol == Protocol::Meta
+    }
+
+    fn turn(self: &Rc<Self>, ask: &Ask<'_>, key: &FleetKey, item: &Item) -> Turn {
+        match item.hit.lease {
+            Lease::None => Turn::Free,
+            Lease::Taken if self.has_turns(ask) => Turn::Theirs,
+            Lease::Taken => Turn::Free,
+            Lease::Won => {
+                let is_new = item.value.is_empty();
+                Turn::Ours(Win::new(self, key.clone(), item.server, item.hit.cas, is_new))
+            }
+        }
+    }
+
+    /// Asks again for a record whose lifetime is over, so that one of all nodes is told to compute it anew. What has
+    /// come meanwhile is taken.
+    async fn whose_turn(
+        self: &Rc<Self>,
+        ask: &Ask<'_>,
+        record: Box<Record>,
+        deadline: Instant,
+    ) -> Result<(Box<Record>, Turn), Shortfall> {
+        if record.item.hit.lease != Lease::None {
+            let turn = self.turn(ask, &record.key, &record.item);
+            return Ok((record, turn));
+        }
+        match self.look(ask, &record.key, Some(MAX_EXPIRE), deadline).await? {
+            Looked::Record(newer) if newer.envelope.variant == record.envelope.variant => {
+                let turn = self.turn(ask, &newer.key, &newer.item);
+                Ok((newer, turn))
+            }
+            // Another variant is the newest by now, or none.
+            Looked::Record(_) | Looked::Nothing(_) => Ok((record, Turn::Free)),
+        }
+    }
+
+    /// Sends a plain read to the server of a key, if there is one.
+    pub(super) fn ask_for(self: &Rc<Self>, key: FleetKey, deadline: Instant) -> Option<Sent> {
+        let server = self.route(&key)?;
+        let request = Request::Get { key: &key, named: true, vivify: None, recache: None };
+        let asked = self.servers[server].ask(&request, Way::Any, deadline).ok()?;
+        Some(Sent { asked, server })
+    }
+
+    /// Waits for what was sent; `None` where there is nothing.
+    pub(super) async fn hear(&self, sent: Sent, deadline: Instant) -> Result<Option<Item>, Failed> {
+        let server = sent.server;
+        let answer = self.servers[server].answer(sent.asked, deadline).await?;
+        match answer.reply {
+            Reply::Hit(hit) => Ok(Some(Item { value: answer.value, hit, server })),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a key from its server, a second time if the first answer is slow.
+    async fn read(
+        self: &Rc<Self>,
+        request: &Request<'_>,
+        key: &FleetKey,
+        deadline: Instant,
+    ) -> Result<Option<Item>, Failed> {
+        let server = self.route(key).ok_or(Failed::Broken)?;
+        let ask = |request, way| {
+            self.servers[server].ask(request, way, deadline).map(|asked| Sent { asked, server })
+        };
+        let mut first = std::pin::pin!(self.hear(ask(request, Way::Any)?, deadline));
+        let Some(hedge) = self.settings.hedge else { return first.await };
+        if let Ok(answered) = timeout_at((now() + hedge).min(deadline), &mut first).await {
+            return answered;
+        }
+        self.counters.fleet_hedges.add(1);
+        // Without taking a turn: the first may have taken it, and would seem to be another's.
+        let plain = Request::Get { key, named: true, vivify: None, recache: None };
+        let takes_turns = !matches!(request, Request::Get { vivify: None, recache: None, .. });
+        let Ok(second) = ask(&plain, Way::Other) else { return first.await };
+        let mut second = std::pin::pin!(self.hear(second, deadline));
+        tokio::select! {
+            it = &mut first => match it {
+                Ok(it) => Ok(it),
+                Err(_) => second.await,
+            },
+            it = &mut second => match it {
+                Ok(Some(it)) if !it.value.is_empty() && it.hit.lease == Lease::None => Ok(Some(it)),
+                Ok(None) if !takes_turns => Ok(None),
+                _ => first.await,
+            },
+        }
+    }
+}
+
+/// The variant key of the request, by the names of a record.
+fn wanted(envelope: &Envelope, ask: &Ask<'_>) -> Vec<u8> {
+    let mut wanted = Vec::new();
+    vary::write_key(&envelope.meta.vary, ask.request, &mut wanted);
+    wanted
+}
+
+/// Whether its lifetime is over, so that it makes sense to take turns. What has none is asked for each time anyway.
+fn is_over(record: &Record) -> bool {
+    let meta = &record.envelope.meta;
+    let has_lifetime = meta.lifetime.seconds > 0 && !meta.no_cache;
+    has_lifetime
+        && (record.item.hit.stale || !matches!(meta.freshness(clock::wall()), Freshness::Fresh { .. }))
+}
+
+/// A page that was written before there were envelopes: `content-type NUL body`.
+fn older(value: &Bytes, ask: &Ask<'_>, key: &[u8]) -> Result<(Envelope, usize), Broken> {
+    let page = envelope::older(value)?;
+    let now = clock::wall();
+    let mut fields = FieldList::new();
+    fields.push("Content-Type", page.content_type);
+    let view = fields.view();
+    let envelope = Envelope {
+        key: key.into(),
+        variant: Box::default(),
+        meta: Meta::of(200, &view, ask.policy, now, now),
+        fields: stored_fields(&view, ask.policy, now),
+        trailers: None,
+        tags: Box::default(),
+        known: Vec::new(),
+        seq: 0,
+        body: BodyInfo::of(page.body),
+    };
+    Ok((envelope, value.len() - page.body.len()))
+}

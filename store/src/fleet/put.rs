@@ -1,0 +1,294 @@
+//! Writing into the fleet, and removing. Nobody waits for a write; nothing that was removed is written after.
+
+use super::connection::now;
+use super::server::Way;
+use super::split::{self, Held};
+use super::turns::random;
+use super::{Fleet, Large, Put, Removed, Settled};
+use crate::ram::{Body, Stored};
+use larder_stdx::clock;
+use larder_wire::envelope::{BodyInfo, Head, Parts, sum};
+use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
+
+/// What memcached needs of an item beside key and value: its header, at most.
+const ITEM_COST: u64 = 512;
+
+/// A write may take a millisecond longer than other requests for each so many bytes: nobody waits for it, and the network
+/// may be slow. 16 MB/s.
+const BYTES_A_MILLISECOND: u64 = 16 * 1024;
+
+/// One response on its way out.
+struct Outgoing {
+    key: Box<[u8]>,
+    stored: Arc<Stored>,
+    /// Seconds for which it is to be kept.
+    expire: u32,
+    /// How often something had been removed when it set out.
+    removals: u64,
+    /// The servers' number of what it replaces, by key.
+    base: (FleetKey, Option<u64>),
+    variant: Option<(FleetKey, Option<u64>)>,
+    generation: u32,
+}
+
+impl Fleet {
+    /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
+    /// `stale_grace`, at most `expire`. Once a server has it, `stored.recheck` is set.
+    pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> Put {
+        let Some(expire) = self.keeps_for(stored) else { return Put::settled_as(Settled::NotStored) };
+        let size = stored.body.len();
+        let skips = self.settings.large == Large::Skip && size > self.settings.max_item && !self.packs(size);
+        if size > self.settings.queue || skips {
+            self.counters.fleet_too_large.add(1);
+            return Put::settled_as(Settled::NotStored);
+        }
+        if self.writing.get() + size > self.settings.queue {
+            self.counters.fleet_puts_full.add(1);
+            return Put::settled_as(Settled::NotStored);
+        }
+        self.writing.set(self.writing.get() + size);
+        let outgoing = self.outgoing(key, stored, expire);
+        let (settles, settled) = oneshot::channel();
+        let fleet = self.clone();
+        tokio::task::spawn_local(async move {
+            let result = fleet.write(&outgoing).await;
+            match result {
+                Settled::Stored => fleet.counters.fleet_puts.add(1),
+                _ => fleet.counters.fleet_puts_failed.add(1),
+            }
+            fleet.writing.set(fleet.writing.get() - size);
+            let _ = settles.send(result);
+        });
+        if self.settings.no_block {
+            return Put::settled_as(Settled::Unknown);
+        }
+        Put { result: Err((settled, now() + self.settings.timeout)) }
+    }
+
+    /// The seconds for which a response is kept; `None` where it is not to be written.
+    fn keeps_for(&self, stored: &Stored) -> Option<u32> {
+        let meta = &stored.meta;
+        let is_useful = meta.lifetime.seconds > 0 || meta.has_validator();
+        // A part would stand in the place of the whole.
+        if !self.settings.put || meta.partial.is_some() || !is_useful {
+            return None;
+        }
+        let remaining = meta.lifetime.seconds.saturating_sub(meta.age(clock::wall()));
+        let most = self.settings.expire.as_secs().min(MAX_EXPIRE.into());
+        let seconds = self.settings.stale_grace.as_secs().saturating_add(remaining.into()).min(most);
+        // Zero would be for ever.
+        u32::try_from(seconds).ok().filter(|it| *it > 0)
+    }
+
+    fn packs(&self, size: u64) -> bool {
+        self.settings.compress_above.is_some_and(|it| size > it)
+    }
+
+    /// What is known now, before anything is waited for.
+    fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> Outgoing {
+        let with_turn = |key: FleetKey| {
+            let replaces = self.turns.replaces(&key);
+            (key, replaces)
+        };
+        let varies = !stored.meta.vary.is_empty();
+        let generation = if varies { self.generations.of(key) } else { 0 };
+        Outgoing {
+            key: key.into(),
+            stored: stored.clone(),
+            expire,
+            removals: self.health.removals(key),
+            base: with_turn(self.keys.key(key)),
+            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant))),
+            generation,
+        }
+    }
+
+    async fn write(self: &Rc<Self>, outgoing: &Outgoing) -> Settled {
+        let Outgoing { stored, base, variant, .. } = outgoing;
+        let Some((value, body)) = self.make(outgoing).await else { return Settled::NotStored };
+        // The variant first: who finds the newest of its generation finds all.
+        let mut result = Settled::Stored;
+        for (key, replaces) in variant.iter().chain([base]) {
+            let pieces = [&value[..], body.as_ref().map_or(&[][..], Held::bytes)];
+            if self.set(outgoing, key, &pieces, *replaces).await {
+                self.turns.done(key);
+            } else {
+                result = Settled::NotStored;
+            }
+        }
+        if self.health.removals(&outgoing.key) != outgoing.removals {
+            // Removed while it was on its way: a removal from here on finds it, one before may not have.
+            for (key, _) in variant.iter().chain([base]) {
+                if let Some(server) = self.route(key) {
+                    let request = Request::Delete { key, stale: None, cas: None };
+                    self.servers[server].tell(&request, Way::of(key), now() + self.settings.timeout);
+                }
+            }
+            return Settled::NotStored;
+        }
+        if result == Settled::Stored {
+            let recheck = clock::wall().0.saturating_add(self.settings.local_ttl.as_secs());
+            stored.recheck.store(recheck, Relaxed);
+        }
+        result
+    }
+
+    /// The value, and the body behind it unless that lies in parts, which are written by then.
+    async fn make(self: &Rc<Self>, outgoing: &Outgoing) -> Option<(Vec<u8>, Option<Held>)> {
+        let stored = &outgoing.stored;
+        let mut body = match &stored.body {
+            Body::Heap(bytes) => Held::Bytes(bytes.clone()),
+            Body::Arena(slice) | Body::Disk(slice) => Held::of(slice).await.ok()?,
+        };
+        let mut packed = None;
+        if self.packs(stored.body.len()) {
+            (body, packed) = split::pack(body).await;
+            self.counters.fleet_packed.add(u64::from(packed.is_some()));
+        }
+        let length = body.bytes().len() as u64;
+        let sum = body.work(sum).await?;
+        let full = self.keys.full(&outgoing.key);
+        let mut info = BodyInfo { length, sum, parts: None, packed };
+        let mut value = head(outgoing, &full, info);
+        let most = self.settings.max_item.saturating_sub(ITEM_COST);
+        if value.len() as u64 + length <= most {
+            return Some((value, Some(body)));
+        }
+        let parts = u64::from_le_bytes(random()?);
+        // A part is an item as others are, with its own small head.
+        let parts = Parts::of(parts, length, most.saturating_sub(64));
+        let Some(parts) = parts.filter(|_| self.settings.large == Large::Split) else {
+            self.counters.fleet_too_large.add(1);
+            return None;
+        };
+        for index in 0..parts.count {
+            let part = split::part(body.bytes(), &parts, index);
+            let key = self.keys.part(parts.generation, index);
+            let is_there = self.set(outgoing, &key, &[&part[..]], None).await;
+            if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
+                return None;
+            }
+        }
+        info.parts = Some(parts);
+        value = head(outgoing, &full, info);
+        if value.len() as u64 > most {
+            self.counters.fleet_too_large.add(1);
+            return None;
+        }
+        self.counters.fleet_split.add(1);
+        Some((value, None))
+    }
+
+    /// Writes one item; says whether it is there.
+    async fn set(
+        self: &Rc<Self>,
+        outgoing: &Outgoing,
+        key: &FleetKey,
+        value: &[&[u8]],
+        replaces: Option<u64>,
+    ) -> bool {
+        let Some(server) = self.route(key) else { return false };
+        let size: u64 = value.iter().map(|it| it.len() as u64).sum();
+        let deadline = now() + self.settings.timeout + Duration::from_millis(size / BYTES_A_MILLISECOND);
+        let request = Request::Set {
+            key,
+            value,
+            flags: outgoing.generation,
+            expire: outgoing.expire,
+            cas: replaces,
+            stale_if_older: false,
+        };
+        let answer = self.servers[server].exchange(&request, Way::of(key), deadline).await;
+        answer.is_ok_and(|it| it.reply == Reply::Done)
+    }
+
+    /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
+    pub async fn remove(self: &Rc<Self>, key: &[u8]) -> Removed {
+        self.counters.fleet_removes.add(1);
+        // Before anything is sent: what is on its way here looks at it after it has arrived.
+        self.health.removed(key);
+        self.generations.forget(key);
+        let deadline = now() + self.settings.timeout;
+        let base = self.keys.key(key);
+        let mut removed = Removed::Everywhere;
+        let mut asked = Vec::new();
+        for server in self.holders(&base) {
+            let request = Request::Delete { key: &base, stale: None, cas: None };
+            let sent = self
+                .is_live(server)
+                .then(|| self.servers[server].ask(&request, Way::of(&base), deadline).ok())
+                .flatten();
+            match sent {
+                Some(sent) => asked.push((server, sent)),
+                None => removed = Removed::Perhaps,
+            }
+        }
+        for (server, sent) in asked {
+            let answer = self.servers[server].answer(sent, deadline).await;
+            if !answer.is_ok_and(|it| matches!(it.reply, Reply::Done | Reply::NotFound)) {
+                removed = Removed::Perhaps;
+            }
+        }
+        if removed == Removed::Perhaps {
+            self.counters.fleet_removes_failed.add(1);
+        }
+        removed
+    }
+
+    /// The servers that may have something under a key. While servers are ejected, each node's keys are where it thinks
+    /// that they belong: any may have them, and may have kept them since.
+    fn holders(&self, key: &FleetKey) -> Vec<usize> {
+        if self.settings.auto_eject {
+            (0..self.servers.len()).collect()
+        } else {
+            self.home(key).into_iter().collect()
+        }
+    }
+}
+
+/// The head of an envelope.
+fn head(outgoing: &Outgoing, key: &[u8], body: BodyInfo) -> Vec<u8> {
+    let stored = &outgoing.stored;
+    let known: Vec<(u64, u64)> =
+        stored.marks.born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+    let head = Head {
+        key,
+        variant: &stored.variant,
+        meta: &stored.meta,
+        fields: &stored.fields,
+        trailers: stored.trailers.as_ref(),
+        tags: &stored.marks.tags,
+        known: &known,
+        seq: 0,
+        body,
+    };
+    let mut bytes = Vec::new();
+    head.write(&mut bytes);
+    bytes
+}
+
+impl Put {
+    fn settled_as(settled: Settled) -> Self {
+        Put { result: Ok(settled) }
+    }
+
+    /// Waits until it has settled, for `timeout` at most; not at all with `no_block`.
+    pub async fn settled(self) -> Settled {
+        match self.result {
+            Ok(settled) => settled,
+            Err((settled, deadline)) => match timeout_at(deadline, settled).await {
+                Ok(settled) => settled.unwrap_or(Settled::NotStored),
+                Err(_) => Settled::Unknown,
+            },
+        }
+    }
+}
+
+/// A write's result, or where and until when to wait for it.
+pub(super) type Pending = Result<Settled, (oneshot::Receiver<Settled>, Instant)>;

@@ -1,0 +1,210 @@
+//! Bodies on their way into and out of the fleet: compressed, cut into parts, and put together again. What is read is
+//! believed only as far as it has been checked; whoever asks a server is in `get` and `put`.
+
+use super::{Fleet, Item, Shortfall};
+use bytes::Bytes;
+use larder_transport::body::FileSlice;
+use larder_wire::envelope::{BodyInfo, Broken, PartHead, Parts};
+use std::io::{self, Read};
+use std::rc::Rc;
+use tokio::time::Instant;
+
+/// How much larger a body above [`ANYWAY`] may be than what is kept of it: what a few bytes can make a node unpack is
+/// bounded.
+const MOST_TIMES: u64 = 256;
+
+/// Bodies up to so many bytes are unpacked however small they were.
+const ANYWAY: u64 = 1 << 20;
+
+/// The largest body that is unpacked, bytes.
+const MOST_UNPACKED: u64 = 256 << 20;
+
+/// How hard zstd tries: 3 is its own default.
+const LEVEL: i32 = 3;
+
+/// Bodies above this many bytes are packed, unpacked and summed by another thread: a worker has others to serve.
+const ELSEWHERE: usize = 256 * 1024;
+
+/// Parts that are asked for at a time.
+const AT_ONCE: usize = 8;
+
+/// Bytes of a body in memory.
+#[derive(Clone)]
+pub(super) enum Held {
+    Bytes(Bytes),
+    /// Mapped, all of it.
+    Mapped(FileSlice),
+}
+
+impl Held {
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Held::Bytes(it) => it,
+            // Only what is mapped is held so.
+            Held::Mapped(it) => it.owner.mapped(it.offset, it.length).unwrap_or_default(),
+        }
+    }
+
+    /// The bytes of a file, in memory: those of the arena are, those of a segment are read by another thread.
+    pub(super) async fn of(slice: &FileSlice) -> io::Result<Held> {
+        if slice.owner.mapped(slice.offset, slice.length).is_some() {
+            return Ok(Held::Mapped(slice.clone()));
+        }
+        let slice = slice.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let length = usize::try_from(slice.length).map_err(io::Error::other)?;
+            let mut bytes = vec![0; length];
+            let mut done = 0;
+            while done < length {
+                let at = slice.offset + done as u64;
+                match rustix::io::pread(slice.owner.fd(), &mut bytes[done..], at)? {
+                    0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+                    read => done += read,
+                }
+            }
+            if slice.owner.intact() { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
+        });
+        Ok(Held::Bytes(read.await.map_err(io::Error::other)??.into()))
+    }
+
+    /// Runs `work` on the bytes: elsewhere, if they are many.
+    pub(super) async fn work<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&[u8]) -> T + Send + 'static,
+    ) -> Option<T> {
+        if self.bytes().len() <= ELSEWHERE {
+            return Some(work(self.bytes()));
+        }
+        let held = self.clone();
+        tokio::task::spawn_blocking(move || work(held.bytes())).await.ok()
+    }
+}
+
+/// The body as it is to be kept: compressed, where that is smaller.
+pub(super) async fn pack(body: Held) -> (Held, Option<u64>) {
+    let length = body.bytes().len() as u64;
+    let packed = body.work(|bytes| zstd::bulk::compress(bytes, LEVEL).ok()).await.flatten();
+    match packed {
+        Some(packed) if is_worth_it(packed.len() as u64, length) => {
+            (Held::Bytes(packed.into()), Some(length))
+        }
+        _ => (body, None),
+    }
+}
+
+fn is_worth_it(packed: u64, length: u64) -> bool {
+    packed < length && may_unpack(packed, length)
+}
+
+fn may_unpack(packed: u64, length: u64) -> bool {
+    length <= MOST_UNPACKED && (length <= ANYWAY || length / MOST_TIMES <= packed)
+}
+
+/// Checks a body that was read against what its envelope says, and unpacks it.
+pub(super) async fn open(body: Bytes, info: BodyInfo) -> Result<Bytes, Broken> {
+    let held = Held::Bytes(body.clone());
+    let opened = held.work(move |bytes| {
+        info.check(bytes)?;
+        info.packed.map(|length| unpack(bytes, length).ok_or(Broken::BodyLength)).transpose()
+    });
+    match opened.await.unwrap_or(Err(Broken::BodyLength))? {
+        Some(unpacked) => Ok(unpacked.into()),
+        None => Ok(body),
+    }
+}
+
+/// Unpacks what must have `length` bytes then; never makes more, and takes memory only for what is there.
+fn unpack(packed: &[u8], length: u64) -> Option<Vec<u8>> {
+    if !may_unpack(packed.len() as u64, length) {
+        return None;
+    }
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).ok()?;
+    // The window of RFC 9659, 8 MiB: what a decoder may have to hold.
+    decoder.window_log_max(23).ok()?;
+    let mut unpacked = Vec::new();
+    decoder.take(length + 1).read_to_end(&mut unpacked).ok()?;
+    (unpacked.len() as u64 == length).then_some(unpacked)
+}
+
+/// One part of a body as a value.
+pub(super) fn part(body: &[u8], parts: &Parts, index: u32) -> Vec<u8> {
+    let size = usize::try_from(parts.size).unwrap_or(usize::MAX);
+    let from = (index as usize).saturating_mul(size).min(body.len());
+    let bytes = &body[from..from.saturating_add(size).min(body.len())];
+    let mut value = Vec::with_capacity(PartHead::LENGTH + bytes.len());
+    PartHead::write(parts.generation, index, bytes, &mut value);
+    value.extend_from_slice(bytes);
+    value
+}
+
+impl Fleet {
+    /// Reads the parts of a body and puts them together.
+    pub(super) async fn gather(
+        self: &Rc<Self>,
+        info: &BodyInfo,
+        parts: &Parts,
+        deadline: Instant,
+    ) -> Result<Bytes, Shortfall> {
+        let length = usize::try_from(info.length).map_err(|_| Shortfall::Corrupt)?;
+        // Nothing is made ready for what an envelope only claims: it grows with what comes.
+        let mut body: Vec<u8> = Vec::new();
+        let mut on_their_way = std::collections::VecDeque::new();
+        for index in 0..parts.count {
+            while on_their_way.len() < AT_ONCE {
+                let next = index + u32::try_from(on_their_way.len()).unwrap_or(0);
+                if next >= parts.count {
+                    break;
+                }
+                on_their_way.push_back(self.ask_for(self.keys.part(parts.generation, next), deadline));
+            }
+            let asked = on_their_way.pop_front().flatten().ok_or(Shortfall::Unavailable)?;
+            let item = match self.hear(asked, deadline).await {
+                Ok(Some(Item { value, .. })) => value,
+                Ok(None) => return Err(Shortfall::Corrupt),
+                Err(_) => return Err(Shortfall::Unavailable),
+            };
+            let bytes = PartHead::open(&item, parts, info.length, index).map_err(|_| Shortfall::Corrupt)?;
+            if body.is_empty() {
+                body.reserve(length.min(bytes.len().saturating_mul(parts.count as usize)));
+            }
+            body.extend_from_slice(bytes);
+        }
+        Ok(body.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let body = b"larder ".repeat(1000);
+        let packed = zstd::bulk::compress(&body, LEVEL).unwrap();
+        assert_eq!(Some(body.clone()), unpack(&packed, body.len() as u64));
+        assert_eq!(None, unpack(&packed, body.len() as u64 - 1), "longer than it says");
+        assert_eq!(None, unpack(&packed, body.len() as u64 + 1), "shorter than it says");
+        assert_eq!(None, unpack(&body, body.len() as u64), "not packed at all");
+    }
+
+    #[test]
+    fn a_bomb_is_not_unpacked() {
+        let bomb = zstd::bulk::compress(&vec![0; 64 << 20], LEVEL).unwrap();
+        assert!(bomb.len() < 16 << 10, "{}", bomb.len());
+        assert_eq!(None, unpack(&bomb, 64 << 20));
+        // One that says it is small ends where it should have ended.
+        assert_eq!(None, unpack(&bomb, 4096));
+    }
+
+    #[test]
+    fn parts_are_the_body() {
+        let body: Vec<u8> = (0..1000_u32).map(|it| it as u8).collect();
+        let parts = Parts::of(7, 1000, 300).unwrap();
+        let mut whole = Vec::new();
+        for index in 0..parts.count {
+            let value = part(&body, &parts, index);
+            whole.extend_from_slice(PartHead::open(&value, &parts, 1000, index).unwrap());
+        }
+        assert_eq!((4, body), (parts.count, whole));
+    }
+}

@@ -1,0 +1,84 @@
+//! Pages for tests: stored responses, written by one node and read by another.
+
+use bytes::Bytes;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::{Meta, stored_fields};
+use larder_semantics::vary;
+use larder_stdx::clock;
+use larder_store::fleet::{Ask, Fleet, Found, Got, Settled, Turn, Want};
+use larder_store::{Body, Born, Marks, Stored};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// What an origin answered, as it would be stored.
+pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Arc<Stored> {
+    let fields: Vec<Field> = fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect();
+    let now = clock::wall();
+    let policy = Policy::default();
+    let meta = Meta::of(200, &fields, &policy, now, now);
+    let mut variant = Vec::new();
+    vary::write_key(&meta.vary, &as_fields(request), &mut variant);
+    Arc::new(Stored {
+        head: Box::from(&b"HTTP/1.1 200 OK\r\n"[..]),
+        fields: stored_fields(&fields, &policy, now),
+        trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
+        body,
+        variant: variant.into(),
+        marks: Marks { tags: Box::from([3, 5]), born: Born::default() },
+        recheck: AtomicU64::new(u64::MAX),
+        forms: None,
+        meta,
+    })
+}
+
+pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
+    fields.iter().map(|it| Field { name: it.0, value: it.1.as_bytes() }).collect()
+}
+
+/// A page of a text that is fresh for ten minutes.
+pub fn text(body: &str) -> Arc<Stored> {
+    page(&[("Cache-Control", "max-age=600")], &[], Body::Heap(Bytes::copy_from_slice(body.as_bytes())))
+}
+
+pub async fn get(fleet: &Rc<Fleet>, key: &str) -> Got {
+    get_as(fleet, key, &[], Want::Look).await
+}
+
+pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want: Want) -> Got {
+    let policy = Policy::default();
+    let request = as_fields(request);
+    fleet.get(Ask { key: key.as_bytes(), request: &request, policy: &policy, want }).await
+}
+
+pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &Arc<Stored>) -> Settled {
+    fleet.put(key.as_bytes(), stored).settled().await
+}
+
+#[track_caller]
+pub fn hit(got: Got) -> Box<Found> {
+    match got {
+        Got::Hit { found, .. } => found,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[track_caller]
+pub fn assert_miss(got: Got) {
+    assert!(matches!(got, Got::Miss { turn: Turn::Free }), "{got:?}");
+}
+
+/// Bytes that do not repeat soon and cannot be compressed.
+pub fn noise(length: usize) -> Bytes {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes.into()
+}

@@ -1,0 +1,613 @@
+//! Pages in the fleet, over real memcached processes: what one node writes another reads, whatever it is; and what
+//! anybody else may have written there is never taken for a page.
+
+mod fleet;
+
+use bytes::Bytes;
+use fleet::memcached::{Memcached, On};
+use fleet::pages::{assert_miss, get, get_as, hit, noise, page, put, text};
+use fleet::{key, patient, run};
+use larder_counters::Counters;
+use larder_store::fleet::{
+    FilledBy, Fleet, Got, Keys, Large, Protocol, Removed, Settings, Settled, Turn, Want,
+};
+use larder_store::{Body, Store, ram};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Settings under which a test sees what became of a write.
+fn settings(servers: &[Memcached]) -> Settings {
+    Settings { no_block: false, ..patient(servers.iter().map(Memcached::address).collect()) }
+}
+
+/// Two nodes of three servers, in every protocol on every kind of socket.
+fn each(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
+    for (on, protocol) in [
+        (On::Tcp, Protocol::Meta),
+        (On::Unix, Protocol::Meta),
+        (On::Tcp, Protocol::Binary),
+        (On::Unix, Protocol::Binary),
+    ] {
+        let servers: Vec<_> = (0..3).map(|_| Memcached::start(on, &[])).collect();
+        let mut settings = settings(&servers);
+        settings.protocol = protocol;
+        change(&mut settings);
+        run(async {
+            let (a, _) = fleet::fleet(settings.clone());
+            let (b, counters) = fleet::fleet(settings);
+            test(a, b, counters).await;
+        });
+    }
+}
+
+/// Two nodes of one server.
+fn pair(change: impl Fn(&mut Settings), test: impl AsyncFn(Rc<Fleet>, Rc<Fleet>, Arc<Counters>)) {
+    let servers = [Memcached::start(On::Unix, &[])];
+    let mut settings = settings(&servers);
+    change(&mut settings);
+    run(async {
+        let (a, _) = fleet::fleet(settings.clone());
+        let (b, counters) = fleet::fleet(settings);
+        test(a, b, counters).await;
+    });
+}
+
+fn as_it_is(_: &mut Settings) {}
+
+#[test]
+fn what_one_node_puts_another_gets() {
+    each(as_it_is, async |a, b, counters| {
+        let fields = [
+            ("Cache-Control", "max-age=600, stale-while-revalidate=30"),
+            ("Content-Type", "text/html; charset=utf-8"),
+            ("ETag", "\"v1\""),
+            ("Link", "</a>; rel=preload"),
+            ("Link", "</b>; rel=preload"),
+            ("X-Latin", "caf\u{e9}"),
+        ];
+        let stored = page(&fields, &[], Body::Heap(Bytes::from_static(b"hello")));
+        assert_eq!(Settled::Stored, put(&a, "http://example.com/", &stored).await);
+        let found = hit(get(&b, "http://example.com/").await);
+        assert_eq!(b"hello"[..], found.body);
+        assert_eq!(stored.meta, found.envelope.meta);
+        assert_eq!(stored.fields.text(), found.envelope.fields.text());
+        assert_eq!(stored.trailers.as_ref().unwrap().text(), found.envelope.trailers.unwrap().text());
+        assert_eq!(stored.marks.tags, found.envelope.tags);
+        assert!(!found.by_application);
+        assert_eq!(
+            (1, 1, 0),
+            (counters.fleet_gets.get(), counters.fleet_hits.get(), counters.fleet_misses.get())
+        );
+        assert_miss(get(&b, "http://example.com/other").await);
+    });
+}
+
+#[test]
+fn bodies_of_every_type_and_size_are_equal() {
+    let types = [
+        "text/html",
+        "application/json",
+        "text/css",
+        "application/javascript",
+        "image/png",
+        "image/svg+xml",
+        "font/woff2",
+        "application/pdf",
+        "application/octet-stream",
+        "video/mp4",
+        "application/wasm",
+        "text/event-stream",
+    ];
+    let sizes = [
+        0,
+        1,
+        2,
+        100,
+        4095,
+        16 << 10,
+        100_000,
+        (1 << 20) - 1100,
+        (1 << 20) - 700,
+        (1 << 20) - 512,
+        (1 << 20) - 1,
+        1 << 20,
+        (1 << 20) + 1,
+        2 << 20,
+        5 << 20,
+    ];
+    each(as_it_is, async |a, b, counters| {
+        for (at, size) in sizes.into_iter().enumerate() {
+            let body = noise(size);
+            let fields = [("Cache-Control", "max-age=60"), ("Content-Type", types[at % types.len()])];
+            let stored = page(&fields, &[], Body::Heap(body.clone()));
+            let url = format!("http://a/{at}");
+            assert_eq!(Settled::Stored, put(&a, &url, &stored).await, "{size}");
+            let found = hit(get(&b, &url).await);
+            assert!(body == found.body, "{size} bytes");
+            assert_eq!(Some(types[at % types.len()].as_bytes()), found.envelope.fields.get("content-type"));
+        }
+        assert_eq!(0, counters.fleet_corrupt.get() + counters.fleet_failures.get());
+    });
+}
+
+#[test]
+fn a_body_of_the_arena_is_equal() {
+    pair(as_it_is, async |a, b, _| {
+        let settings = ram::Settings { budget: 64 << 20, heap_line: 1024, fills: 10 };
+        let store = Store::new(settings, Arc::default()).unwrap();
+        for size in [2000, 300_000, 3 << 20] {
+            let body = noise(size);
+            let kept = store.make_body(std::slice::from_ref(&body)).unwrap();
+            assert!(matches!(kept, Body::Arena(_)));
+            let stored = page(&[("Cache-Control", "max-age=60")], &[], kept);
+            assert_eq!(Settled::Stored, put(&a, "http://a/", &stored).await);
+            assert!(body == hit(get(&b, "http://a/").await).body, "{size}");
+        }
+    });
+}
+
+#[test]
+fn a_body_of_a_file_is_equal() {
+    use larder_transport::body::{FileOwner, FileSlice};
+    struct Segment(std::fs::File);
+    impl FileOwner for Segment {
+        fn fd(&self) -> std::os::fd::BorrowedFd<'_> {
+            std::os::fd::AsFd::as_fd(&self.0)
+        }
+        fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+            None
+        }
+    }
+    pair(as_it_is, async |a, b, _| {
+        let mut file = tempfile::tempfile().unwrap();
+        let body = noise(400_000);
+        std::io::Write::write_all(&mut file, &body).unwrap();
+        let slice = |offset, length| {
+            Body::Disk(FileSlice { owner: Arc::new(Segment(file.try_clone().unwrap())), offset, length })
+        };
+        let stored = page(&[("Cache-Control", "max-age=60")], &[], slice(1000, 399_000));
+        assert_eq!(Settled::Stored, put(&a, "http://a/", &stored).await);
+        assert!(body[1000..] == hit(get(&b, "http://a/").await).body);
+        let beyond = page(&[("Cache-Control", "max-age=60")], &[], slice(1000, 400_000));
+        assert_eq!(Settled::NotStored, put(&a, "http://b/", &beyond).await, "the file is shorter");
+    });
+}
+
+#[test]
+fn each_variant_is_found_and_a_removal_takes_all() {
+    each(as_it_is, async |a, b, _| {
+        let fields = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
+        let (de, en, fr) =
+            ([("accept-language", "de")], [("accept-language", "en")], [("accept-language", "fr")]);
+        let url = "http://a/";
+        for (request, body) in [(&de, "Guten Tag"), (&en, "Good day")] {
+            let stored = page(&fields, request, Body::Heap(Bytes::from_static(body.as_bytes())));
+            assert_eq!(Settled::Stored, put(&a, url, &stored).await);
+        }
+        assert_eq!(b"Good day"[..], hit(get_as(&b, url, &en, Want::Look).await).body);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(&b, url, &de, Want::Look).await).body);
+        assert_miss(get_as(&b, url, &fr, Want::Look).await);
+        // The other node adds one, and it belongs with the others.
+        let stored = page(&fields, &fr, Body::Heap(Bytes::from_static(b"Bonjour")));
+        assert_eq!(Settled::Stored, put(&b, url, &stored).await);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::Look).await).body);
+        // Removed by one node, all are gone, and stay so when one comes anew from either.
+        assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
+        assert_miss(get_as(&b, url, &fr, Want::Look).await);
+        let stored = page(&fields, &en, Body::Heap(Bytes::from_static(b"Good evening")));
+        assert_eq!(Settled::Stored, put(&b, url, &stored).await);
+        assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::Look).await).body);
+        assert_miss(get_as(&a, url, &de, Want::Look).await);
+    });
+}
+
+#[test]
+fn what_is_removed_is_gone() {
+    each(as_it_is, async |a, b, counters| {
+        for at in 0..20 {
+            let url = format!("http://a/{at}");
+            assert_eq!(Settled::Stored, put(&a, &url, &text("x")).await);
+            assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
+            assert_miss(get(&a, &url).await);
+        }
+        assert_eq!((20, 0), (counters.fleet_removes.get(), counters.fleet_removes_failed.get()));
+    });
+}
+
+#[test]
+fn what_was_removed_while_it_was_on_its_way_does_not_come_back() {
+    pair(
+        |it| it.compress_above = Some(1),
+        async |a, b, _| {
+            for at in 0..20 {
+                // Large enough to be packed by another thread, so that the removal overtakes it.
+                let stored =
+                    page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(vec![b'x'; 600_000].into()));
+                let url = format!("http://a/{at}");
+                let on_its_way = a.put(url.as_bytes(), &stored);
+                assert_eq!(Removed::Everywhere, a.remove(url.as_bytes()).await);
+                assert_eq!(Settled::NotStored, on_its_way.settled().await);
+                // Behind the delete that was told and not waited for.
+                assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
+                assert_miss(get(&b, &url).await);
+                assert_eq!(u64::MAX, stored.recheck.load(Relaxed));
+            }
+        },
+    );
+}
+
+#[test]
+fn a_copy_in_ram_is_to_be_checked_once_it_is_stored() {
+    pair(
+        |it| it.local_ttl = Duration::from_secs(7),
+        async |a, _, _| {
+            let stored = text("x");
+            let before = larder_stdx::clock::wall().0;
+            assert_eq!(Settled::Stored, put(&a, "http://a/", &stored).await);
+            let recheck = stored.recheck.load(Relaxed);
+            assert!((before + 7..before + 60).contains(&recheck), "{before} {recheck}");
+        },
+    );
+}
+
+#[test]
+fn nothing_is_written_where_nothing_is_to_be() {
+    pair(
+        |it| it.put = false,
+        async |a, b, _| {
+            assert_eq!(Settled::NotStored, put(&a, "http://a/", &text("x")).await);
+            assert_miss(get(&b, "http://a/").await);
+        },
+    );
+    pair(
+        |it| it.large = Large::Skip,
+        async |a, b, _| {
+            let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(noise(2 << 20)));
+            assert_eq!(Settled::NotStored, put(&a, "http://a/", &large).await);
+            assert_miss(get(&b, "http://a/").await);
+            assert_eq!(Settled::Stored, put(&a, "http://a/", &text("x")).await);
+        },
+    );
+    pair(as_it_is, async |a, b, _| {
+        let without = page(&[("Cache-Control", "max-age=0")], &[], Body::Heap(Bytes::new()));
+        assert_eq!(Settled::NotStored, put(&a, "http://a/", &without).await, "no lifetime and no validator");
+        let part = [("Cache-Control", "max-age=60"), ("Content-Range", "bytes 0-4/10")];
+        let mut part = Arc::into_inner(page(&part, &[], Body::Heap(Bytes::from_static(b"01234")))).unwrap();
+        part.meta.partial = Some(larder_semantics::partial::Part { first: 0, last: 4, complete: Some(10) });
+        assert_eq!(Settled::NotStored, put(&a, "http://a/", &Arc::new(part)).await);
+        assert_miss(get(&b, "http://a/").await);
+    });
+}
+
+#[test]
+fn bodies_are_compressed_where_that_is_smaller() {
+    let change = |it: &mut Settings| it.compress_above = Some(1000);
+    pair(change, async |a, b, counters| {
+        let server = a.server(0);
+        for (url, body, is_packed) in [
+            ("http://a/text", Bytes::from(b"many words ".repeat(1000)), true),
+            (
+                "http://a/large",
+                Bytes::from((0..200_000).map(|it| format!("line {it}\n")).collect::<String>()),
+                true,
+            ),
+            ("http://a/short", Bytes::from(b"many words ".repeat(10)), false),
+            ("http://a/noise", noise(50_000), false),
+            // So empty that it would be taken for a bomb.
+            ("http://a/zeros", Bytes::from(vec![0; 3_000_000]), false),
+        ] {
+            let stored = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone()));
+            assert_eq!(Settled::Stored, put(&a, url, &stored).await);
+            let kept = server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
+            let (envelope, _) = larder_wire::envelope::Envelope::read(&kept).unwrap();
+            assert_eq!(is_packed, envelope.body.packed.is_some(), "{url}");
+            assert!(body == hit(get(&b, url).await).body, "{url}");
+        }
+        assert_eq!(0, counters.fleet_corrupt.get());
+    });
+}
+
+#[test]
+fn every_key_is_safe_and_its_own() {
+    each(as_it_is, async |a, b, counters| {
+        let long = format!("http://a/{}", "x".repeat(5000));
+        let urls = [
+            "http://a/ h:x=1",
+            "http://a/\r\nflush_all\r\n",
+            "http://a/\0",
+            "http://a/\u{e4}",
+            "http://a/#a",
+            &long,
+            &format!("{long}y"),
+            "http://a/%20",
+            "*",
+        ];
+        for url in urls {
+            assert_eq!(Settled::Stored, put(&a, url, &text(url)).await);
+        }
+        for url in urls {
+            assert_eq!(url.as_bytes(), hit(get(&b, url).await).body);
+        }
+        assert_eq!(0, counters.fleet_protocol_errors.get());
+    });
+}
+
+#[test]
+fn a_record_of_another_key_is_a_miss() {
+    pair(as_it_is, async |a, b, counters| {
+        let server = a.server(0);
+        put(&a, "http://a/mine", &text("mine")).await;
+        let record = server.get_many(&[key("http://a/mine")], WITHIN).await.unwrap()[0].clone().unwrap();
+        server.set(&key("http://a/yours"), &record, 0, WITHIN).await.unwrap();
+        assert_miss(get(&b, "http://a/yours").await);
+        assert_eq!(1, counters.fleet_foreign.get());
+    });
+}
+
+#[test]
+fn what_is_cut_or_changed_anywhere_is_a_miss() {
+    pair(as_it_is, async |a, b, counters| {
+        let server = a.server(0);
+        put(&a, "http://a/", &text("some text")).await;
+        let record = server.get_many(&[key("http://a/")], WITHIN).await.unwrap()[0].clone().unwrap();
+        let mut bad: Vec<Vec<u8>> = (0..record.len()).map(|it| record[..it].to_vec()).collect();
+        for at in 0..record.len() {
+            let mut changed = record.to_vec();
+            changed[at] ^= 1 << (at % 8);
+            bad.push(changed);
+        }
+        bad.push([&record[..], b"x"].concat());
+        bad.push(noise(1000).to_vec());
+        bad.push(b"text/html\0<p>not asked for".to_vec());
+        let count = bad.len() as u64;
+        for it in bad {
+            server.set(&key("http://a/"), &it, 0, WITHIN).await.unwrap();
+            assert_miss(get(&b, "http://a/").await);
+        }
+        // The empty one is not even foreign.
+        assert_eq!(count - 1, counters.fleet_foreign.get() + counters.fleet_corrupt.get());
+        server.set(&key("http://a/"), &record, 0, WITHIN).await.unwrap();
+        assert_eq!(b"some text"[..], hit(get(&b, "http://a/").await).body);
+    });
+}
+
+#[test]
+fn a_body_without_all_its_own_parts_is_a_miss() {
+    let change = |it: &mut Settings| it.max_item = 20_000;
+    pair(change, async |a, b, counters| {
+        let server = a.server(0);
+        let body = noise(100_000);
+        let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone()));
+        put(&a, "http://a/", &large).await;
+        put(&a, "http://b/", &large).await;
+        let read = async |url: &str| server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
+        let parts = |record: &Bytes| {
+            let (envelope, _) = larder_wire::envelope::Envelope::read(record).unwrap();
+            envelope.body.parts.unwrap()
+        };
+        let (mine, others) = (parts(&read("http://a/").await), parts(&read("http://b/").await));
+        let name = |parts: &larder_wire::envelope::Parts, it: u32| {
+            Keys::default().part(parts.generation, it).as_str().to_owned()
+        };
+        assert!(mine.count > 4, "{mine:?}");
+        let first = name(&mine, 0);
+        let whole = read(&first).await;
+        let mut changed = whole.to_vec();
+        changed[5000] ^= 1;
+        let bad = [
+            read(&name(&others, 0)).await.to_vec(),
+            read(&name(&mine, 1)).await.to_vec(),
+            changed,
+            whole[..9000].to_vec(),
+            vec![],
+        ];
+        for it in bad {
+            server.set(&key(&first), &it, 0, WITHIN).await.unwrap();
+            assert_miss(get(&b, "http://a/").await);
+        }
+        assert!(server.delete(&key(&first), WITHIN).await.unwrap());
+        assert_miss(get(&b, "http://a/").await);
+        assert_eq!(6, counters.fleet_corrupt.get());
+        server.set(&key(&first), &whole, 0, WITHIN).await.unwrap();
+        assert!(body == hit(get(&b, "http://a/").await).body);
+    });
+}
+
+#[test]
+fn what_applications_write_is_read_where_it_may_be() {
+    // An envelope without facts: key, fields, body.
+    fn envelope(url: &str, fields: &str, body: &[u8]) -> Vec<u8> {
+        let sections = [(1_u8, url.as_bytes()), (2, fields.as_bytes())];
+        let sections: Vec<u8> = sections
+            .iter()
+            .flat_map(|(tag, it)| [&[*tag][..], &u32::try_from(it.len()).unwrap().to_le_bytes(), it].concat())
+            .collect();
+        let length = u32::try_from(24 + sections.len() + 4).unwrap();
+        let mut out = b"\x93lrd\x01\0\xc8\0".to_vec();
+        out.extend(length.to_le_bytes());
+        out.extend(larder_wire::envelope::sum(body).to_le_bytes());
+        out.extend((body.len() as u64).to_le_bytes());
+        out.extend(sections);
+        out.extend(larder_wire::envelope::sum(&out).to_le_bytes());
+        out.extend(body);
+        out
+    }
+    let record =
+        envelope("http://a/", "Content-Type: text/html\r\nCache-Control: max-age=70\r\n", b"<p>by Python");
+    for (by, new, old) in [
+        (FilledBy::Larder, false, false),
+        (FilledBy::Applications, true, false),
+        (FilledBy::Older, true, true),
+    ] {
+        pair(
+            |it| it.filled_by = by,
+            async |a, b, counters| {
+                let server = a.server(0);
+                server.set(&key("http://a/"), &record, 0, WITHIN).await.unwrap();
+                server.set(&key("http://a/old"), b"text/css; charset=utf-8\0a{}", 0, WITHIN).await.unwrap();
+                match get(&b, "http://a/").await {
+                    Got::Hit { found, .. } => {
+                        assert!(new && found.by_application);
+                        assert_eq!(
+                            (70, &b"<p>by Python"[..]),
+                            (found.envelope.meta.lifetime.seconds, &found.body[..])
+                        );
+                    }
+                    got => assert!(!new, "{got:?}"),
+                }
+                match get(&b, "http://a/old").await {
+                    Got::Hit { found, .. } => {
+                        assert!(old && found.by_application);
+                        assert_eq!(
+                            Some(&b"text/css; charset=utf-8"[..]),
+                            found.envelope.fields.get("content-type")
+                        );
+                        assert_eq!(b"a{}"[..], found.body);
+                    }
+                    got => assert!(!old, "{got:?}"),
+                }
+                assert_eq!(u64::from(!new) + u64::from(!old), counters.fleet_foreign.get());
+            },
+        );
+    }
+}
+
+#[test]
+fn the_older_form_is_not_taken_under_a_sum() {
+    pair(
+        |it| it.filled_by = FilledBy::Older,
+        async |a, b, _| {
+            let url = format!("http://a/{}", "x".repeat(300));
+            let sum = Keys::default().key(url.as_bytes());
+            a.server(0).set(&sum, b"text/html\0whose?", 0, WITHIN).await.unwrap();
+            assert_miss(get(&b, &url).await);
+        },
+    );
+}
+
+#[test]
+fn one_node_of_four_recomputes() {
+    let servers = [Memcached::start(On::Unix, &[])];
+    let settings = settings(&servers);
+    run(async {
+        let nodes: Vec<_> = (0..4).map(|_| fleet::fleet(settings.clone()).0).collect();
+        let url = "http://a/";
+        // Nothing there: the first is to fill it.
+        let mut wins = Vec::new();
+        for node in &nodes {
+            match get_as(node, url, &[], Want::Recompute).await {
+                Got::Miss { turn: Turn::Ours(win) } => wins.push((node, win)),
+                Got::Miss { turn: Turn::Theirs } => {}
+                got => panic!("{got:?}"),
+            }
+        }
+        assert_eq!(1, wins.len());
+        let (node, win) = wins.pop().unwrap();
+        assert_eq!(Settled::Stored, put(node, url, &text("one")).await);
+        drop(win);
+        for node in &nodes {
+            assert_eq!(b"one"[..], hit(get_as(node, url, &[], Want::Recompute).await).body);
+        }
+    });
+}
+
+/// A page whose lifetime was over ten seconds ago.
+fn expired(body: &'static str) -> Arc<larder_store::Stored> {
+    let fields = [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\"")];
+    page(&fields, &[], Body::Heap(Bytes::from_static(body.as_bytes())))
+}
+
+#[test]
+fn one_node_of_four_recomputes_what_has_expired() {
+    let servers = [Memcached::start(On::Unix, &[])];
+    let settings = settings(&servers);
+    run(async {
+        let nodes: Vec<_> = (0..4).map(|_| fleet::fleet(settings.clone()).0).collect();
+        let url = "http://a/";
+        assert_eq!(Settled::Stored, put(&nodes[0], url, &expired("old")).await);
+        assert!(
+            matches!(get(&nodes[0], url).await, Got::Hit { turn: Turn::Free, .. }),
+            "who only looks takes no turn"
+        );
+        let mut wins = Vec::new();
+        for node in &nodes {
+            match get_as(node, url, &[], Want::Recompute).await {
+                Got::Hit { found, turn: Turn::Ours(win) } => {
+                    assert_eq!(b"old"[..], found.body);
+                    wins.push((node, win));
+                }
+                Got::Hit { turn: Turn::Theirs, .. } => {}
+                got => panic!("{got:?}"),
+            }
+        }
+        assert_eq!(1, wins.len());
+        // Given back without a new response: the next has the turn, and what is there stays.
+        drop(wins);
+        let (found, win) = match get_as(&nodes[3], url, &[], Want::Recompute).await {
+            Got::Hit { found, turn: Turn::Ours(win) } => (found, win),
+            got => panic!("{got:?}"),
+        };
+        assert_eq!(b"old"[..], found.body);
+        assert_eq!(Settled::Stored, put(&nodes[3], url, &text("new")).await);
+        drop(win);
+        let got = get_as(&nodes[0], url, &[], Want::Recompute).await;
+        assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }));
+        assert_eq!(b"new"[..], hit(got).body);
+    });
+}
+
+#[test]
+fn a_turn_that_comes_to_nothing_is_given_back() {
+    pair(as_it_is, async |a, b, _| {
+        let url = "http://a/";
+        let got = get_as(&a, url, &[], Want::Recompute).await;
+        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
+        assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Theirs }));
+        drop(got);
+        // Behind the delete that was told and not waited for.
+        assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
+        assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
+    });
+}
+
+#[test]
+fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
+    pair(as_it_is, async |a, b, _| {
+        let url = "http://a/";
+        let got = get_as(&a, url, &[], Want::Recompute).await;
+        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
+        assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
+        assert_eq!(Settled::NotStored, put(&a, url, &text("from before")).await);
+        drop(got);
+        assert_miss(get(&b, url).await);
+    });
+}
+
+#[test]
+fn there_are_no_turns_where_there_cannot_be() {
+    for change in
+        [(|it: &mut Settings| it.protocol = Protocol::Binary) as fn(&mut Settings), |it: &mut Settings| {
+            it.recompute_once = false
+        }]
+    {
+        pair(change, async |a, b, _| {
+            for node in [&a, &b] {
+                assert_miss(get_as(node, "http://a/", &[], Want::Recompute).await);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_namespace_is_shared_by_hosts() {
+    let change = |it: &mut Settings| it.keys = Keys::new("p:", Some("shop"), false).unwrap();
+    pair(change, async |a, b, _| {
+        assert_eq!(Settled::Stored, put(&a, "http://a.example/x", &text("x")).await);
+        assert_eq!(b"x"[..], hit(get(&b, "http://b.example/x").await).body);
+        assert_miss(get(&b, "https://b.example/x").await);
+    });
+}
