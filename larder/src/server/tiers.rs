@@ -35,13 +35,16 @@ impl Lower {
             Some(it) => Some(open_disk(it, config.ram.heap_line, store, counters())?),
             None => None,
         };
-        let fleet = config.fleet.as_ref().map(|it| {
-            let settings = Arc::new(fleet_settings(it));
-            let teller = errors.of(Subsystem::Fleet);
-            let told = Box::new(move |server: &fleet::Address, change| tell(&teller, server, change));
-            let health = Health::new(&settings, counters(), Some(told));
-            (settings, health)
-        });
+        let fleet = match &config.fleet {
+            Some(it) => {
+                let settings = Arc::new(fleet_settings(it)?);
+                let teller = errors.of(Subsystem::Fleet);
+                let told = Box::new(move |server: &fleet::Address, change| tell(&teller, server, change));
+                let health = Health::new(&settings, counters(), Some(told));
+                Some((settings, health))
+            }
+            None => None,
+        };
         if disk.is_none() && fleet.is_none() {
             store.has_no_lower_tier();
         }
@@ -130,13 +133,21 @@ fn open_disk(
     Ok(disk)
 }
 
-fn fleet_settings(it: &tiers::Fleet) -> fleet::Settings {
-    fleet::Settings {
+fn fleet_settings(it: &tiers::Fleet) -> Result<fleet::Settings, String> {
+    let keys = fleet::Keys::new(&it.key_prefix, it.namespace.as_deref(), it.md5_keys);
+    Ok(fleet::Settings {
         servers: it.servers.iter().map(address).collect(),
         protocol: match it.protocol {
             tiers::Protocol::Meta => fleet::Protocol::Meta,
             tiers::Protocol::Binary => fleet::Protocol::Binary,
         },
+        distribution: match it.distribution {
+            tiers::Distribution::Ketama => fleet::Distribution::Ketama,
+            tiers::Distribution::KetamaWeighted => fleet::Distribution::KetamaWeighted,
+            tiers::Distribution::Modula => fleet::Distribution::Modula,
+        },
+        hash: hash(it.hash),
+        keys: keys.map_err(|error| format!("cache.fleet: {error}."))?,
         expire: std::time::Duration::from_secs(it.expire.into()),
         put: it.put,
         no_block: it.no_block,
@@ -162,6 +173,20 @@ fn fleet_settings(it: &tiers::Fleet) -> fleet::Settings {
         stale_grace: std::time::Duration::from_secs(it.stale_grace.into()),
         connections: it.connections,
         queue: it.queue,
+    })
+}
+
+fn hash(it: tiers::Hash) -> fleet::Hash {
+    match it {
+        tiers::Hash::Default => fleet::Hash::Default,
+        tiers::Hash::Md5 => fleet::Hash::Md5,
+        tiers::Hash::Crc => fleet::Hash::Crc,
+        tiers::Hash::Fnv32 => fleet::Hash::Fnv1_32,
+        tiers::Hash::Fnv64 => fleet::Hash::Fnv1_64,
+        tiers::Hash::Fnv32a => fleet::Hash::Fnv1a32,
+        tiers::Hash::Fnv64a => fleet::Hash::Fnv1a64,
+        tiers::Hash::Murmur => fleet::Hash::Murmur,
+        tiers::Hash::OneAtATime => fleet::Hash::OneAtATime,
     }
 }
 
