@@ -116,6 +116,7 @@ counters! {
     purges: Count, "Purges that came into force, by command or by the fleet's log.";
     purged_responses: Count, "Stored responses that a purge took out of RAM, counted when they are met.";
     purge_rules_full: Limit, "Purges let go because too many were held: what was stored before them is validated first.";
+    purge_tags_full: Limit, "Responses with more tags than are told apart: they are purged with any tag.";
     cache_evictions: Count, "Stored responses removed for space.";
     cache_over_budget: Limit, "Fills that went unstored because the RAM budget could not make room.";
     cache_object_too_large: Limit, "Responses not stored because they exceed the largest object size.";

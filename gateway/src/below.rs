@@ -10,7 +10,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::tiers;
 use larder_semantics::trace::Silent;
-use larder_semantics::{stored, vary};
+use larder_semantics::{stored, tags, vary};
 use larder_stdx::clock;
 use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put};
 use larder_store::ram::KeyHash;
@@ -158,8 +158,14 @@ impl Gateway {
         // Where RAM has no room it is served all the same.
         let body = self.store.make_body(std::slice::from_ref(&body)).unwrap_or(Body::Heap(body));
         let known: Vec<Position> = it.known.into_iter().map(|(log, entry)| Position { log, entry }).collect();
-        let marks = Marks { tags: it.tags, born: Born { seq: 0, log: Positions::new(&known) } };
-        Some(coding::ready(assemble(it.meta, fields, it.trailers, body, it.variant, marks), policy))
+        // An application need not say its tags beside its fields.
+        let tags = match by_application {
+            true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
+            false => it.tags,
+        };
+        let marks = Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } };
+        let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
+        Some(coding::ready(stored, policy))
     }
 }
 

@@ -14,6 +14,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::range::{self, Selection};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
+use larder_semantics::tags;
 use larder_semantics::transcode::{self, Serve};
 use larder_semantics::{date, partial};
 use larder_stdx::clock;
@@ -166,6 +167,7 @@ impl<'c> Machine<'_, 'c> {
     ) -> Result<(), Cut> {
         self.summary.status = status;
         self.summary.report = report;
+        fields.retain(|it| !tags::is_hidden(it.name, &self.route.policy.tags));
         if let Some(report) = report {
             let policy = &self.route.policy;
             if policy.cache_status {

@@ -12,12 +12,12 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshen::After;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::partial::{self, Beside, Combine, Part};
-use larder_semantics::policy::OnAbort;
+use larder_semantics::policy::{OnAbort, TagPolicy};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
-use larder_semantics::{freshen, reuse, transcode, vary};
+use larder_semantics::{freshen, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::fleet::Win;
@@ -282,9 +282,10 @@ impl Job {
         if update.iter().any(|it| it.is("via")) {
             forward::mark_stored(&mut fields, arrived.response.version, policy);
         }
-        let marks = marks(&fields, arrived.born.clone());
+        let marks = self.marks(&fields, arrived.born.clone());
         let (trailers, body, variant) = (old.trailers.clone(), old.body.clone(), old.variant.clone());
-        let new = coding::ready(assemble(meta, fields, trailers, body, variant, marks), policy);
+        let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
+        let new = coding::ready(new, policy);
         coding::carry(&self.gateway.store, old, &new);
         new
     }
@@ -339,7 +340,7 @@ impl Job {
         let names = meta.vary.clone();
         let mut variant = Vec::new();
         vary::write_key(&names, &self.request.fields.view(), &mut variant);
-        let marks = marks(&kept, arrived.born.clone());
+        let marks = self.marks(&kept, arrived.born.clone());
         let head = Arc::new(SharedHead {
             status: meta.status,
             fields: kept,
@@ -384,7 +385,7 @@ impl Job {
         forward::mark_stored(&mut kept, arrived.response.version, policy);
         (meta.status, meta.partial) = (200, None);
         // As old as the part that was held.
-        let marks = marks(&kept, old.marks.born.clone());
+        let marks = self.marks(&kept, old.marks.born.clone());
         let head = SharedHead {
             status: 200,
             fields: kept,
@@ -430,6 +431,13 @@ impl Job {
 
     fn decide(&self, arrived: &Arrived) -> Storable {
         self.judge(None, |it| it.decide(arrived))
+    }
+
+    /// What purges look at in a response with these stored fields.
+    fn marks(&self, fields: &FieldList, born: Born) -> Marks {
+        let tags = tags::of(&fields.view(), &self.route.policy.tags, &self.key);
+        self.gateway.counters.purge_tags_full.add(u64::from(tags::are_every(&tags)));
+        Marks { tags, born }
     }
 
     /// Carries a body that is not kept to the one reader that may have it.
@@ -540,6 +548,7 @@ impl Job {
                 body,
                 head.variant.clone(),
                 head.marks.clone(),
+                &self.route.policy.tags,
             );
             let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
             let stored = coding::ready(stored, policy);
@@ -568,7 +577,10 @@ impl Job {
         let Lookup::Shelf(shelf) = looked else { return Some(new) };
         let Some(old) = shelf.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
         match partial::beside(&old.meta, &new.meta, clock::wall()) {
-            Beside::Combines => Some(join(&self.gateway.store, old, &new).unwrap_or(new)),
+            Beside::Combines => {
+                let tags = &self.route.policy.tags;
+                Some(join(&self.gateway.store, old, &new, tags).unwrap_or(new))
+            }
             Beside::Replaces => Some(new),
             Beside::Gives => None,
         }
@@ -583,13 +595,7 @@ struct Completion {
     held_first: bool,
 }
 
-/// What purges look at in a response with these stored fields.
-fn marks(fields: &FieldList, born: Born) -> Marks {
-    let _ = fields;
-    Marks { tags: Box::default(), born }
-}
-
-/// Makes a stored response ready to send: its head is written once, here.
+/// Makes a stored response ready to send: its head is written once, here, without the fields that clients do not see.
 pub(crate) fn assemble(
     meta: Meta,
     mut fields: FieldList,
@@ -597,16 +603,22 @@ pub(crate) fn assemble(
     body: larder_store::Body,
     variant: Box<[u8]>,
     marks: Marks,
+    policy: &TagPolicy,
 ) -> Stored {
     fields.remove("content-length");
     fields.shrink();
-    let head = coding::head_of(meta.status, &fields, body.len());
+    let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
     let recheck = AtomicU64::new(u64::MAX);
     Stored { meta, head, fields, trailers, body, variant, marks, recheck, forms: None }
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.
-pub(crate) fn join(store: &larder_store::Store, old: &Stored, new: &Stored) -> Option<Stored> {
+pub(crate) fn join(
+    store: &larder_store::Store,
+    old: &Stored,
+    new: &Stored,
+    policy: &TagPolicy,
+) -> Option<Stored> {
     let Combine::Into { part, whole } = partial::combine(&old.meta, &new.meta) else {
         return None;
     };
@@ -647,6 +659,7 @@ pub(crate) fn join(store: &larder_store::Store, old: &Stored, new: &Stored) -> O
         body,
         new.variant.clone(),
         Marks { tags, born: old.marks.born.clone() },
+        policy,
     ))
 }
 

@@ -11,6 +11,7 @@ use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::stored::Meta;
+use larder_semantics::tags;
 use larder_semantics::trace::Silent;
 use larder_semantics::transcode::Serve;
 use larder_stdx::clock::{self, WallTime};
@@ -141,7 +142,9 @@ fn respond(
     };
     if not_modified {
         write::status_line(304, text);
-        for it in fields.iter().filter(|it| in_not_modified(it.name)) {
+        for it in
+            fields.iter().filter(|it| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags))
+        {
             write::field(it.name, it.value, text);
         }
     } else {

@@ -10,8 +10,9 @@ use crate::run::Machine;
 use bytes::Bytes;
 use larder_origin::Exchange;
 use larder_semantics::cache_status::Report;
-use larder_semantics::invalidate;
+use larder_semantics::{invalidate, tags};
 use larder_stdx::clock;
+use larder_store::{Rule, Scope, Strength};
 use larder_transport::http1::{ClientGone, RequestBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
@@ -114,7 +115,8 @@ impl<'c> Machine<'_, 'c> {
         Answer::direct(arrived.exchange, arrived.response, upload, report, method)
     }
 
-    /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable.
+    /// RFC 9111 §4.4: an unsafe method that did not fail makes what is stored under its targets unusable; and what is
+    /// of the groups that its response names (RFC 9875 §3).
     async fn invalidate(&mut self, response: &Response) {
         let request = self.request;
         let targets = invalidate::targets(
@@ -131,6 +133,18 @@ impl<'c> Machine<'_, 'c> {
             let hash = self.gateway.store.hash(&key);
             if self.gateway.remove(&self.route.policy, hash, &key).await {
                 self.gateway.counters.cache_invalidations.add(1);
+            }
+        }
+        let mut key = Vec::new();
+        hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut key);
+        for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
+            // Who has a validator for it may find that it still holds.
+            let (scope, strength) = (Scope::Tag(tag.into()), Strength::Validate);
+            let rule = Rule { scope, strength, positions: Vec::new() };
+            let seq = self.gateway.store.purge(rule.clone());
+            if let Some(disk) = &self.gateway.tiers.disk {
+                // Like a removal: on its way to the device, not waited for.
+                drop(disk.purged(seq, &rule));
             }
         }
     }

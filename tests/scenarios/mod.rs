@@ -29,6 +29,7 @@ mod slow_clients;
 mod smuggling;
 mod stale;
 mod storm;
+mod tags;
 mod targeted;
 mod validation;
 mod vary;

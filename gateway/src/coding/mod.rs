@@ -11,6 +11,7 @@ use larder_semantics::coding::{Accepted, Coding};
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
+use larder_semantics::tags;
 use larder_semantics::transcode::{self, Choice};
 use larder_store::{Body, Form, Forms, Store, Stored};
 use larder_wire::http1::write;
@@ -29,7 +30,7 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     };
     transcode::mark(&mut stored.fields);
     stored.fields.shrink();
-    stored.head = head_of(stored.meta.status, &stored.fields, length);
+    stored.head = head_of(stored.meta.status, &stored.fields, length, |it| tags::is_hidden(it, &policy.tags));
     // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
     if !matches!(stored.body, Body::Disk(_)) {
         stored.forms = Some(Forms::new(plan));
@@ -42,16 +43,29 @@ pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
     if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
         store.carry_forms(before, after, |coding, body: &Body| {
             let fields = transcode::form_fields(&new.fields, coding);
-            (head_of(new.meta.status, &fields, body.len()), fields)
+            (head_of(new.meta.status, &fields, body.len(), |it| is_hidden(new, it)), fields)
         });
     }
 }
 
-/// A head as a hit sends it: see [`Stored::head`].
-pub(crate) fn head_of(status: u16, fields: &FieldList, length: u64) -> Box<[u8]> {
+/// Whether clients do not see a field of a stored response: its head was written without it.
+pub(crate) fn is_hidden(stored: &Stored, name: &str) -> bool {
+    let line = [b"\r\n", name.as_bytes(), b":"].concat();
+    stored.fields.get(name).is_some() && !stored.head.windows(line.len()).any(|it| *it == *line)
+}
+
+/// A head as a hit sends it, without what is hidden: see [`Stored::head`].
+pub(crate) fn head_of(
+    status: u16,
+    fields: &FieldList,
+    length: u64,
+    is_hidden: impl Fn(&str) -> bool,
+) -> Box<[u8]> {
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(status, &mut head);
-    head.extend_from_slice(fields.text());
+    for it in fields.iter().filter(|it| !is_hidden(it.name)) {
+        write::field(it.name, it.value, &mut head);
+    }
     if !matches!(status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
     }

@@ -2,7 +2,7 @@
 //! is bounded; what finds no place is not made now, and somebody else's hit will order it again.
 
 use super::codec::{self, Levels, Undecodable};
-use super::head_of;
+use super::{head_of, is_hidden};
 use larder_counters::Counters;
 use larder_semantics::coding::Coding;
 use larder_semantics::transcode::{self, Plan};
@@ -134,7 +134,7 @@ impl Coders {
             Ok(body) => {
                 let (read, made) = (stored.body.len(), body.len() as u64);
                 let fields = transcode::form_fields(&stored.fields, coding);
-                let head = head_of(stored.meta.status, &fields, made);
+                let head = head_of(stored.meta.status, &fields, made, |it| is_hidden(stored, it));
                 match self.store.keep_form(forms, coding, head, fields, body) {
                     Ok(()) => {
                         self.counters.coding_made.add_shared(1);

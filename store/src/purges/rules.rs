@@ -167,10 +167,10 @@ impl Rules {
         let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, |_| true));
         meet(&self.all);
         self.each_by_key(subject.key, &mut meet);
-        for tag in subject.tags {
-            if let Some(list) = self.tags.get(tag) {
-                meet(list);
-            }
+        if tags::are_every(subject.tags) {
+            self.tags.values().for_each(|it| meet(it));
+        } else {
+            subject.tags.iter().filter_map(|it| self.tags.get(it)).for_each(|it| meet(it));
         }
         let holds = |entry: &Entry| match &entry.rule.scope {
             Scope::Where(expression) => expression.holds(&At { subject, now: entry.at }),
@@ -369,7 +369,7 @@ impl Facts for At<'_> {
     }
 
     fn has_tag(&self, tag: &str) -> bool {
-        self.subject.tags.binary_search(&tags::hash(tag)).is_ok()
+        tags::contain(self.subject.tags, tag)
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
