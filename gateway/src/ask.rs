@@ -10,6 +10,7 @@ use crate::run::{Company, Machine};
 use larder_origin::OriginError;
 use larder_semantics::cache_status::Report;
 use larder_semantics::freshen::{self, HeadSays};
+use larder_semantics::reuse::ForwardReason;
 use larder_semantics::storable::Storable;
 use larder_stdx::clock;
 use larder_store::ram::Removals;
@@ -38,6 +39,9 @@ impl Machine<'_, '_> {
             }
         };
         self.pass_interim().await;
+        if let Some(stale) = self.local.stale.borrow().clone() {
+            (self.found, self.reason) = (Some(stale), ForwardReason::Stale);
+        }
         match head {
             FillHead::Shared(head) => {
                 self.read_along(reader, head, false);
@@ -61,10 +65,7 @@ impl Machine<'_, '_> {
                     None => self.origin_failed(502),
                 }
             }
-            FillHead::Failed(status) => {
-                self.take_stale();
-                self.origin_failed(status)
-            }
+            FillHead::Failed(status) => self.origin_failed(status),
         }
     }
 

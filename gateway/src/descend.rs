@@ -120,11 +120,8 @@ impl Machine<'_, '_> {
         Step::Lookup
     }
 
-    /// What may be served where the origin failed: what the fill had found below, or has put into RAM.
+    /// What another's fill has found below and put into RAM may be served where the origin failed.
     pub fn take_stale(&mut self) {
-        if let Some(stored) = self.local.stale.borrow_mut().take() {
-            self.found = Some(stored);
-        }
         if self.found.is_none()
             && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, u64::MAX)
         {

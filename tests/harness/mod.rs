@@ -4,11 +4,14 @@
 pub mod application;
 pub mod client;
 pub mod command;
+pub mod memcached;
 pub mod origin;
 pub mod pages;
 pub mod server;
+pub mod tiers;
 
 pub use client::{Client, Response};
+pub use memcached::Memcached;
 pub use origin::Origin;
 pub use pages::Pages;
 pub use server::Larder;

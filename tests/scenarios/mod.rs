@@ -7,6 +7,7 @@ mod cache_control;
 mod coalescing;
 mod conditionals;
 mod counting;
+mod disk_tier;
 mod expires;
 mod fields;
 mod files_attacks;

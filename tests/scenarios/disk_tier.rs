@@ -1,0 +1,135 @@
+//! The disk tier, from outside: what lies there outlives the process, and is what was stored.
+
+use super::super::harness::origin::Script;
+use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
+use super::super::harness::{Origin, Response, until};
+
+#[test]
+fn a_restart_keeps_what_was_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = of_size();
+    let sizes = ["/0", "/100", "/16384", "/26510", "/300000", "/900000"];
+    let a = on_disk(&origin, folder.path(), "");
+    let expect: Vec<Response> = sizes
+        .iter()
+        .map(|it| {
+            a.get(it);
+            a.get(it)
+        })
+        .collect();
+    written(&a, 6);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), "");
+    for (target, expect) in sizes.into_iter().zip(expect) {
+        let found = b.get(target);
+        assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
+        same(&expect, &found);
+        for _ in 0..3 {
+            same(&expect, &b.get(target));
+        }
+        let found = b.get(target);
+        assert!(found.is_hit() && !found.cache().contains("detail"), "{target}: {}", found.cache());
+    }
+    assert_eq!(6, origin.requests());
+    assert_eq!(3, b.counter("disk_promotions"), "what is large is taken into RAM at its second use");
+}
+
+#[test]
+fn a_head_a_range_and_only_if_cached_are_hits_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = of_size();
+    let a = on_disk(&origin, folder.path(), "");
+    a.get("/50000");
+    written(&a, 1);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), "promote_after = 1000\n");
+    for (method, lines, status) in [
+        ("HEAD", "", 200),
+        ("GET", "Range: bytes=10-19\r\n", 206),
+        ("GET", "Range: bytes=0-9,20-29\r\n", 206),
+        ("GET", "Cache-Control: only-if-cached\r\n", 200),
+        ("GET", "Authorization: Basic eDp5\r\n", 200),
+        ("GET", "If-None-Match: \"e\"\r\n", 304),
+        ("GET", "If-Match: \"f\"\r\n", 412),
+    ] {
+        let found = b.client().request(method, "/50000", lines, "");
+        assert_eq!(status, found.status, "{method} {lines}");
+        assert!(found.cache().ends_with("; detail=disk"), "{method} {lines}: {}", found.cache());
+        if status == 200 && method == "GET" {
+            assert_eq!(binary(50000), found.body);
+        }
+    }
+    assert_eq!((1, 0), (origin.requests(), b.counter("disk_promotions")));
+}
+
+#[test]
+fn what_is_stale_on_disk_is_validated_and_not_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::scripted(|it| {
+        let head = "Cache-Control: max-age=60\r\nETag: \"1\"\r\n";
+        let length: usize = it.target().trim_start_matches('/').parse().unwrap();
+        match it.field("if-none-match") {
+            Some(_) => vec![Script::Send(format!("HTTP/1.1 304 Not Modified\r\n{head}\r\n").into_bytes())],
+            None => {
+                let head = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: {length}\r\n\r\n");
+                vec![Script::Send([head.into_bytes(), binary(length)].concat())]
+            }
+        }
+    });
+    for (size, target) in [(100, "/100"), (200_000, "/200000")] {
+        let folder = folder.path().join(size.to_string());
+        std::fs::create_dir(&folder).unwrap();
+        let a = on_disk(&origin, &folder, "");
+        a.get(target);
+        written(&a, 1);
+        killed(a);
+        let b = on_disk(&origin, &folder, "promote_after = 1000\n");
+        b.advance(61);
+        let found = b.get(target);
+        assert!(found.cache().contains("fwd=stale; fwd-status=304"), "{target}: {}", found.cache());
+        assert!(binary(size) == found.body, "{target}");
+        written(&b, 1);
+        let again = b.get(target);
+        assert!(again.is_hit() && binary(size) == again.body, "{target}: {}", again.cache());
+        killed(b);
+        // What the origin said is on disk, too.
+        let c = on_disk(&origin, &folder, "");
+        c.advance(61);
+        let found = c.get(target);
+        assert!(found.is_hit() && binary(size) == found.body, "{target}: {}", found.cache());
+    }
+    assert_eq!(4, origin.requests());
+}
+
+#[test]
+fn what_was_invalidated_is_not_found_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::new(|it| match it.line().starts_with("POST") {
+        true => "HTTP/1.1 200 OK\n\ndone".to_owned(),
+        false => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nanswer {}", it.number),
+    });
+    let a = on_disk(&origin, folder.path(), "");
+    a.get("/");
+    written(&a, 1);
+    assert_eq!(200, a.client().request("POST", "/", "", "x").status);
+    until("the removal is written", || a.counter("disk_removals") >= 1);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), "");
+    assert_eq!("answer 2", b.get("/").text());
+}
+
+#[test]
+fn a_directory_that_vanishes_fails_no_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = of_size();
+    let a = on_disk(&origin, folder.path(), "");
+    for at in 0..20 {
+        assert_eq!(200, a.get(&format!("/{}", 20_000 + at)).status);
+    }
+    std::fs::remove_dir_all(folder.path().join("disk")).unwrap();
+    for at in 0..40 {
+        let length = 20_000 + at;
+        let found = a.get(&format!("/{length}"));
+        assert!(found.status == 200 && found.body == binary(length));
+    }
+}
