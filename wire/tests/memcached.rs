@@ -341,6 +341,8 @@ fn binary_replies_that_do_not_fit_end_the_connection() {
     check_binary(Kind::Get, Err(BadReply::Opaque), &other);
     check_binary(Kind::Increment, Err(BadReply::Number), &binary(5, 0, 0, 0, 4, b"\0\0\0\x01"));
     check_binary(Kind::Noop, Err(BadReply::Unexpected), &binary(10, 0, 0, 1, 0, b""));
+    // Found by the fuzzer: a read cannot be answered as a write.
+    check_binary(Kind::Get, Err(BadReply::Unexpected), &binary(0, 0, 0, 2, 0, b""));
     let key = key("k");
     let expected = Expected { opaque: 5, kind: Kind::Get, key: Some(&key), most: 10 };
     let other = binary(12, 1, 4, 0, 7, b"\0\0\0\x01Kab");

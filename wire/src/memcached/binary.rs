@@ -174,7 +174,8 @@ fn reply(status: u16, kind: Kind, value: &[u8]) -> Result<Reply, BadReply> {
             Reply::Number(u64::from_be_bytes(value.try_into().map_err(|_| BadReply::Number)?))
         }
         (0, _) => Reply::Done,
-        (_, Kind::Noop) => return Err(BadReply::Unexpected),
+        // What can only be said of a write.
+        (2 | 3 | 5, Kind::Get) | (_, Kind::Noop) => return Err(BadReply::Unexpected),
         (1, Kind::Get) => Reply::Miss,
         (1, _) => Reply::NotFound,
         // `Add` says "exists" where the meta protocol says "not stored".
