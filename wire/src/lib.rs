@@ -3,4 +3,5 @@
 pub mod envelope;
 pub mod http1;
 pub mod memcached;
+pub mod purge_entry;
 pub mod segment;

@@ -17,6 +17,8 @@ mod http1_response;
 mod memcached;
 #[path = "../../fuzz/laws/segment.rs"]
 mod segment;
+#[path = "../../fuzz/laws/purge_entry.rs"]
+mod purge_entry;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
@@ -60,6 +62,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
+    codecs.push("purge_entry".to_owned());
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -74,6 +77,7 @@ fn seeds_obey() {
     seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
     seeds("segment").iter().for_each(|it| segment::check(it));
+    seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
 proptest! {
@@ -110,5 +114,7 @@ proptest! {
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
         memcached::check(Protocol::Binary, &raw);
+    fn purge_entries_obey(raw in mixed("purge_entry")) {
+        purge_entry::check(&raw);
     }
 }
