@@ -8,8 +8,6 @@ pub mod fleet;
 mod flights;
 pub mod forms;
 mod ledger;
-#[path = "fleet/log/mod.rs"]
-pub mod log;
 pub mod purges;
 pub mod ram;
 pub mod s3fifo;

@@ -114,6 +114,9 @@ proptest! {
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
         memcached::check(Protocol::Binary, &raw);
+    }
+
+    #[test]
     fn purge_entries_obey(raw in mixed("purge_entry")) {
         purge_entry::check(&raw);
     }

@@ -10,6 +10,7 @@ pub mod hash;
 pub mod health;
 pub mod keys;
 mod put;
+pub mod log;
 pub mod ring;
 pub mod server;
 pub mod settings;
