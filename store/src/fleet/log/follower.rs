@@ -332,7 +332,7 @@ impl Follower {
             let it = &mut self.servers[n];
             let Some(at) = it.at.filter(|it| it.entry < head.number) else { break };
             let next = Position { entry: at.entry + 1, ..at };
-            let understood = match value.map(|it| Entry::read(it)) {
+            let understood = match value.map(Entry::read) {
                 None => {
                     if next.entry > it.made_up {
                         let since = *it.missing.get_or_insert(now);

@@ -131,6 +131,12 @@ impl Sim {
         self.stopped.borrow_mut().remove(&node);
     }
 
+    /// The world ends, and lets go of all that held it.
+    pub fn end(&self) {
+        let gone = (self.tasks.take(), self.due.take());
+        drop(gone);
+    }
+
     pub fn stop(&self, node: usize) {
         self.stopped.borrow_mut().entry(node).or_default();
     }

@@ -336,6 +336,18 @@ impl Field {
     }
 }
 
+/// Does something again and again, after irregular times.
+fn every(field: &Rc<Field>, least: Micros, more: Micros, mut deed: impl FnMut(&Rc<Field>) + 'static) {
+    let field = field.clone();
+    let sim = field.sim.clone();
+    sim.spawn(None, async move {
+        loop {
+            field.sim.pause(least + field.sim.chance.below(more)).await;
+            deed(&field);
+        }
+    });
+}
+
 /// One run; what was counted.
 fn run(seed: u64, without: Without) -> Rc<Field> {
     let servers = [1, 2, 3, 3, 3, 4, 5][(seed % 7) as usize];
@@ -343,36 +355,23 @@ fn run(seed: u64, without: Without) -> Rc<Field> {
     let nodes = 2 + field.sim.chance.below(2) as usize;
     (0..nodes).for_each(|it| field.start(it));
     let (end, troubled) = (7_000_000, field.sim.chance.below(4));
-    let sim = field.sim.clone();
-    let every = |least: Micros, more: Micros, mut deed: Box<dyn FnMut(&Rc<Field>)>| {
-        let field = field.clone();
-        sim.spawn(None, async move {
-            loop {
-                field.sim.pause(least + field.sim.chance.below(more)).await;
-                deed(&field);
-            }
-        });
-    };
     let any = move |field: &Rc<Field>| field.sim.chance.below(nodes as u64) as usize;
     // Where few read, what lies in the fleet lies there for longer.
     let rest = if seed % 3 == 0 { 250_000 } else { 8_000 };
-    every(1_000, rest, Box::new(move |it| it.read(any(it), it.sim.chance.below(PAGES))));
-    every(
-        20_000,
-        250_000,
-        Box::new(move |it| {
-            let (all, wait) = (it.sim.chance.one_in(12), !it.sim.chance.one_in(4));
-            it.purge(any(it), it.sim.chance.below(PAGES), all, wait);
-        }),
-    );
+    every(&field, 1_000, rest, move |it| it.read(any(it), it.sim.chance.below(PAGES)));
+    every(&field, 20_000, 250_000, move |it| {
+        let (all, wait) = (it.sim.chance.one_in(12), !it.sim.chance.one_in(4));
+        it.purge(any(it), it.sim.chance.below(PAGES), all, wait);
+    });
     // Everything, or forgetting alone: by servers, and by nodes that start again.
     let kinds: &[u64] = if seed % 6 == 0 { &[1, 7] } else { &[0, 1, 2, 3, 4, 5, 6, 7] };
-    if troubled > 0 {
-        every(50_000, 1_200_000 / troubled, Box::new(move |it| it.trouble(nodes, kinds)));
+    if let Some(rest) = u64::checked_div(1_200_000, troubled) {
+        every(&field, 50_000, rest, move |it| it.trouble(nodes, kinds));
     }
     field.sim.run(end);
     // The tasks hold what holds them.
-    (0..nodes).for_each(|it| field.sim.kill(it));
+    field.sim.end();
+    field.nodes.take();
     field
 }
 
