@@ -15,10 +15,10 @@ mod http1_request;
 mod http1_response;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
-#[path = "../../fuzz/laws/segment.rs"]
-mod segment;
 #[path = "../../fuzz/laws/purge_entry.rs"]
 mod purge_entry;
+#[path = "../../fuzz/laws/segment.rs"]
+mod segment;
 
 /// Every seed of a target, in the order of their names.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
