@@ -13,7 +13,7 @@ use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::trace::Silent;
-use larder_semantics::transcode::Serve;
+use larder_semantics::transcode::{self, Serve};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::forms::Peek;
 use larder_store::ram::{Body, Lookup};
@@ -98,6 +98,8 @@ impl Gateway {
         }
         match choice.serve {
             Serve::Own => Some(None),
+            // A form has another tag than what it was made of, which conditions that compare strongly must see.
+            Serve::Made(_) if facts.conditional && transcode::is_exact(head.fields, false) => None,
             Serve::Made(coding) => forms.peek(coding).map(Some),
             Serve::Wait(_) | Serve::Unsuitable => None,
         }

@@ -5,6 +5,7 @@ mod age;
 mod bad_origins;
 mod cache_control;
 mod coalescing;
+mod coding;
 mod conditionals;
 mod counting;
 mod disk_tier;
