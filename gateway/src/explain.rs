@@ -1,6 +1,7 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
+use crate::coding;
 use crate::deliver;
 use crate::forward;
 use crate::hit;
@@ -164,8 +165,9 @@ impl Gateway {
 fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, ForwardReason>) {
     match looked {
         Lookup::Shelf(shelf) => {
-            let selected = shelf.select(fields, &mut Vec::new()).cloned();
-            (Holds::Variants(shelf.variants.len()), selected.ok_or(ForwardReason::VaryMiss))
+            let selected =
+                shelf.select(fields, &mut Vec::new()).filter(|it| !coding::is_of_no_use(it, fields));
+            (Holds::Variants(shelf.variants.len()), selected.cloned().ok_or(ForwardReason::VaryMiss))
         }
         Lookup::HitForMiss => (Holds::HitForMiss, Err(ForwardReason::UriMiss)),
         Lookup::Nothing => (Holds::Nothing, Err(ForwardReason::UriMiss)),

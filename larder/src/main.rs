@@ -44,7 +44,8 @@ fn main() -> ExitCode {
             };
             // As this binary was called: it need not be in the PATH.
             let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
-            serve(plan.in_front_of(&format!("http://{site}")), |larder| {
+            let plan = plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true");
+            serve(plan, |larder| {
                 demo::what_to_try(larder, site).replace("larder explain", &format!("{called} explain"))
             })
         }

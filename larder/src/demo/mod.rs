@@ -72,6 +72,9 @@ Try, in this order (-sD- prints the head; look at Cache-Status and Age):
   sleep 6; curl -sD- -o /dev/null LARDER/special   still 200, from the store: fwd=stale; fwd-status=503
   curl -s -o /dev/null LARDER/kitchen -d 'is=open'
 
+  Compressed: kept once, made once for each coding; the first hit has it made, the next ones get it.
+  for i in 1 2 3; do curl -sD- -o /dev/null LARDER/recipes/5 -H 'Accept-Encoding: br' | grep -i content-; done
+
   Many at once: one request reaches the site.
   for i in 1 2 3 4 5 6 7 8; do curl -sD- -o /dev/null LARDER/recipes/77 | grep -i cache-status & done; wait
 
