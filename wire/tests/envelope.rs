@@ -125,7 +125,13 @@ fn what_an_application_left_out_is_computed() {
     let (envelope, length) = Envelope::read_filled(&raw, &Policy::default(), now).unwrap();
     assert_eq!(Ok(()), envelope.body.check(&raw[length..]));
     assert_eq!((30, 60), (envelope.meta.age(now), envelope.meta.lifetime.seconds), "its Date is 30 s old");
-    assert_eq!(plain().fields, envelope.fields, "without the cookie and the length");
+    let made = WallTime(1_700_000_001);
+    assert_eq!(made, envelope.meta.response_time, "whenever it is read");
+    // A clock that is ahead makes nothing younger than now.
+    let before = WallTime(1_600_000_000);
+    let (early, _) = Envelope::read_filled(&raw, &Policy::default(), before).unwrap();
+    assert_eq!((before, 0), (early.meta.response_time, early.meta.age(before)));
+    assert_eq!(Some(&b"a=b"[..]), envelope.fields.get("set-cookie"), "whoever reads judges what was written");
     assert_eq!(plain().key, envelope.key);
 }
 

@@ -6,11 +6,12 @@ use super::{
     VERSION, bit, sum, tag,
 };
 use larder_semantics::cache_control::MAX_DELTA;
-use larder_semantics::field::{Field, FieldList, is_token, trim};
+use larder_semantics::date;
+use larder_semantics::field::{Field, FieldList, first, is_token, trim};
 use larder_semantics::freshness::Lifetime;
 use larder_semantics::partial::Part;
 use larder_semantics::policy::Policy;
-use larder_semantics::stored::{Meta, stored_fields};
+use larder_semantics::stored::Meta;
 use larder_semantics::validator::is_entity_tag;
 use larder_semantics::vary::MAX_NAMES;
 use larder_stdx::clock::WallTime;
@@ -53,9 +54,11 @@ impl Envelope {
     }
 
     /// As [`Envelope::read`], and where the facts are absent they are computed from status and fields as if the
-    /// response had come from an origin at `now`: its age is what its `Date` and `Age` say.
+    /// response had come from an origin at the time that its `Date` says, or at `now` where that is earlier or there is
+    /// none. So its age, and whether a purge came later, do not depend on when it is read.
     ///
-    /// Whether such a response may be stored at all is asked of `semantics::storable` by whoever reads it.
+    /// The fields are as the application wrote them: whoever reads asks `semantics::storable` whether such a response may
+    /// be stored at all, and keeps what `semantics::stored::stored_fields` leaves.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -65,14 +68,11 @@ impl Envelope {
             return Ok((raw.envelope(meta), length));
         }
         let fields = raw.fields.view();
-        let meta = Meta::of(raw.status, &fields, policy, now, now);
+        let made = first(&fields, "date").and_then(date::parse).map_or(now, |it| it.min(now));
+        let meta = Meta::of(raw.status, &fields, policy, made, made);
         if !meta.vary.is_empty() && raw.variant.is_empty() {
             return Err(Broken::NoVariant);
         }
-        let mut kept = stored_fields(&fields, policy, now);
-        // Made anew from the body's length whenever it is sent.
-        kept.remove("content-length");
-        raw.fields = kept;
         Ok((raw.envelope(meta), length))
     }
 }

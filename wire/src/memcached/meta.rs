@@ -113,17 +113,14 @@ fn number(mut value: u64, out: &mut Vec<u8>) {
 /// What is there is not the expected reply: the connection cannot be used any more.
 pub fn parse(buffer: &[u8], expected: &Expected<'_>) -> Result<Parsed, BadReply> {
     let window = &buffer[..buffer.len().min(MAX_LINE)];
-    let Some(feed) = memchr::memchr(b'\n', window) else {
-        // Told early, so that a foreign server is not listened to for a whole line.
-        return if window.len() == MAX_LINE || !begins_a_reply(window) {
-            Err(if window.len() == MAX_LINE { BadReply::Line } else { BadReply::Foreign })
-        } else {
-            Ok(Parsed::More(buffer.len() + 1))
-        };
-    };
+    // Told early, so that a foreign server is not listened to for a whole line.
     if !begins_a_reply(window) {
         return Err(BadReply::Foreign);
     }
+    let Some(feed) = memchr::memchr(b'\n', window) else {
+        let is_over = window.len() == MAX_LINE;
+        return if is_over { Err(BadReply::Line) } else { Ok(Parsed::More(buffer.len() + 1)) };
+    };
     let line = window[..feed].strip_suffix(b"\r").ok_or(BadReply::Line)?;
     if line.iter().any(u8::is_ascii_control) {
         return Err(BadReply::Line);
