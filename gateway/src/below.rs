@@ -12,7 +12,7 @@ use larder_semantics::tiers;
 use larder_semantics::trace::Silent;
 use larder_semantics::{stored, tags, vary};
 use larder_stdx::clock;
-use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put};
+use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Win};
 use larder_store::ram::KeyHash;
 use larder_store::{Body, Born, Disk, Marks, Position, Positions, Stored};
 use larder_wire::http1::request::Request;
@@ -88,8 +88,15 @@ impl Gateway {
         self.tiers.fleet.as_ref().filter(|_| policy.tiers.fleet)
     }
 
-    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below.
-    pub(crate) fn write_down(&self, policy: &Policy, key: &[u8], stored: &Arc<Stored>) -> Option<Put> {
+    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below; `win` is the
+    /// turn in which it was made.
+    pub(crate) fn write_down(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        stored: &Arc<Stored>,
+        win: Option<Win>,
+    ) -> Option<Put> {
         if !tiers::goes_down(&stored.meta, clock::wall()) {
             return None;
         }
@@ -97,7 +104,7 @@ impl Gateway {
             disk.write(key, stored);
         }
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
-        Some(fleet.put(key, stored))
+        Some(fleet.put_in_turn(key, stored, win))
     }
 
     /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
@@ -191,6 +198,19 @@ fn permitted(
         Storable::Store => Some(stored::stored_fields(&said, policy, came)),
         Storable::Refuse(_) => None,
     }
+}
+
+/// Whether what the fleet has is what is held, byte for byte.
+pub(crate) fn is_same(found: &Found, held: &Stored) -> bool {
+    let same_body = match &held.body {
+        Body::Heap(bytes) => *bytes == found.body,
+        Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
+            Some(bytes) => *bytes == found.body[..],
+            // It would have to be read: one of the same length and entity tag is the same.
+            None => slice.length == found.body.len() as u64 && held.meta.etag.is_some(),
+        },
+    };
+    same_body && found.envelope.fields.text() == held.fields.text()
 }
 
 /// Whether a stored response is of the variant that a request selects.

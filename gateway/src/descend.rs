@@ -240,7 +240,7 @@ impl Job {
             Got::Unavailable => return Said::Unavailable,
         };
         if let Some(held) = held {
-            match tiers::compare(&found.envelope.meta, &held.meta) {
+            match tiers::compare(&found.envelope.meta, &held.meta, || below::is_same(&found, held)) {
                 // One that was purged here since is not what the fleet has, though it be the same.
                 Compared::Same | Compared::Older => return Said::Stands(turn),
                 Compared::Newer => {}

@@ -54,11 +54,16 @@ impl Gateway {
                 Got::Unavailable => Holds::Unknown,
                 Got::Miss { .. } => Holds::Nothing,
                 Got::Hit { found, .. } => {
+                    let compared = chosen.as_ref().map(|(it, _)| {
+                        tiers::compare(&found.envelope.meta, &it.meta, || below::is_same(&found, it))
+                    });
                     let found = self.of_fleet(policy, request, *found);
                     match found.and_then(|it| self.store.admit_foreign(key, it)) {
                         None => Holds::Nothing,
                         Some(found) => {
-                            chosen = newer(chosen, found);
+                            if compared.is_none_or(|it| it == Compared::Newer) {
+                                chosen = Some((Arc::new(found), Tier::Fleet));
+                            }
                             Holds::Response
                         }
                     }
@@ -95,12 +100,5 @@ impl Gateway {
             && self.fleet_of(policy).is_some()
             && held.is_some_and(|it| it.is_due(now.0));
         due || tiers::descent(verdict, usable.ok(), &facts, policy) == Descent::Worthwhile
-    }
-}
-
-fn newer(held: Option<(Arc<Stored>, Tier)>, found: Stored) -> Option<(Arc<Stored>, Tier)> {
-    match held {
-        Some((it, tier)) if tiers::compare(&found.meta, &it.meta) != Compared::Newer => Some((it, tier)),
-        _ => Some((Arc::new(found), Tier::Fleet)),
     }
 }

@@ -89,13 +89,16 @@ pub enum Compared {
 }
 
 /// Compares two copies of what one key and variant selects. By the origin's `Date` first, which is the same wherever
-/// it is read; then by when the answer came, which nodes may see a little differently.
+/// it is read; then by when the answer came, which nodes may see a little differently. A second is long: of two that
+/// these cannot tell apart, the one that is found, which all nodes share, counts as newer unless `is_same` says that
+/// both are one.
 #[must_use]
-pub fn compare(found: &Meta, held: &Meta) -> Compared {
+pub fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Compared {
     let moment = |it: &Meta| (it.date, it.response_time);
     match moment(found).cmp(&moment(held)) {
         std::cmp::Ordering::Greater => Compared::Newer,
-        std::cmp::Ordering::Equal => Compared::Same,
+        std::cmp::Ordering::Equal if found.etag == held.etag && is_same() => Compared::Same,
+        std::cmp::Ordering::Equal => Compared::Newer,
         std::cmp::Ordering::Less => Compared::Older,
     }
 }
@@ -174,10 +177,13 @@ mod tests {
     fn the_origins_own_date_tells_which_is_newer() {
         let held = stored("max-age=60");
         let mut found = held.clone();
-        assert_eq!(Compared::Same, compare(&found, &held));
+        assert_eq!(Compared::Same, compare(&found, &held, || true));
+        assert_eq!(Compared::Newer, compare(&found, &held, || false));
+        found.etag = Some(Box::from(&b"\"2\""[..]));
+        assert_eq!(Compared::Newer, compare(&found, &held, || true));
         found.response_time = WallTime(held.response_time.0 + 1);
-        assert_eq!(Compared::Newer, compare(&found, &held));
+        assert_eq!(Compared::Newer, compare(&found, &held, || true));
         found.date = WallTime(held.date.0 - 1);
-        assert_eq!(Compared::Older, compare(&found, &held));
+        assert_eq!(Compared::Older, compare(&found, &held, || false));
     }
 }

@@ -4,7 +4,7 @@ use super::connection::now;
 use super::server::Way;
 use super::split::{self, Held};
 use super::turns::random;
-use super::{Fleet, Large, Put, Removed, Settled};
+use super::{Fleet, Large, Put, Removed, Settled, Win};
 use crate::ram::{Body, Stored};
 use larder_stdx::clock;
 use larder_wire::envelope::{BodyInfo, Head, Parts, sum};
@@ -41,6 +41,11 @@ impl Fleet {
     /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
     /// `stale_grace`, at most `expire`. Once a server has it, `stored.recheck` is set.
     pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> Put {
+        self.put_in_turn(key, stored, None)
+    }
+
+    /// [`Fleet::put`] of what it was this node's turn to make. The turn ends when the response is there, or is not to be.
+    pub fn put_in_turn(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>, win: Option<Win>) -> Put {
         let Some(expire) = self.keeps_for(stored) else { return Put::settled_as(Settled::NotStored) };
         let size = stored.body.len();
         let skips = self.settings.large == Large::Skip && size > self.settings.max_item && !self.packs(size);
@@ -63,6 +68,7 @@ impl Fleet {
                 _ => fleet.counters.fleet_puts_failed.add(1),
             }
             fleet.writing.set(fleet.writing.get() - size);
+            drop(win);
             let _ = settles.send(result);
         });
         if self.settings.no_block {

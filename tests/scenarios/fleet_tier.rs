@@ -1,0 +1,388 @@
+//! The fleet tier, from outside: what one node fills another serves, one node asks for all, and whatever the servers do,
+//! clients get the right bytes.
+
+use super::super::harness::origin::{Gate, Script, response};
+use super::super::harness::tiers::{binary, disk, fleet, node, of_size, same, settled};
+use super::super::harness::{Larder, Memcached, Origin, until};
+
+#[test]
+fn one_node_fills_and_another_serves() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    for (at, target) in ["/0", "/100", "/16384", "/26510", "/300000", "/3000000"].into_iter().enumerate() {
+        let first = a.get(target);
+        let again = a.get(target);
+        settled(&a, at as u64 + 1);
+        let second = b.get(target);
+        assert!(second.cache().ends_with("; detail=fleet"), "{target}: {}", second.cache());
+        assert_eq!(binary(first.body.len()), first.body);
+        same(&again, &second);
+        let third = b.get(target);
+        assert!(third.is_hit() && !third.cache().contains("detail"), "{target}: {}", third.cache());
+        same(&again, &third);
+    }
+    assert_eq!((6, 6), (origin.requests(), b.counter("cache_hits_fleet")));
+}
+
+#[test]
+fn statuses_fields_and_trailers_come_through_the_fleet() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|request| match request.target() {
+        "/moved" => "HTTP/1.1 301 Gone Elsewhere\nCache-Control: max-age=60\nLocation: /x\n\n".to_owned(),
+        "/gone" => "HTTP/1.1 410 Gone\nCache-Control: max-age=60\nX-A: 1\nX-A: 2\n\ngone".to_owned(),
+        "/empty" => "HTTP/1.1 204 No Content\nCache-Control: max-age=60\nETag: W/\"x\"\n\n".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\nTransfer-Encoding: chunked\nTrailer: X-Sum\n\n\
+              5\nhello\n0\nX-Sum: 9\n\n"
+            .replace('\n', "\r\n"),
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    for (at, target) in ["/moved", "/gone", "/empty", "/trailers"].into_iter().enumerate() {
+        a.get(target);
+        let expect = a.get(target);
+        settled(&a, at as u64 + 1);
+        let found = b.get(target);
+        assert!(found.cache().ends_with("; detail=fleet"), "{target}: {}", found.cache());
+        same(&expect, &found);
+    }
+    assert_eq!(4, origin.requests());
+}
+
+#[test]
+fn a_head_a_range_and_only_if_cached_are_hits_of_the_fleet() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let a = node(&origin, &memcached);
+    a.get("/50000");
+    settled(&a, 1);
+    for (method, lines, status) in [
+        ("HEAD", "", 200),
+        ("GET", "Range: bytes=10-19\r\n", 206),
+        ("GET", "Cache-Control: only-if-cached\r\n", 200),
+        ("GET", "Authorization: Basic eDp5\r\n", 200),
+        ("GET", "Cache-Control: no-store\r\n", 200),
+        ("GET", "If-None-Match: \"e\"\r\n", 304),
+    ] {
+        let node = node(&origin, &memcached);
+        let found = node.client().request(method, "/50000", lines, "");
+        assert_eq!(status, found.status, "{method} {lines}");
+        assert!(found.cache().ends_with("; detail=fleet"), "{method} {lines}: {}", found.cache());
+        if status == 206 {
+            assert_eq!(binary(20)[10..], found.body);
+        }
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn who_wants_the_origins_own_word_gets_it() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    a.get("/1");
+    settled(&a, 1);
+    let response = b.client().get_with("/1", "Cache-Control: no-cache\r\n");
+    assert!(response.cache().contains("fwd=uri-miss"), "{}", response.cache());
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn what_is_private_is_not_shared() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|request| {
+        let head = match request.target() {
+            "/private" => "Cache-Control: private, max-age=60",
+            "/no-store" => "Cache-Control: no-store",
+            "/cookie" => "Cache-Control: max-age=60\nSet-Cookie: a=b",
+            "/authorized" => "Cache-Control: max-age=60",
+            "/shared" => "Cache-Control: max-age=60, public",
+            _ => "Cache-Control: no-cache",
+        };
+        format!("HTTP/1.1 200 OK\n{head}\nETag: \"1\"\n\n{}", request.number)
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    let paths = ["/private", "/no-store", "/cookie", "/authorized", "/no-cache"];
+    let mut before = Vec::new();
+    for path in paths {
+        before.push(a.client().get_with(path, "Authorization: Basic eDp5\r\n").text());
+    }
+    a.get("/shared");
+    settled(&a, 1);
+    let shared = |it: &String| memcached.read(it).windows(6).any(|it| it == b"shared");
+    let keys = memcached.keys();
+    assert!(keys.iter().all(|it| memcached.read(it).is_empty() || shared(it)), "{keys:?}");
+    for (path, before) in paths.into_iter().zip(before) {
+        let response = b.get(path);
+        assert!(!response.is_hit(), "{path}: {}", response.cache());
+        assert_ne!(before, response.text(), "{path}");
+    }
+}
+
+#[test]
+fn each_variant_is_its_own() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|request| {
+        let language = request.field("accept-language").unwrap_or("none");
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Accept-Language\n\n{language}")
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    let lines = |it: &str| format!("Accept-Language: {it}\r\n");
+    a.client().get_with("/", &lines("de"));
+    settled(&a, 1);
+    assert_eq!("fr", b.client().get_with("/", &lines("fr")).text());
+    settled(&b, 1);
+    let german = b.client().get_with("/", &lines("de"));
+    assert_eq!("de", german.text());
+    let french = a.client().get_with("/", &lines("fr"));
+    assert_eq!("fr", french.text());
+    assert!(french.is_hit() && german.is_hit(), "{} {}", french.cache(), german.cache());
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_cut_answer_is_in_no_tier() {
+    let memcached = Memcached::start();
+    let origin = Origin::scripted(|_| {
+        let head =
+            b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 100\r\n\r\nhalf".to_vec();
+        vec![Script::Send(head), Script::Close]
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let top = fleet(&[&memcached], "") + &disk(folder.path());
+    let a = Larder::before_with(&origin, "", &top);
+    assert!(!a.get("/").complete);
+    assert!(!a.get("/").complete);
+    assert_eq!((0, 0), (a.counter("fleet_puts"), a.counter("cache_stores")));
+    assert!(!memcached.keys().iter().any(|it| it.contains("//h/") && memcached.read(it).len() > 10));
+}
+
+#[test]
+fn a_copy_in_ram_is_asked_about_after_its_local_lifetime() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| {
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"{0}\"\n\nanswer {0}", it.number)
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    a.get("/");
+    settled(&a, 1);
+    assert_eq!("answer 0", b.get("/").text());
+    let reads = |node: &Larder| node.counter("fleet_gets");
+    let before = reads(&b);
+    for _ in 0..20 {
+        assert!(b.get("/").is_hit());
+    }
+    assert_eq!(before, reads(&b), "within its local lifetime nobody asks");
+    b.advance(6);
+    for _ in 0..20 {
+        assert!(b.get("/").is_hit());
+    }
+    assert_eq!(before + 1, reads(&b), "after it, one does");
+    // Another node has a newer one.
+    a.client().get_with("/", "Cache-Control: no-cache\r\n");
+    a.advance(2);
+    let newer = a.client().get_with("/", "Cache-Control: no-cache\r\n").text();
+    until("it is in the fleet", || a.counter("fleet_puts") >= 3);
+    assert_eq!("answer 0", b.get("/").text());
+    b.advance(6);
+    let found = b.get("/");
+    assert_eq!(newer, found.text());
+    assert!(found.cache().ends_with("; detail=fleet"), "{}", found.cache());
+    assert_eq!(3, origin.requests());
+}
+
+#[test]
+fn what_the_fleet_has_lost_is_validated() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| match it.field("if-none-match") {
+        Some(_) => "HTTP/1.1 304 Not Modified\nCache-Control: max-age=600\nETag: \"1\"\n\n".to_owned(),
+        None => "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"1\"\n\nwhole".to_owned(),
+    });
+    let a = node(&origin, &memcached);
+    a.get("/");
+    settled(&a, 1);
+    assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+    assert!(a.get("/").cache().ends_with("hit; ttl=600"));
+    a.advance(6);
+    let response = a.get("/");
+    assert_eq!("whole", response.text());
+    assert!(response.cache().contains("fwd=stale; fwd-status=304"), "{}", response.cache());
+    settled(&a, 2);
+    assert!(a.get("/").is_hit());
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn what_one_node_invalidates_no_other_serves_for_longer_than_its_local_lifetime() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| match it.line().starts_with("POST") {
+        true => "HTTP/1.1 200 OK\n\ndone".to_owned(),
+        false => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nanswer {}", it.number),
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    a.get("/");
+    settled(&a, 1);
+    assert_eq!("answer 0", b.get("/").text());
+    assert_eq!(200, a.client().request("POST", "/", "", "x").status);
+    assert_eq!("answer 2", a.get("/").text());
+    settled(&a, 2);
+    b.advance(6);
+    assert_eq!("answer 2", b.get("/").text());
+}
+
+#[test]
+fn of_four_nodes_one_asks_for_what_has_expired() {
+    let memcached = Memcached::start();
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| {
+        let text =
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=5, must-revalidate\n\nanswer {}", it.number);
+        let answer = Script::Send(response(&text));
+        if it.number == 0 { vec![answer] } else { vec![Script::Gate(opened.clone()), answer] }
+    });
+    let nodes: Vec<Larder> = (0..4).map(|_| node(&origin, &memcached)).collect();
+    nodes[0].get("/");
+    settled(&nodes[0], 1);
+    for node in &nodes {
+        assert_eq!("answer 0", node.get("/").text());
+        node.advance(6);
+    }
+    let mut clients: Vec<_> = nodes.iter().flat_map(|it| (0..5).map(|_| it.client())).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("one node asks", || gate.waiting() == 1);
+    until("the others wait for it", || {
+        nodes.iter().map(|it| it.counter("recompute_waits")).sum::<u64>() == 3
+    });
+    gate.open();
+    for client in &mut clients {
+        assert_eq!("answer 1", client.read().text());
+    }
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn of_four_nodes_one_asks_for_what_is_in_no_tier() {
+    let memcached = Memcached::start();
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| {
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nanswer {}", it.number);
+        vec![Script::Gate(opened.clone()), Script::Send(response(&text))]
+    });
+    let nodes: Vec<Larder> = (0..4).map(|_| node(&origin, &memcached)).collect();
+    let mut clients: Vec<_> = nodes.iter().flat_map(|it| (0..5).map(|_| it.client())).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("the others wait for one", || {
+        nodes.iter().map(|it| it.counter("recompute_waits")).sum::<u64>() == 3
+    });
+    gate.open();
+    for client in &mut clients {
+        assert_eq!("answer 0", client.read().text());
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what others wait is measured in real time")]
+fn whoever_was_to_ask_and_cannot_store_lets_the_others_ask() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| {
+        format!("HTTP/1.1 200 OK\nCache-Control: private, max-age=60\n\nanswer {}", it.number)
+    });
+    let nodes: Vec<Larder> = (0..4).map(|_| node(&origin, &memcached)).collect();
+    let start = std::time::Instant::now();
+    for (at, node) in nodes.iter().enumerate() {
+        assert_eq!(format!("answer {at}"), node.get("/").text());
+    }
+    assert!(start.elapsed().as_secs() < 8, "nobody waits for `collapse_wait`");
+}
+
+#[test]
+fn stale_while_revalidate_asks_the_origin_once_for_all_nodes() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| {
+        let number = it.number;
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=5, stale-while-revalidate=60\n\nanswer {number}")
+    });
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    a.get("/");
+    settled(&a, 1);
+    assert_eq!("answer 0", b.get("/").text());
+    for it in [&a, &b] {
+        it.advance(6);
+    }
+    assert_eq!("answer 0", a.get("/").text());
+    settled(&a, 2);
+    until("the other node has the new one", || b.get("/").text() == "answer 1");
+    assert_eq!(2, origin.requests());
+}
+
+/// Writes `value` over everything that larder has in the servers.
+fn spoil(memcached: &Memcached, spoilt: impl Fn(&[u8]) -> Vec<u8>) -> usize {
+    let keys = memcached.keys();
+    for key in &keys {
+        let value = spoilt(&memcached.read(key));
+        memcached.write(key, &value);
+    }
+    keys.len()
+}
+
+#[test]
+fn what_a_stranger_wrote_is_not_served() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let a = node(&origin, &memcached);
+    let (other, right) = (a.get("/2000"), a.get("/1000"));
+    settled(&a, 2);
+    let whole = memcached.keys().into_iter().map(|it| memcached.read(&it));
+    let wrong: Vec<u8> = whole.max_by_key(Vec::len).unwrap();
+    assert!(wrong.len() > other.body.len());
+    let kinds: [(&str, Box<dyn Fn(&[u8]) -> Vec<u8>>); 7] = [
+        ("text", Box::new(|_| b"<h1>defaced</h1>".to_vec())),
+        ("older form", Box::new(|_| b"text/html\0<h1>defaced</h1>".to_vec())),
+        ("nothing", Box::new(|_| Vec::new())),
+        ("another key's", Box::new(move |_| wrong.clone())),
+        ("cut", Box::new(|it| it[..it.len() - 1].to_vec())),
+        ("longer", Box::new(|it| [it, b"x"].concat())),
+        (
+            "a bit of the body",
+            Box::new(|it| {
+                let mut it = it.to_vec();
+                let last = it.len() - 1;
+                it[last] ^= 1;
+                it
+            }),
+        ),
+    ];
+    for (name, kind) in kinds {
+        // Whole again first, for every kind.
+        let fresh = node(&origin, &memcached);
+        assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+        fresh.get("/1000");
+        settled(&fresh, 1);
+        assert!(spoil(&memcached, kind) > 0);
+        let before = origin.requests();
+        let found = node(&origin, &memcached).get("/1000");
+        assert!(found.body == right.body, "{name}: {}", found.text());
+        assert!(!found.is_hit() && origin.requests() == before + 1, "{name}: {}", found.cache());
+    }
+}
+
+#[test]
+fn without_ram_every_hit_is_of_a_tier_below() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let a = Larder::before_with(&origin, "tiers = [\"fleet\"]", &fleet(&[&memcached], "timeout = \"1s\""));
+    a.get("/1000");
+    settled(&a, 1);
+    for _ in 0..3 {
+        let found = a.get("/1000");
+        assert!(found.cache().ends_with("; detail=fleet"), "{}", found.cache());
+        assert!(binary(1000) == found.body);
+    }
+    assert_eq!(1, origin.requests());
+}
