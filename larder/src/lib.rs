@@ -1,9 +1,11 @@
 //! The modules of the larder binary: command line, configuration, logs, the server, and the demo site.
 
+pub mod ask;
 pub mod bench;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod explain;
 pub mod log;
+pub mod purge;
 pub mod server;

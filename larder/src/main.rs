@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{demo, explain, server};
+use larder::{demo, explain, purge, server};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -32,6 +32,17 @@ fn main() -> ExitCode {
         Command::Explain(question) => match explain::ask(&question) {
             Ok(answer) if question.output == Output::Json => print(&format!("{answer:#}\n")),
             Ok(answer) => print(&explain::tell(&answer)),
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Purge(order) => match purge::ask(&order) {
+            Ok(answer) => {
+                let certain = answer["complete"] == true;
+                match order.output {
+                    Output::Json => print(&format!("{answer:#}\n")),
+                    Output::Text => print(&purge::tell(&answer)),
+                };
+                ExitCode::from(if certain { 0 } else { FAILED })
+            }
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Serve(plan) => serve(plan, |_| String::new()),

@@ -1,5 +1,6 @@
 //! Purging on one node, row C3: over the admin API and by the `PURGE` method.
 
+use crate::harness::command::run;
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response, until};
@@ -242,4 +243,34 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     larder.signal(libc::SIGHUP);
     until("a later event is told", || log().matches(" reloaded ").count() == 2);
     assert!(!told("quiet"), "{}", log());
+}
+
+#[test]
+fn from_the_command_line() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "");
+    let admin = larder.admin.to_string();
+    let command = |arguments: &[&str]| {
+        let mut all = vec!["purge", "--admin", &admin];
+        all.extend(arguments);
+        run(larder.folder.path(), &all)
+    };
+    for page in ["/a/1", "/a/2", "/b/1"] {
+        larder.get(page);
+    }
+    let ended = command(&["http://h/a/1", "h/a/2"]);
+    let expect = "purged url http://h/a/1 (hard, number 1)\n  ram          past\n\
+                  purged url http://h/a/2 (hard, number 2)\n  ram          past\n";
+    assert_eq!((0, expect, ""), (ended.code, ended.out.as_str(), ended.err.as_str()));
+    assert_eq!([false, false, true], ["/a/1", "/a/2", "/b/1"].map(|it| is_hit(&larder, it)));
+    let ended = command(&["--tag", "b", "--soft", "--json"]);
+    let told: Value = serde_json::from_str(&ended.out).unwrap();
+    assert_eq!(
+        (0, json!(true), json!("soft")),
+        (ended.code, told["complete"].clone(), told["purges"][0]["strength"].clone())
+    );
+    assert_eq!(2, command(&[]).code);
+    let ended = run(larder.folder.path(), &["purge", "--all", "--admin", "127.0.0.1:1"]);
+    assert_eq!(1, ended.code);
+    assert!(ended.err.contains("No larder answers at 127.0.0.1:1"), "{}", ended.err);
 }

@@ -21,6 +21,8 @@ pub enum Means {
     Json,
     /// Which larder is asked.
     Ask,
+    /// The command's own business, under this name.
+    Own(&'static str),
 }
 
 /// One row of a table of flags.
@@ -89,6 +91,25 @@ pub const EXPLAIN: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port)"),
 ];
 
+const fn own(long: &'static str, value: &'static str, help: &'static str) -> Flag {
+    flag(long, value, Means::Own(long), help)
+}
+
+/// The flags of `purge`.
+#[rustfmt::skip]
+pub const PURGE: &[Flag] = &[
+    own("prefix", "URL", "everything whose URL begins so"),
+    own("tag", "TAG", "everything with this tag (Surrogate-Key, Cache-Tag, Cache-Groups); may be repeated"),
+    own("where", "CONDITION", "everything of which this is true, such as 'status >= 500'"),
+    own("all", "", "everything"),
+    own("soft", "", "it becomes stale: used as a stale response may be"),
+    own("validate", "", "it is validated with the origin before it is used again"),
+    own("host", "HOST", "the host of URLs that begin with a slash"),
+    own("wait", "", "wait until every node of the fleet is past it"),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port, or the only one)"),
+];
+
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -102,6 +123,8 @@ pub enum Name {
     Check,
     /// `larder explain URL`.
     Explain,
+    /// `larder purge URL...`.
+    Purge,
     /// `larder demo`.
     Demo,
 }
@@ -113,7 +136,8 @@ pub struct Describe {
     pub name: Name,
     /// As it is typed.
     pub word: &'static str,
-    /// The argument that it needs, and how it is found in messages; empty where it needs none.
+    /// The argument that it needs, and how it is found in messages; empty where it needs none; with `...` behind it any
+    /// number, none included.
     pub argument: &'static str,
     /// What the argument is.
     pub argument_help: &'static str,
@@ -190,6 +214,26 @@ pub const COMMANDS: &[Describe] = &[
         ],
     },
     Describe {
+        name: Name::Purge,
+        word: "purge",
+        argument: "URL...",
+        argument_help: "what to remove: URLs as clients of the running larder ask for them",
+        about: "Remove what is stored: pages, everything with a tag, or all",
+        flags: &[PURGE],
+        examples: &[
+            ("larder purge http://127.0.0.1:8080/news", "removes one page, with all its variants"),
+            ("larder purge --tag product-17 --soft", "lets everything with this tag be stale from now on"),
+            (
+                "larder purge --prefix http://127.0.0.1:8080/blog/ --wait",
+                "returns when all nodes are past it",
+            ),
+            (
+                "larder purge --where 'header[\"content-type\"] ~ \"^text/html\" && age > 3600'",
+                "removes pages that are older than an hour",
+            ),
+        ],
+    },
+    Describe {
         name: Name::Demo,
         word: "demo",
         argument: "",
@@ -201,11 +245,14 @@ pub const COMMANDS: &[Describe] = &[
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "purge", "warm", "bench", "replay", "trace"];
+pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "warm", "bench", "replay", "trace"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done; a server was stopped and its requests were finished"),
-    (1, "it ran, and failed: no larder answers, or requests were cut off at the stop"),
+    (
+        1,
+        "it ran, and failed: no larder answers, requests were cut off at the stop, a purge is not certain everywhere",
+    ),
     (2, "nothing was started: the command line, the configuration, an address or a port is wrong"),
 ];

@@ -2,6 +2,7 @@
 
 pub mod commands;
 pub mod help;
+mod purge;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
+pub use purge::Purge;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -27,6 +29,8 @@ pub enum Command {
     Check(Plan),
     /// `explain`: ask a running larder.
     Explain(Explain),
+    /// `purge`: have a running larder purge.
+    Purge(Purge),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -171,6 +175,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
                 return Ok(Command::Print(help::command(command)));
             }
             Token::Flag(it) => given.flag(command, &it, &mut parser)?,
+            Token::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
             Token::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
                 return Err(Usage(format!("{it:?} is one argument too many; try `larder {word} --help`")));
             }
@@ -216,6 +221,9 @@ fn command_named(word: &str) -> Result<&'static Describe, Usage> {
 #[derive(Default)]
 struct Given {
     argument: Option<String>,
+    arguments: Vec<String>,
+    /// What flags of the command's own say, in order; empty for those without a value.
+    own: Vec<(&'static str, String)>,
     settings: Vec<Setting>,
     file: Option<PathBuf>,
     fields: Vec<(String, String)>,
@@ -242,6 +250,7 @@ impl Given {
         if flag.value.is_empty() {
             match flag.means {
                 Means::True(key) => self.set(key, "true", &name),
+                Means::Own(own) => self.own.push((own, String::new())),
                 _ => self.json = true,
             }
             return Ok(());
@@ -261,6 +270,7 @@ impl Given {
                     || Usage(format!("{name}: found {value:?}; allowed: {}", kind::Form::Listen.allowed()));
                 self.ask = Some(kind::listen(&value).ok_or_else(bad)?);
             }
+            Means::Own(own) => self.own.push((own, value)),
             Means::True(_) | Means::Json => {}
         }
         Ok(())
@@ -312,7 +322,7 @@ impl Given {
 
     fn command(mut self, command: &Describe) -> Result<Command, Usage> {
         let argument = self.argument.take().unwrap_or_default();
-        if argument.is_empty() && !command.argument.is_empty() {
+        if argument.is_empty() && !command.argument.is_empty() && !command.argument.ends_with("...") {
             let (typed, _) = command.examples[0];
             return Err(Usage(format!(
                 "`larder {}` needs {}; for example `{typed}`",
@@ -330,6 +340,7 @@ impl Given {
             Name::Check => Command::Check(self.plan(file)),
             Name::Demo => Command::Demo(self.plan(Base::Flags)),
             Name::Explain => Command::Explain(self.explain(&argument)?),
+            Name::Purge => Command::Purge(Purge::read(self)?),
         })
     }
 

@@ -119,6 +119,38 @@ fn explain_takes_a_request() {
 }
 
 #[test]
+fn purge_takes_what_and_how() {
+    let purge = |line: &str| match read(line) {
+        Ok(Command::Purge(it)) => it,
+        other => panic!("{line}: {other:?}"),
+    };
+    let it = purge("purge http://a:1/x a:1/y --soft --json");
+    let text = |it: &Purge| it.asked.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(
+        ["{\"url\":\"http://a:1/x\",\"soft\":true}", "{\"url\":\"a:1/y\",\"soft\":true}"],
+        text(&it).as_slice()
+    );
+    assert_eq!((Some("a:1"), Output::Json), (it.authority.as_deref(), it.output));
+    let it = purge("purge /x --host h --wait --admin 127.0.0.1:9180");
+    assert_eq!(["{\"url\":\"/x\",\"wait\":true,\"host\":\"h\"}"], text(&it).as_slice());
+    assert_eq!((Some("h"), true), (it.authority.as_deref(), it.ask.is_some()));
+    assert_eq!(2, purge("purge --tag a --tag b --validate").asked.len());
+    assert_eq!(["{\"all\":true}"], text(&purge("purge --all")).as_slice());
+    refuse(
+        "purge",
+        "`larder purge` needs what to purge: URLs, --prefix, --tag, --where or --all; for example \
+         `larder purge http://127.0.0.1:8080/news`",
+    );
+    refuse("purge a/x --tag t", "URLs and --tag do not go together: purge twice");
+    refuse(
+        "purge --all --soft --validate",
+        "--soft and --validate do not go together: --validate is the harder",
+    );
+    refuse("purge --tag t --host h", "--host goes with URLs and --prefix, not with --tag");
+    refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");
+}
+
+#[test]
 fn every_command_helps() {
     for command in COMMANDS {
         let Ok(Command::Print(text)) = read(&format!("{} --help", command.word)) else { panic!("help") };

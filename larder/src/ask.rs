@@ -1,0 +1,203 @@
+//! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
+
+use crate::cli::spell_listen;
+use crate::config::{self, plain};
+use larder_transport::listener::Listen;
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// How long each port may take that is asked whether a larder's admin listens there.
+const PROBE: Duration = Duration::from_millis(300);
+/// Bytes of an answer at most.
+const MAX_ANSWER: u64 = 4 << 20;
+
+/// Which larder is asked: the one that was named; the one on this machine that serves the port of `authority`; the only
+/// one on this machine.
+///
+/// # Errors
+/// One sentence: there is none, or it cannot be told which.
+pub fn admin(named: Option<&Listen>, authority: Option<&str>) -> Result<Listen, String> {
+    match (named, authority) {
+        (Some(named), _) => Ok(named.clone()),
+        (None, Some(authority)) => choose(&running(), authority),
+        (None, None) => the_only(&running()),
+    }
+}
+
+/// Asks, and returns the answer where all is well.
+///
+/// # Errors
+/// One sentence: nobody listens there, or what it says is wrong with the question.
+pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
+    let (status, text) = exchange(admin, patience, "POST", path, &body.to_string()).map_err(|error| {
+        let spelt = spell_listen(admin);
+        let why = plain(&error);
+        format!("No larder answers at {spelt} ({why}); give the address that it printed as \"admin on\" with --admin.")
+    })?;
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|_| format!("What listens at {} is not larder's admin.", spell_listen(admin)))?;
+    match status {
+        200 => Ok(value),
+        _ => Err(value["detail"].as_str().unwrap_or("larder refused to answer.").to_owned()),
+    }
+}
+
+/// Where a larder serves clients: the addresses that it printed.
+///
+/// # Errors
+/// As [`post`].
+pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
+    let found = look(admin, Duration::from_secs(5)).map(|it| it.serves);
+    found.ok_or_else(|| {
+        format!(
+            "No larder answers at {}; give the address that it printed as \"admin on\" with --admin.",
+            spell_listen(admin)
+        )
+    })
+}
+
+/// A larder on this machine: its admin, and where it serves clients.
+struct Running {
+    admin: Listen,
+    serves: Vec<String>,
+}
+
+/// Every larder whose admin has one of the ports that are taken where nobody asks for one.
+fn running() -> Vec<Running> {
+    let ask = |port: u16| look(&Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))), PROBE);
+    config::admin_ports(config::ADMIN_PORT).filter_map(ask).collect()
+}
+
+fn look(admin: &Listen, patience: Duration) -> Option<Running> {
+    let (status, text) = exchange(admin, patience, "GET", "/cache/stats", "").ok()?;
+    let stats: Value = serde_json::from_str(&text).ok().filter(|_| status == 200)?;
+    let serves = stats["listen"].as_array()?.iter().filter_map(|it| it.as_str().map(str::to_owned));
+    Some(Running { admin: admin.clone(), serves: serves.collect() })
+}
+
+/// The larder that runs here, if it is the only one.
+fn the_only(running: &[Running]) -> Result<Listen, String> {
+    match running {
+        [] => Err("No larder runs here, or its admin is elsewhere; give the address that it printed as \"admin on\" \
+                   with --admin."
+            .to_owned()),
+        [only] => Ok(only.admin.clone()),
+        several => {
+            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            Err(format!("Several larders run here; choose one with --admin ({}).", admins.join(", ")))
+        }
+    }
+}
+
+/// The larder that serves the port of `authority`; where only one runs, that one.
+fn choose(running: &[Running], authority: &str) -> Result<Listen, String> {
+    let port = authority.rsplit_once(':').map(|it| it.1);
+    let port = port.filter(|it| it.bytes().all(|it| it.is_ascii_digit())).unwrap_or("80");
+    let serves =
+        |it: &&Running| it.serves.iter().any(|it| it.rsplit_once(':').is_some_and(|it| it.1 == port));
+    let named = authority.rsplit_once(':').is_some_and(|it| it.1 == port);
+    match (running, running.iter().find(serves)) {
+        ([only], None) if named => {
+            let (serves, admin) = (only.serves.join(" "), spell_listen(&only.admin));
+            Err(format!(
+                "The larder that runs here serves {serves}, not port {port}; correct the URL, or ask it all the same \
+                 with --admin {admin}."
+            ))
+        }
+        ([], _) => {
+            Err("No larder runs here, or its admin is elsewhere; give the address that it printed as \
+                        \"admin on\" with --admin."
+                .to_owned())
+        }
+        ([only], _) => Ok(only.admin.clone()),
+        (_, Some(found)) => Ok(found.admin.clone()),
+        (several, None) => {
+            let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
+            let admins = admins.join(", ");
+            Err(format!(
+                "Several larders run here, and none serves port {port}; choose one with --admin ({admins})."
+            ))
+        }
+    }
+}
+
+fn exchange(
+    admin: &Listen,
+    patience: Duration,
+    method: &str,
+    path: &str,
+    body: &str,
+) -> std::io::Result<(u16, String)> {
+    let (mut stream, host) = connect(admin, patience)?;
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+    Ok((status, text.to_owned()))
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn Stream>, String)> {
+    match admin {
+        Listen::Tcp(address) => {
+            let stream = TcpStream::connect_timeout(address, patience)?;
+            stream.set_read_timeout(Some(patience))?;
+            Ok((Box::new(stream), address.to_string()))
+        }
+        Listen::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(Some(patience))?;
+            Ok((Box::new(stream), "localhost".to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(serves: &[&str], authority: &str, expect: Result<u16, &str>) {
+        let listen = |port| Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let running: Vec<Running> = (9180..)
+            .zip(serves)
+            .map(|(port, it)| Running {
+                admin: listen(port),
+                serves: it.split(' ').map(str::to_owned).collect(),
+            })
+            .collect();
+        assert_eq!(expect.map(listen).map_err(str::to_owned), choose(&running, authority), "{authority}");
+    }
+
+    #[test]
+    fn the_larder_that_serves_the_port_is_asked() {
+        let nobody = "No larder runs here, or its admin is elsewhere; give the address that it printed as \
+                      \"admin on\" with --admin.";
+        let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
+        check(&[], "a:8080", Err(nobody));
+        check(&two[..1], "www.example.com", Ok(9180));
+        let other = "The larder that runs here serves http://127.0.0.1:8080, not port 81; correct the URL, or ask it \
+                     all the same with --admin 127.0.0.1:9180.";
+        check(&two[..1], "a:81", Err(other));
+        check(&two[..1], "a:8080", Ok(9180));
+        check(&two, "a:8080", Ok(9180));
+        check(&two, "a", Ok(9181));
+        check(&two, "[::1]:80", Ok(9181));
+        check(&two, "[::1]", Ok(9181));
+        let neither = "Several larders run here, and none serves port 81; choose one with --admin \
+                       (127.0.0.1:9180, 127.0.0.1:9181).";
+        check(&two, "a:81", Err(neither));
+    }
+}

@@ -1,0 +1,84 @@
+//! The command line of `larder purge`: what is purged, and how hard.
+
+use super::{Given, Output, Usage};
+use larder_transport::listener::Listen;
+use serde_json::{Value, json};
+
+/// Purges for a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purge {
+    /// Each as the admin takes it; at least one.
+    pub asked: Vec<Value>,
+    /// Host and port of the first URL, which say which larder is meant; `None` where no URL is named.
+    pub authority: Option<String>,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+impl Purge {
+    /// Reads what the flags say.
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
+        let has = |name: &str| given.own.iter().any(|it| it.0 == name);
+        let values =
+            |name: &'static str| given.own.iter().filter(move |it| it.0 == name).map(|it| it.1.clone());
+        let mut scopes: Vec<(&str, Value)> = Vec::new();
+        scopes.extend(given.arguments.iter().map(|it| ("url", json!(it))));
+        for name in ["prefix", "tag", "where"] {
+            scopes.extend(values(name).map(|it| (name, json!(it))));
+        }
+        if has("all") {
+            scopes.push(("all", json!(true)));
+        }
+        let Some((kind, _)) = scopes.first().cloned() else {
+            return Err(Usage(
+                "`larder purge` needs what to purge: URLs, --prefix, --tag, --where or --all; for example \
+                 `larder purge http://127.0.0.1:8080/news`"
+                    .to_owned(),
+            ));
+        };
+        if let Some((other, _)) = scopes.iter().find(|it| it.0 != kind) {
+            let spell = |it: &str| if it == "url" { "URLs".to_owned() } else { format!("--{it}") };
+            return Err(Usage(format!(
+                "{} and {} do not go together: purge twice",
+                spell(kind),
+                spell(other)
+            )));
+        }
+        if has("soft") && has("validate") {
+            return Err(Usage(
+                "--soft and --validate do not go together: --validate is the harder".to_owned(),
+            ));
+        }
+        let host = values("host").next_back();
+        if host.is_some() && !matches!(kind, "url" | "prefix") {
+            return Err(Usage(format!("--host goes with URLs and --prefix, not with --{kind}")));
+        }
+        let rest = |value: &mut Value| {
+            for name in ["soft", "validate", "wait"].into_iter().filter(|it| has(it)) {
+                value[name] = json!(true);
+            }
+            if let Some(host) = &host {
+                value["host"] = json!(host);
+            }
+        };
+        let asked = scopes.iter().map(|(kind, what)| {
+            let mut value = json!({ *kind: what });
+            rest(&mut value);
+            value
+        });
+        let first = scopes.first().and_then(|it| it.1.as_str()).filter(|_| matches!(kind, "url" | "prefix"));
+        let authority = first.and_then(authority_of).or(host.clone());
+        let asked = asked.collect();
+        let output = if given.json { Output::Json } else { Output::Text };
+        Ok(Self { asked, authority, output, ask: given.ask })
+    }
+}
+
+/// Host and port of a URL, as far as they are named.
+fn authority_of(url: &str) -> Option<String> {
+    let rest = url.split_once("//").map_or(url, |it| it.1);
+    let end = rest.find(['/', '?', '#', '*']).unwrap_or(rest.len());
+    Some(rest[..end].to_owned()).filter(|it| !it.is_empty())
+}
