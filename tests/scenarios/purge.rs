@@ -76,6 +76,13 @@ fn by_prefix() {
 }
 
 #[test]
+fn by_tag() {
+    check(json!({ "tag": "a" }), &["/b/1"]);
+    check(json!({ "tag": "every" }), &[]);
+    check(json!({ "tag": "A" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
+}
+
+#[test]
 fn everything() {
     check(json!({ "all": true }), &[]);
 }
@@ -108,6 +115,16 @@ fn soft_leaves_a_stale_response() {
         "used once more, while it is validated"
     );
     until("the new one is there", || larder.get("/a").text() != first);
+    assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
+}
+
+#[test]
+fn validate_never_serves_before_the_origin_has_said_so() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "stale_while_revalidate = \"1h\"");
+    let first = larder.get("/a").text();
+    purge(&larder, json!({ "tag": "every", "validate": true }));
+    assert_ne!(first, larder.get("/a").text());
     assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
 }
 
@@ -203,6 +220,15 @@ fn purge_softly() {
     assert!(answer.text().contains("\"soft\""), "{answer:?}");
     larder.get("/a");
     assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
+}
+
+#[test]
+fn purge_of_tags() {
+    let (answer, larder, _) = by_method("purge = { method = true }", "Surrogate-Key: x, b\r\n");
+    assert_eq!(200, answer.status, "{answer:?}");
+    assert!(is_hit(&larder, "/a"), "the tags are meant, not the URL");
+    larder.client().request("PURGE", "/", "Cache-Tag: a\r\n", "");
+    assert!(!is_hit(&larder, "/a"));
 }
 
 #[test]
