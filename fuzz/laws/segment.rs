@@ -2,8 +2,8 @@
 //! The seeds stand at offset 64 of file 1, under the seed 0.
 
 use larder_wire::segment::{
-    ENTRY, File, HEADER, Header, Place, RuleEntry, START, TAIL, Tail, could_be_record, is_start, start,
-    write_footer,
+    ENTRY, File, HEADER, Header, Place, ReadRule, RuleEntry, START, TAIL, Tail, could_be_record, is_start,
+    start, write_footer,
 };
 
 const PLACE: Place = Place { seed: 0, file: 1, offset: 64 };
@@ -20,7 +20,7 @@ pub fn check(raw: &[u8]) {
         assert_eq!(Some(header), Header::read(&header.write(PLACE), PLACE));
         assert_eq!(None, Header::read(raw, Place { offset: 80, ..PLACE }), "elsewhere");
     }
-    if let Some((rule, length)) = RuleEntry::read(raw, PLACE) {
+    if let ReadRule::Entry(rule, length) = RuleEntry::read(raw, PLACE) {
         assert!(length <= raw.len());
         let mut again = Vec::new();
         assert!(rule.write(PLACE, &mut again));

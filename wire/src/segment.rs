@@ -291,7 +291,7 @@ pub struct RuleEntry {
 impl RuleEntry {
     /// Appends it as it stands at `place`. False, and nothing, where it is larger than [`MAX_RULE`].
     pub fn write(&self, place: Place, out: &mut Vec<u8>) -> bool {
-        let length = 32 + self.text.len() + 16 * self.positions.len();
+        let length = RULE + self.text.len() + 16 * self.positions.len();
         let (Ok(whole), Ok(positions)) = (u32::try_from(length), u16::try_from(self.positions.len())) else {
             return false;
         };
@@ -300,6 +300,7 @@ impl RuleEntry {
         }
         let from = out.len();
         out.extend_from_slice(&whole.to_le_bytes());
+        out.extend_from_slice(&(!whole).to_le_bytes());
         out.extend_from_slice(&[self.scope, self.strength]);
         out.extend_from_slice(&positions.to_le_bytes());
         out.extend_from_slice(&self.seq.to_le_bytes());
@@ -314,27 +315,56 @@ impl RuleEntry {
         true
     }
 
-    /// The entry that `bytes` begin with, and how long it is.
+    /// The entry that `bytes` begin with.
     #[must_use]
-    pub fn read(bytes: &[u8], place: Place) -> Option<(RuleEntry, usize)> {
-        let length = usize::try_from(half(bytes.get(..4)?, 0)).ok()?;
-        let whole = bytes.get(..length).filter(|_| (32..=MAX_RULE).contains(&length))?;
+    pub fn read(bytes: &[u8], place: Place) -> ReadRule {
+        if bytes.is_empty() {
+            return ReadRule::End;
+        }
+        if bytes.len() < 8 {
+            return ReadRule::Cut;
+        }
+        let said = half(bytes, 0);
+        let length = usize::try_from(said).unwrap_or(usize::MAX);
+        if half(bytes, 4) != !said || !(RULE..=MAX_RULE).contains(&length) {
+            return ReadRule::Damaged;
+        }
+        let Some(whole) = bytes.get(..length) else { return ReadRule::Cut };
         let body = &whole[..length - 8];
         if place.sum(body) != number(whole, length - 8) {
-            return None;
+            return ReadRule::Damaged;
         }
-        let positions = usize::from(u16::from_le_bytes([body[6], body[7]]));
-        let text = usize::try_from(number(body, 16)).ok()?;
-        let listed = body.get(24..24 + 16 * positions)?;
-        let entry = RuleEntry {
-            seq: number(body, 8),
-            scope: body[4],
-            strength: body[5],
-            text: body.get(24 + 16 * positions..).filter(|it| it.len() == text)?.to_vec(),
-            positions: listed.chunks_exact(16).map(|it| (number(it, 0), number(it, 8))).collect(),
-        };
-        Some((entry, length))
+        Self::fields(body).map_or(ReadRule::Damaged, |it| ReadRule::Entry(it, length))
     }
+
+    fn fields(body: &[u8]) -> Option<RuleEntry> {
+        let positions = usize::from(u16::from_le_bytes([body[10], body[11]]));
+        let text = usize::try_from(number(body, 20)).ok()?;
+        let listed = body.get(28..28 + 16 * positions)?;
+        Some(RuleEntry {
+            seq: number(body, 12),
+            scope: body[8],
+            strength: body[9],
+            text: body.get(28 + 16 * positions..).filter(|it| it.len() == text)?.to_vec(),
+            positions: listed.chunks_exact(16).map(|it| (number(it, 0), number(it, 8))).collect(),
+        })
+    }
+}
+
+/// Bytes of a purge without text and positions, its sum included.
+const RULE: usize = 36;
+
+/// What stands at a place of the journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReadRule {
+    /// A purge, and its bytes.
+    Entry(RuleEntry, usize),
+    /// Nothing more.
+    End,
+    /// The beginning of one that was being written when the process ended: nobody was told that it is written.
+    Cut,
+    /// Something that was never written so.
+    Damaged,
 }
 
 /// Eight bytes at `at`, which are there: every caller has cut `bytes` to a known length.
@@ -423,11 +453,14 @@ mod tests {
         };
         let mut bytes = Vec::new();
         assert!(rule.write(PLACE, &mut bytes));
-        assert_eq!(Some((rule, bytes.len())), RuleEntry::read(&bytes, PLACE));
+        assert_eq!(ReadRule::Entry(rule, bytes.len()), RuleEntry::read(&bytes, PLACE));
+        for cut in 1..bytes.len() {
+            assert_eq!(ReadRule::Cut, RuleEntry::read(&bytes[..cut], PLACE), "cut to {cut}");
+        }
         for bit in 0..bytes.len() * 8 {
             let mut turned = bytes.clone();
             turned[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(None, RuleEntry::read(&turned, PLACE), "bit {bit}");
+            assert_eq!(ReadRule::Damaged, RuleEntry::read(&turned, PLACE), "bit {bit}");
         }
     }
 

@@ -94,6 +94,8 @@ pub(crate) struct Looks {
     pub identity: (u64, u64),
     /// Names that it has.
     pub names: u64,
+    /// Whether it is a regular file.
+    pub is_file: bool,
 }
 
 impl Calls {
@@ -318,6 +320,7 @@ impl Looks {
             written: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
             identity: (stat.st_dev as u64, stat.st_ino as u64),
             names: stat.st_nlink as u64,
+            is_file: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
         }
     }
 }

@@ -5,7 +5,7 @@ use super::calls::{Call, Calls, Failed};
 use super::segment::Space;
 use crate::purges::{Position, Rule, Scope, Seq, Strength};
 use larder_semantics::expression::Expression;
-use larder_wire::segment::{File, Place, RuleEntry, START, is_start, start};
+use larder_wire::segment::{File, Place, ReadRule, RuleEntry, START, is_start, start};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, OwnedFd};
@@ -183,20 +183,23 @@ impl Journal {
             return Ok(Whole::No);
         }
         let mut at = START;
-        let mut entries = 0;
-        while let Some((entry, length)) = RuleEntry::read(&bytes[at..], self.place(at as u64)) {
-            self.last = self.last.max(entry.seq);
-            self.rules.extend(from_entry(&entry).map(|it| (entry.seq, it)));
-            if entry.scope != 0 && self.rules.last().is_none_or(|it| it.0 != entry.seq) {
-                return Ok(Whole::No);
+        loop {
+            match RuleEntry::read(&bytes[at..], self.place(at as u64)) {
+                ReadRule::Entry(entry, length) => {
+                    self.last = self.last.max(entry.seq);
+                    match from_entry(&entry) {
+                        Some(rule) => self.rules.push((entry.seq, rule)),
+                        None if entry.scope == 0 => {}
+                        None => return Ok(Whole::No),
+                    }
+                    at += length;
+                }
+                ReadRule::End | ReadRule::Cut => break,
+                ReadRule::Damaged => return Ok(Whole::No),
             }
-            at += length;
-            entries += 1;
         }
-        // The rest is what a killed process was writing: nobody was told that it is written. But something that holds
-        // in part and goes on is damaged, and so is a journal without its first entry.
-        let is_cut = bytes.len() - at < could_be(&bytes[at..]);
-        if entries == 0 || (at < bytes.len() && !is_cut) {
+        // The first entry, of the last number, was written with the beginning of the file.
+        if at == START {
             return Ok(Whole::No);
         }
         self.calls.truncate(&file, at as u64)?;
@@ -221,11 +224,6 @@ impl Journal {
 enum Whole {
     Yes,
     No,
-}
-
-/// The length that an entry claims that is not whole.
-fn could_be(bytes: &[u8]) -> usize {
-    bytes.get(..4).and_then(|it| it.try_into().ok()).map_or(usize::MAX, |it| u32::from_le_bytes(it) as usize)
 }
 
 fn to_entry(seq: Seq, rule: &Rule) -> RuleEntry {

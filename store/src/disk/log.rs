@@ -3,7 +3,7 @@
 //! happens after a failure, is in `writer`.
 
 use super::Base;
-use super::calls::{Call, Failed};
+use super::calls::Failed;
 use super::directory::Directory;
 use super::index::{Known, Spot, USED};
 use super::segment::Segment;
@@ -11,7 +11,6 @@ use larder_wire::segment::{
     ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, UNIT, start, write_footer,
 };
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
@@ -62,6 +61,8 @@ pub(crate) struct Log {
     pub active: Option<Active>,
     /// The number of the next segment.
     pub next: u32,
+    /// Bytes for which the active segment was begun: what is appended again leaves room for them.
+    pub needed: u64,
 }
 
 impl Log {
@@ -74,7 +75,10 @@ impl Log {
         let mut active = match self.active.take() {
             Some(active) if self.has_room(&active, needed) => active,
             full => {
-                self.turn(full)?;
+                self.needed = needed;
+                let turned = self.turn(full);
+                self.needed = 0;
+                turned?;
                 self.active.take().ok_or(NotWritten::NoRoom)?
             }
         };
@@ -228,10 +232,12 @@ impl Log {
         }
     }
 
-    /// Drops the oldest segment that is not written to; false where there is none.
+    /// Drops the oldest segment that is neither written to nor read; false where there is none.
     pub fn retire(&mut self, again: Again) -> Result<bool, NotWritten> {
         let active = self.active.as_ref().map(|it| it.segment.id);
-        let oldest = self.base.segments.read().values().find(|it| Some(it.id) != active).cloned();
+        // One that is being read gives no room back: it keeps what it has, and the next one goes.
+        let goes = |it: &&Arc<Segment>| Some(it.id) != active && Arc::strong_count(it) == 1;
+        let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
         self.base.calls.unlink(&self.directory.file, &Segment::name(oldest.id))?;
         self.base.counters.disk_segments_dropped.add_shared(1);
@@ -290,7 +296,8 @@ impl Log {
             return Err(NotWritten::Corrupt);
         }
         let needed = header.length().next_multiple_of(UNIT);
-        if !self.active.as_ref().is_some_and(|it| self.has_room(it, needed)) {
+        let both = needed + self.needed + ENTRY as u64;
+        if !self.active.as_ref().is_some_and(|it| self.has_room(it, both)) {
             return Err(NotWritten::NoRoom);
         }
         let at = offset + HEADER as u64 + u64::from(header.head);
@@ -311,11 +318,13 @@ impl Log {
     /// Drops everything.
     pub fn drop_all(&mut self) -> Result<(), Failed> {
         self.abandon();
-        while self.retire(Again::Never).map_err(|it| match it {
-            NotWritten::Failed(it) => it,
-            _ => Failed { call: Call::Unlink, errno: Errno::IO },
-        })? {}
         self.base.index.clear();
+        let ids: Vec<u32> = self.base.segments.read().keys().copied().collect();
+        for id in ids {
+            self.base.calls.unlink(&self.directory.file, &Segment::name(id))?;
+            self.base.segments.write().remove(&id);
+            self.base.counters.disk_segments_dropped.add_shared(1);
+        }
         Ok(())
     }
 }

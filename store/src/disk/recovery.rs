@@ -11,6 +11,7 @@ use larder_wire::segment::{
     ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, Tail, UNIT, could_be_record, is_start,
 };
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -39,7 +40,7 @@ pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovere
     let mut ids: Vec<u32> = directory.names.iter().filter_map(|it| Segment::number(it)).collect();
     ids.sort_unstable();
     let next = ids.last().map_or(1, |it| it.saturating_add(1));
-    let log = Log { base: base.clone(), directory, active: None, next };
+    let log = Log { base: base.clone(), directory, active: None, next, needed: 0 };
     let mut found = Recovered { log, stamp: 0, born: 0 };
     for id in &ids {
         let is_last = Some(id) == ids.last();
@@ -54,9 +55,18 @@ impl Recovered {
     fn take(&mut self, id: u32, is_last: bool) -> Result<(), Failed> {
         let base = self.log.base.clone();
         let name = Segment::name(id);
-        let file = base.calls.open(&self.log.directory.file, &name, OFlags::RDWR);
-        // Without a descriptor or memory nothing can be said of the file: that is no reason to remove it.
-        let file = file.inspect_err(|_| base.index.clear())?;
+        let file = match base.calls.open(&self.log.directory.file, &name, OFlags::RDWR | OFlags::NONBLOCK) {
+            Ok(file) => file,
+            // A directory, a link, something of somebody else's: not to be read, not to be removed.
+            Err(it) if matches!(it.errno, Errno::ISDIR | Errno::LOOP | Errno::NXIO | Errno::ACCESS) => {
+                return Ok(());
+            }
+            // Without a descriptor or memory nothing can be said of the file.
+            Err(it) => return Err(it),
+        };
+        if !base.calls.stat(file.as_fd())?.is_file {
+            return Ok(());
+        }
         let segment = Segment::new(id, file, base.calls.clone(), base.space.clone(), 0);
         let Some(contents) = contents(&base, &segment) else {
             base.counters.disk_corrupt.add_shared(1);

@@ -1,6 +1,13 @@
 //! Tests of the disk tier, and the layer that makes calls to the file system fail.
 
+mod damage;
+mod directories;
+mod faults;
+mod index;
+mod journal;
 mod keeping;
+mod restart;
+mod space;
 
 use super::calls::{Call, Calls};
 use super::{Disk, Settings};
@@ -29,7 +36,6 @@ struct Plan {
     /// Calls since the plan was made.
     calls: u64,
     fail: Option<Fail>,
-    failed: Vec<Call>,
 }
 
 /// Calls that fail.
@@ -44,14 +50,11 @@ pub(crate) struct Fail {
 }
 
 impl Faults {
-    pub fn ask(&self, call: Call) -> Result<(), Errno> {
+    pub fn ask(&self, _: Call) -> Result<(), Errno> {
         let mut plan = self.0.lock();
         plan.calls += 1;
         match plan.fail {
-            Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => {
-                plan.failed.push(call);
-                Err(it.errno)
-            }
+            Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => Err(it.errno),
             _ => Ok(()),
         }
     }
@@ -61,9 +64,9 @@ impl Faults {
         *self.0.lock() = Plan { fail, ..Plan::default() };
     }
 
-    /// Which calls failed.
-    pub fn failed(&self) -> Vec<Call> {
-        self.0.lock().failed.clone()
+    /// Calls since the plan was made.
+    pub fn calls(&self) -> u64 {
+        self.0.lock().calls
     }
 }
 
@@ -86,7 +89,10 @@ impl Tier {
     }
 
     fn sized(size: u64, segment_size: u64) -> Tier {
-        let directory = tempfile::tempdir().unwrap();
+        Self::within(tempfile::tempdir().unwrap(), size, segment_size)
+    }
+
+    fn within(directory: TempDir, size: u64, segment_size: u64) -> Tier {
         let settings = Settings {
             path: directory.path().join("tier"),
             size,
@@ -141,6 +147,21 @@ impl Tier {
 
     fn read(&self, key: &str, request: &[Field<'_>]) -> Option<Stored> {
         self.runtime.block_on(self.disk().read(key.as_bytes(), request))
+    }
+
+    /// Calls work again, and the tier finds that out.
+    #[track_caller]
+    fn heal(&self) {
+        self.calls.faults.plan(None);
+        for _ in 0..10_000 {
+            larder_stdx::clock::tick();
+            self.disk().look();
+            let _ = self.disk().flush().wait();
+            if self.disk().state() == super::State::On {
+                return;
+            }
+        }
+        panic!("it stays off: {:?}", self.disk().state());
     }
 
     /// The body's bytes.

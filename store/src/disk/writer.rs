@@ -324,7 +324,7 @@ impl Writer {
         }
         let next = ids.into_iter().max().map_or(next, |it| next.max(it.saturating_add(1)));
         self.journal.disown(&directory.file);
-        self.log = Some(Log { base: self.base.clone(), directory, active: None, next });
+        self.log = Some(Log { base: self.base.clone(), directory, active: None, next, needed: 0 });
         Ok(())
     }
 }

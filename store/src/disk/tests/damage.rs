@@ -1,0 +1,199 @@
+//! Files that were cut, turned, mixed up or written by somebody else: right bytes or none.
+
+use super::*;
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+/// Keys, and how many bytes their bodies have: on both sides of the heap line.
+const BODIES: usize = 80;
+
+fn length(at: usize) -> usize {
+    [10, 900, 1500, 9000][at % 4] + at
+}
+
+fn filled() -> Tier {
+    let tier = Tier::new();
+    for at in 0..BODIES {
+        tier.disk().write(format!("k{at}").as_bytes(), &blob(at as u64, length(at)));
+    }
+    tier.disk().flush().wait().unwrap();
+    tier
+}
+
+/// How many are still there; panics where one has other bytes than it should.
+fn count(tier: &Tier) -> usize {
+    let right = |at: &usize| match tier.get(&format!("k{at}")) {
+        Some(bytes) => {
+            assert!(bytes == noise(*at as u64, length(*at)), "k{at} has other bytes");
+            true
+        }
+        None => false,
+    };
+    (0..BODIES).filter(right).count()
+}
+
+/// Copies the directory of a filled tier, damages it, and opens it; says how many are left.
+fn after(tier: &Tier, damage: impl FnOnce(&[std::path::PathBuf])) -> usize {
+    let mut other = Tier::new();
+    other.close();
+    fs::remove_dir_all(other.path()).unwrap();
+    fs::create_dir(other.path()).unwrap();
+    for entry in fs::read_dir(tier.path()).unwrap() {
+        let from = entry.unwrap().path();
+        fs::copy(&from, other.path().join(from.file_name().unwrap())).unwrap();
+    }
+    damage(&other.segments());
+    other.open().unwrap();
+    assert_eq!(super::super::State::On, other.disk().state());
+    let found = count(&other);
+    // What was damaged is forgotten, and what is left is kept.
+    other.restart();
+    assert_eq!(found, count(&other));
+    other.text("new", "x");
+    assert_eq!(Some(b"x".to_vec()), other.get("new"));
+    found
+}
+
+fn closed() -> Tier {
+    let mut tier = filled();
+    tier.close();
+    assert!(tier.segments().len() > 2);
+    tier
+}
+
+#[test]
+fn nothing_is_lost_where_nothing_is_damaged() {
+    assert_eq!(BODIES, after(&closed(), |_| ()));
+}
+
+#[test]
+fn a_cut_segment_loses_its_end_only() {
+    let tier = closed();
+    for (at, path) in tier.segments().iter().enumerate() {
+        let whole = fs::metadata(path).unwrap().len();
+        for part in [0, 1, 63, 64, 100, whole / 3, whole / 2, whole - 49, whole - 1] {
+            let left = after(&tier, |it| {
+                fs::File::options().write(true).open(&it[at]).unwrap().set_len(part.min(whole)).unwrap();
+            });
+            assert!(left >= BODIES / 4, "{left} are left of a cut to {part} of {whole}");
+        }
+    }
+}
+
+#[test]
+fn a_turned_bit_loses_one_response_at_most() {
+    let tier = closed();
+    for step in 0..150u64 {
+        let left = after(&tier, |it| {
+            let path = &it[usize::try_from(step).unwrap() % it.len()];
+            let file = fs::File::options().read(true).write(true).open(path).unwrap();
+            let length = file.metadata().unwrap().len();
+            // Beyond the beginning of the file, without which it is none of ours.
+            let place = 64 + step.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (length - 64);
+            let mut byte = [0];
+            file.read_exact_at(&mut byte, place).unwrap();
+            file.write_all_at(&[byte[0] ^ 1 << (step % 8)], place).unwrap();
+        });
+        assert!(left >= BODIES - 1, "{left} are left");
+    }
+}
+
+#[test]
+fn zeros_are_no_responses() {
+    let tier = closed();
+    for step in 0..20 {
+        let left = after(&tier, |it| {
+            let file = fs::File::options().write(true).open(&it[step % it.len()]).unwrap();
+            file.write_all_at(&[0; 4096], 3000 * (step as u64 / 2)).unwrap();
+        });
+        assert!(left >= BODIES / 4, "{left} are left");
+    }
+}
+
+#[test]
+fn swapped_segments_are_not_taken_for_each_other() {
+    let left = after(&closed(), |it| {
+        let aside = it[0].with_extension("aside");
+        fs::rename(&it[0], &aside).unwrap();
+        fs::rename(&it[1], &it[0]).unwrap();
+        fs::rename(&aside, &it[1]).unwrap();
+    });
+    assert!(left < BODIES && left > 0, "{left} are left");
+}
+
+#[test]
+fn a_copied_segment_is_not_taken_for_another() {
+    let left = after(&closed(), |it| {
+        fs::copy(&it[0], &it[1]).unwrap();
+    });
+    assert!(left < BODIES && left > 0, "{left} are left");
+}
+
+#[test]
+fn segments_of_another_directory_are_not_read() {
+    let (one, other) = (closed(), closed());
+    let left = after(&one, |it| {
+        for (to, from) in it.iter().zip(other.segments()) {
+            fs::copy(from, to).unwrap();
+        }
+    });
+    assert_eq!(0, left);
+}
+
+#[test]
+fn what_only_has_the_name_of_a_segment_is_none() {
+    for kind in ["noise", "empty", "directory", "link", "fifo"] {
+        let left = after(&closed(), |it| {
+            let path = it[0].with_file_name("0000009999.segment");
+            match kind {
+                "noise" => fs::write(path, noise(1, 100_000)).unwrap(),
+                "empty" => fs::write(path, []).unwrap(),
+                "directory" => fs::create_dir(path).unwrap(),
+                "link" => std::os::unix::fs::symlink("/etc/passwd", path).unwrap(),
+                _ => assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success()),
+            }
+        });
+        assert_eq!(BODIES, left, "{kind}");
+    }
+}
+
+#[test]
+fn a_marker_that_is_damaged_begins_anew() {
+    let tier = closed();
+    for text in ["", "larder disk tier, version 1\nseed 0000000000000000\nsum 0\n"] {
+        let left = after(&tier, |it| fs::write(it[0].with_file_name("larder-disk"), text).unwrap());
+        assert_eq!(0, left);
+    }
+}
+
+#[test]
+fn what_is_damaged_while_we_run_is_not_served() {
+    for damage in ["cut", "turn", "zero", "empty"] {
+        let tier = filled();
+        assert_eq!(BODIES, count(&tier));
+        let paths = tier.segments();
+        // The last is being written to.
+        for path in &paths[..paths.len() - 1] {
+            let file = fs::File::options().read(true).write(true).open(path).unwrap();
+            let length = file.metadata().unwrap().len();
+            match damage {
+                "cut" => file.set_len(length / 2).unwrap(),
+                "empty" => file.set_len(0).unwrap(),
+                "zero" => file.write_all_at(&vec![0; 30_000], 10_000).unwrap(),
+                _ => (64..length).step_by(500).for_each(|it| file.write_all_at(b"!", it).unwrap()),
+            }
+        }
+        assert!(count(&tier) < BODIES, "{damage}");
+        assert!(tier.counters.disk_corrupt.get() > 0);
+    }
+}
+
+#[test]
+fn a_head_that_is_damaged_is_dropped_and_counted() {
+    let tier = filled();
+    let path = &tier.segments()[0];
+    fs::File::options().write(true).open(path).unwrap().write_all_at(b"?????", 64 + 90).unwrap();
+    assert_eq!(None, tier.get("k0"));
+    assert!(!tier.disk().knows(b"k0"));
+    assert_eq!(1, tier.counters.disk_corrupt.get());
+}

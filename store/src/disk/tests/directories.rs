@@ -1,0 +1,82 @@
+//! Which directories are taken, and what is said of those that are not.
+
+use super::*;
+use std::fs;
+
+/// The sentence that opening this directory gives.
+#[track_caller]
+fn refused(tier: &Tier, path: &Path) -> String {
+    let settings = Settings { path: path.into(), ..tier.settings.clone() };
+    Disk::open(settings, Arc::default()).err().expect("it was taken").to_string()
+}
+
+#[test]
+fn two_never_share_a_directory() {
+    let tier = Tier::new();
+    let said = refused(&tier, tier.path());
+    assert!(said.contains("is used by another process"), "{said}");
+    drop(tier.disk);
+    let again = Disk::open(tier.settings.clone(), Arc::default());
+    assert!(again.is_ok(), "it is free again");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
+    let tier = Tier::new();
+    let path = tier.directory.path().join("home");
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("letter.txt"), "dear").unwrap();
+    let said = refused(&tier, &path);
+    assert!(said.contains("holds other files (letter.txt)"), "{said}");
+    assert_eq!(1, fs::read_dir(&path).unwrap().count());
+}
+
+#[test]
+fn another_version_is_refused() {
+    let mut tier = Tier::new();
+    tier.close();
+    let said = "larder disk tier, version 7\nseed whatever";
+    let sum = xxhash_rust::xxh3::xxh3_64(said.as_bytes());
+    fs::write(tier.path().join("larder-disk"), format!("{said}\nsum {sum:016x}\n")).unwrap();
+    let said = refused(&tier, tier.path());
+    assert!(said.contains("another version of larder (format 7, this one has 1)"), "{said}");
+}
+
+#[test]
+fn a_path_that_cannot_be_is_told() {
+    let tier = Tier::new();
+    let said = refused(&tier, &tier.directory.path().join("no/where"));
+    assert!(said.contains("the directory above it does not exist"), "{said}");
+    fs::write(tier.directory.path().join("file"), "").unwrap();
+    let said = refused(&tier, &tier.directory.path().join("file"));
+    assert!(said.contains("is no directory"), "{said}");
+}
+
+#[test]
+fn a_directory_that_vanishes_is_made_again() {
+    let tier = Tier::sized(4 << 20, 64 << 10);
+    tier.text("a", "one");
+    fs::remove_dir_all(tier.path()).unwrap();
+    // The segment that is open takes what fits; the next one has no place.
+    let mut round = 0;
+    while tier.disk().state() == super::super::State::On {
+        tier.put(&format!("k{round}"), blob(round, 20_000));
+        round += 1;
+        assert!(round < 20, "nobody noticed");
+    }
+    tier.heal();
+    assert_eq!(None, tier.get("a"), "it begins with nothing");
+    tier.text("b", "two");
+    assert_eq!(Some(b"two".to_vec()), tier.get("b"));
+    assert!(!tier.segments().is_empty());
+}
+
+#[test]
+fn a_purge_is_not_acknowledged_by_a_file_without_a_name() {
+    let tier = Tier::new();
+    fs::remove_dir_all(tier.path()).unwrap();
+    let rule = super::journal::rule(crate::purges::Scope::All);
+    assert!(tier.disk().purged(1, &rule).wait().is_err());
+    tier.heal();
+    assert!(tier.disk().purged(2, &rule).wait().is_ok());
+}
