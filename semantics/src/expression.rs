@@ -1,6 +1,26 @@
-//! Conditions that an operator writes over responses: `status >= 500 && key ~ "^https?://www"`. Where the facts come
-//! from is not here.
+//! Conditions that an operator writes over responses: `status >= 500 && key ~ "^https?://www"`. What they are true of
+//! is told by `Facts`; how they are read is in `expression/parse`.
+//!
+//! ```text
+//! condition = all ("||" all)*
+//! all       = not ("&&" not)*
+//! not       = "!" not | "(" condition ")" | test
+//! test      = text   ("==" | "!=" | "~" | "!~" | "contains") string
+//!           | number ("==" | "!=" | "<" | "<=" | ">" | ">=") number
+//!           | "tag"  ("==" | "!=") string
+//! text      = "key" | "scheme" | "host" | "path" | "query" | "header" "[" string "]"
+//! number    = "status" | "age" | "ttl" | "size"
+//! ```
+//!
+//! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`. In a string, `\"` is a quote and
+//! `\\` a backslash; any other backslash stands as it is, so that patterns need not be doubled. A pattern (`~`) is of
+//! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent is equal to
+//! nothing and matches nothing; of several lines any may. Something not known makes its test false.
 
+mod parse;
+
+use regex::bytes::Regex;
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,8 +51,12 @@ pub enum Number {
 
 /// A condition that was parsed. Cheap to clone; equal where the text is.
 #[derive(Clone)]
-pub struct Expression {
-    text: Arc<str>,
+pub struct Expression(Arc<Parsed>);
+
+struct Parsed {
+    text: Box<str>,
+    root: Node,
+    weight: usize,
 }
 
 /// What is wrong with a condition.
@@ -44,38 +68,155 @@ pub struct ExpressionError {
     pub sentence: String,
 }
 
+enum Node {
+    Any(Vec<Node>),
+    All(Vec<Node>),
+    Not(Box<Node>),
+    Text(Text, Match),
+    Number(Number, Compare, i64),
+    Tag(Box<str>),
+}
+
+/// The names that stand for text.
+enum Text {
+    Key,
+    Scheme,
+    Host,
+    Path,
+    Query,
+    Header(Box<str>),
+}
+
+enum Match {
+    Is(Box<[u8]>),
+    Contains(Box<[u8]>),
+    Like(Box<Regex>),
+}
+
+#[derive(Clone, Copy)]
+enum Compare {
+    Equal,
+    Less,
+    AtMost,
+    More,
+    AtLeast,
+}
+
 impl Expression {
     /// Parses a condition.
     ///
     /// # Errors
     /// It is no condition, or too long or too deep; the error names the column.
     pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
-        Ok(Expression { text: text.into() })
+        let (root, weight) = parse::parse(text)?;
+        Ok(Expression(Arc::new(Parsed { text: text.into(), root, weight })))
     }
 
     /// Whether it is true.
     #[must_use]
     pub fn holds(&self, facts: &impl Facts) -> bool {
-        let _ = facts;
-        true
+        self.0.root.holds(facts)
     }
 
     /// About how many bytes it takes.
     #[must_use]
     pub fn weight(&self) -> usize {
-        self.text.len()
+        self.0.weight
     }
 
     /// As it was written.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
+    }
+}
+
+impl Node {
+    fn holds(&self, facts: &impl Facts) -> bool {
+        match self {
+            Node::Any(all) => all.iter().any(|it| it.holds(facts)),
+            Node::All(all) => all.iter().all(|it| it.holds(facts)),
+            Node::Not(it) => !it.holds(facts),
+            Node::Text(text, test) => text.holds(facts, test),
+            Node::Number(name, compare, than) => {
+                facts.number(*name).is_some_and(|it| compare.holds(it, *than))
+            }
+            Node::Tag(tag) => facts.has_tag(tag),
+        }
+    }
+}
+
+impl Text {
+    fn holds(&self, facts: &impl Facts, test: &Match) -> bool {
+        let parts = || Parts::of(facts.key());
+        test.holds(match self {
+            Text::Key => facts.key(),
+            Text::Scheme => parts().scheme,
+            Text::Host => parts().host,
+            Text::Path => parts().path,
+            Text::Query => parts().query,
+            Text::Header(name) => return facts.header(name, &mut |it| test.holds(it)),
+        })
+    }
+}
+
+impl Match {
+    fn holds(&self, text: &[u8]) -> bool {
+        match self {
+            Match::Is(other) => *text == **other,
+            Match::Contains(part) => part.is_empty() || text.windows(part.len()).any(|it| *it == **part),
+            Match::Like(pattern) => pattern.is_match(text),
+        }
+    }
+}
+
+impl Compare {
+    fn holds(self, one: i64, other: i64) -> bool {
+        match one.cmp(&other) {
+            Ordering::Less => matches!(self, Compare::Less | Compare::AtMost),
+            Ordering::Equal => matches!(self, Compare::Equal | Compare::AtMost | Compare::AtLeast),
+            Ordering::Greater => matches!(self, Compare::More | Compare::AtLeast),
+        }
+    }
+}
+
+/// The parts of a key, as [`crate::key`] writes it.
+struct Parts<'k> {
+    scheme: &'k [u8],
+    /// Without a port.
+    host: &'k [u8],
+    /// Without the query.
+    path: &'k [u8],
+    /// Without its question mark.
+    query: &'k [u8],
+}
+
+impl<'k> Parts<'k> {
+    fn of(key: &'k [u8]) -> Self {
+        let (scheme, rest) = split(key, b"://");
+        let until =
+            |text: &[u8], ends: &[u8]| text.iter().position(|it| ends.contains(it)).unwrap_or(text.len());
+        // What the recipe adds stands behind a space.
+        let (authority, rest) = rest.split_at(until(rest, b"/? "));
+        let target = &rest[..until(rest, b" ")];
+        let (path, query) = split(target, b"?");
+        let port =
+            authority.iter().rposition(|it| *it == b':').filter(|at| !authority[*at..].contains(&b']'));
+        Parts { scheme, host: &authority[..port.unwrap_or(authority.len())], path, query }
+    }
+}
+
+/// What stands before and behind the first `mark`; nothing behind where there is none.
+fn split<'t>(text: &'t [u8], mark: &[u8]) -> (&'t [u8], &'t [u8]) {
+    match text.windows(mark.len()).position(|it| it == mark) {
+        Some(at) => (&text[..at], &text[at + mark.len()..]),
+        None => (text, &[]),
     }
 }
 
 impl fmt::Debug for Expression {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "Expression({:?})", self.text)
+        write!(to, "Expression({:?})", self.text())
     }
 }
 
@@ -89,8 +230,11 @@ impl std::error::Error for ExpressionError {}
 
 impl PartialEq for Expression {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.text() == other.text()
     }
 }
 
 impl Eq for Expression {}
+
+#[cfg(test)]
+mod tests;

@@ -99,6 +99,10 @@ impl Purges {
             None => !rules.may_touch(key, begun),
             Some(head) => {
                 let SharedHead { meta, fields, marks, length, .. } = head;
+                // Of a body whose length is not known an expression may turn out to be true.
+                if length.is_none() && rules.has_expression_after(begun) {
+                    return false;
+                }
                 let subject = Subject { key, meta, fields, tags: &marks.tags, size: *length };
                 let birth = Birth::Here { met: marks.born.seq, log: &marks.born.log };
                 rules.verdict(&subject, birth) == Verdict::Keep

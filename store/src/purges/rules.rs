@@ -188,6 +188,11 @@ impl Rules {
         touched
     }
 
+    /// Whether a rule after `met` has an expression.
+    pub fn has_expression_after(&self, met: Seq) -> bool {
+        self.expressions.last().is_some_and(|it| *it > met)
+    }
+
     /// What the rules of one list come to; those that `also` says.
     fn of_list(&self, list: &[Seq], birth: Birth<'_>, also: impl Fn(&Entry) -> bool) -> Verdict {
         let new = |it: &&Seq| match birth {

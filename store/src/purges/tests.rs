@@ -145,6 +145,23 @@ fn each_scope_reaches_what_it_names() {
 }
 
 #[test]
+fn an_expression_reaches_what_it_is_true_of_when_it_is_made() {
+    let condition = |text: &str| Scope::Where(Expression::parse(text).unwrap());
+    use Strength::Hard;
+    check(
+        condition("key ~ \"^http://a/\" && !(tag == \"green\")"),
+        Hard,
+        &[KEYS[0], KEYS[2], KEYS[3]],
+        Seen::Nothing,
+    );
+    check(condition("status == 200 && header[\"etag\"] == \"\\\"a\\\"\""), Hard, &KEYS, Seen::Nothing);
+    check(condition("size < 9 || path == \"/xy\""), Strength::Soft, &[KEYS[3]], Seen::Stale);
+    check(condition("ttl > 0"), Hard, &[], Seen::Nothing);
+    // The sample came at 1000, with a lifetime of a minute.
+    check(condition("age > 365d && ttl < -364d"), Strength::Validate, &KEYS, Seen::Doubted);
+}
+
+#[test]
 fn every_prefix_of_a_key_is_found_among_its_neighbours() {
     let most = Most { rules: 100, bytes: u64::MAX, expressions: 1 };
     let names = ["a", "aa", "aab", "aaba", "aac", "ab", "abb", "abc", "abcd", "abd", "b", ""];
@@ -235,7 +252,17 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     check(tag("red"), None, false);
     check(tag("red"), Some(&["red", "blue"]), false);
     check(tag("red"), Some(&["blue"]), true);
+    let red = || Scope::Where(Expression::parse("tag == \"red\" && size < 1").unwrap());
+    check(red(), None, false);
+    check(red(), Some(&[]), false);
     assert_eq!(0, store.flights.len(), "all have left");
+    // What is true of the length is known where that is.
+    let (mut writer, _reader) = lead(&store, "http://a/x");
+    let FillHead::Shared(mut known) = head(&["red"], store.born()) else { unreachable!() };
+    Arc::get_mut(&mut known).unwrap().length = Some(1);
+    writer.head(FillHead::Shared(known), true);
+    store.purge(rule(red(), Strength::Soft));
+    assert!(matches!(begin(&store, "http://a/x"), Begin::Follow(_)));
 }
 
 #[test]

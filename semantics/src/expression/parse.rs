@@ -1,0 +1,344 @@
+//! Reads conditions: text to nodes, or the first thing that is wrong and where. What they mean is in `expression`.
+
+use super::{Compare, ExpressionError, Match, Node, Number, Text};
+use larder_stdx::duration;
+use larder_stdx::size::ByteSize;
+use regex::bytes::RegexBuilder;
+
+/// Bytes of the longest condition.
+const MOST_BYTES: usize = 4096;
+
+/// How deep parentheses and `!` may stand in each other.
+const DEEPEST: usize = 32;
+
+/// Patterns of one condition.
+const MOST_PATTERNS: usize = 16;
+
+/// Bytes of one compiled pattern, and of what it remembers while it matches.
+const PATTERN_BYTES: usize = 64 << 10;
+
+const FIELDS: &str = "key, scheme, host, path, query, header[\"name\"], tag, status, age, ttl or size";
+
+type Result<T> = std::result::Result<T, ExpressionError>;
+
+/// The condition, and about how many bytes it takes.
+pub(super) fn parse(text: &str) -> Result<(Node, usize)> {
+    if text.len() > MOST_BYTES {
+        return error(
+            MOST_BYTES,
+            format!("a condition may have {MOST_BYTES} bytes at most, and this has {}", text.len()),
+        );
+    }
+    let mut reader = Reader { text, at: 0, depth: 0, patterns: 0 };
+    let root = reader.any()?;
+    match reader.peek() {
+        "" => {}
+        it => {
+            return reader
+                .wrong(format!("{} does not belong here; between two tests write && or ||", quoted(it)));
+        }
+    }
+    Ok((root, 8 * text.len() + 256 + reader.patterns * PATTERN_BYTES / 2))
+}
+
+fn error<T>(column: usize, sentence: String) -> Result<T> {
+    Err(ExpressionError { column, sentence })
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    depth: usize,
+    patterns: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn any(&mut self) -> Result<Node> {
+        let mut all = vec![self.all()?];
+        while self.take("||") {
+            all.push(self.all()?);
+        }
+        Ok(one_or(all, Node::Any))
+    }
+
+    fn all(&mut self) -> Result<Node> {
+        let mut all = vec![self.not()?];
+        while self.take("&&") {
+            all.push(self.not()?);
+        }
+        Ok(one_or(all, Node::All))
+    }
+
+    fn not(&mut self) -> Result<Node> {
+        if self.depth == DEEPEST {
+            return self.wrong(format!("parentheses and ! may stand in each other {DEEPEST} deep at most"));
+        }
+        self.depth += 1;
+        let node = if self.take("!") {
+            Node::Not(Box::new(self.not()?))
+        } else if self.take("(") {
+            let within = self.any()?;
+            self.expect(")", "a ) that closes what was opened")?;
+            within
+        } else {
+            self.test()?
+        };
+        self.depth -= 1;
+        Ok(node)
+    }
+
+    fn test(&mut self) -> Result<Node> {
+        let name = self.peek();
+        let number = |name| Some(Found::Number(name));
+        let found = match name {
+            "key" => Some(Found::Text(Text::Key)),
+            "scheme" => Some(Found::Text(Text::Scheme)),
+            "host" => Some(Found::Text(Text::Host)),
+            "path" => Some(Found::Text(Text::Path)),
+            "query" => Some(Found::Text(Text::Query)),
+            "header" => Some(Found::Header),
+            "tag" => Some(Found::Tag),
+            "status" => number(Number::Status),
+            "age" => number(Number::Age),
+            "ttl" => number(Number::Ttl),
+            "size" => number(Number::Size),
+            _ => None,
+        };
+        let Some(found) = found else {
+            return match name {
+                "" => self.wrong(format!("a test is missing; it begins with {FIELDS}")),
+                _ => self.wrong(format!("{} is nothing that can be tested; write {FIELDS}", quoted(name))),
+            };
+        };
+        self.skip(name);
+        match found {
+            Found::Text(text) => self.text_test(text),
+            Found::Header => {
+                self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
+                let name = self.string()?;
+                self.expect("]", "a ] behind the field's name")?;
+                self.text_test(Text::Header(name.into()))
+            }
+            Found::Tag => self.tag_test(),
+            Found::Number(name) => self.number_test(name),
+        }
+    }
+
+    fn text_test(&mut self, text: Text) -> Result<Node> {
+        let operator = self.peek();
+        let negated = match operator {
+            "==" | "~" | "contains" => false,
+            "!=" | "!~" => true,
+            _ => return self.wrong(format!("{}; write ==, !=, ~, !~ or contains", no_operator(operator))),
+        };
+        self.skip(operator);
+        let before = self.column();
+        let value = self.string()?;
+        let test = match operator {
+            "~" | "!~" => self.pattern(&value, before)?,
+            "contains" => Match::Contains(value.into_bytes().into()),
+            _ => Match::Is(value.into_bytes().into()),
+        };
+        let node = Node::Text(text, test);
+        Ok(if negated { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn pattern(&mut self, pattern: &str, column: usize) -> Result<Match> {
+        self.patterns += 1;
+        if self.patterns > MOST_PATTERNS {
+            return error(column, format!("a condition may have {MOST_PATTERNS} patterns at most"));
+        }
+        let built = RegexBuilder::new(pattern)
+            .unicode(false)
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(PATTERN_BYTES)
+            .nest_limit(64)
+            .build();
+        match built {
+            Ok(regex) => Ok(Match::Like(Box::new(regex))),
+            Err(regex::Error::CompiledTooBig(_)) => {
+                error(column, format!("the pattern {pattern:?} comes to more than 64 KiB; repeat less"))
+            }
+            Err(why) => {
+                // Its last line says what; those above draw where.
+                let why = why.to_string();
+                let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+                error(column, format!("{pattern:?} is no regular expression: {why}"))
+            }
+        }
+    }
+
+    fn tag_test(&mut self) -> Result<Node> {
+        let operator = self.peek();
+        if !matches!(operator, "==" | "!=") {
+            let found = no_operator(operator);
+            return self
+                .wrong(format!("{found}; a tag is compared by == or !=, since only its hash is kept"));
+        }
+        self.skip(operator);
+        let node = Node::Tag(self.string()?.into());
+        Ok(if operator == "!=" { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn number_test(&mut self, name: Number) -> Result<Node> {
+        let operator = self.peek();
+        let (compare, negated) = match operator {
+            "==" => (Compare::Equal, false),
+            "!=" => (Compare::Equal, true),
+            "<" => (Compare::Less, false),
+            "<=" => (Compare::AtMost, false),
+            ">" => (Compare::More, false),
+            ">=" => (Compare::AtLeast, false),
+            _ => return self.wrong(format!("{}; write ==, !=, <, <=, > or >=", no_operator(operator))),
+        };
+        self.skip(operator);
+        let node = Node::Number(name, compare, self.number(name)?);
+        Ok(if negated { Node::Not(Box::new(node)) } else { node })
+    }
+
+    fn number(&mut self, name: Number) -> Result<i64> {
+        let text = self.peek();
+        let (sign, digits) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
+        let plain = digits.parse::<i64>().ok();
+        let value = match name {
+            _ if !digits.starts_with(|it: char| it.is_ascii_digit()) => None,
+            Number::Status => plain,
+            Number::Age | Number::Ttl => {
+                let seconds = |it: std::time::Duration| i64::try_from(it.as_secs()).ok();
+                plain.or_else(|| duration::parse(digits).ok().and_then(seconds))
+            }
+            Number::Size => {
+                plain.or_else(|| digits.parse::<ByteSize>().ok().and_then(|it| i64::try_from(it.0).ok()))
+            }
+        };
+        let right = match name {
+            Number::Status => "a number, such as 404",
+            Number::Age | Number::Ttl => "seconds, or a duration such as 60s or 1h30m",
+            Number::Size => "bytes, or a size such as 1KiB",
+        };
+        let Some(value) = value else {
+            let found = if text.is_empty() {
+                "a number is missing".to_owned()
+            } else {
+                format!("{} is not right here", quoted(text))
+            };
+            return self.wrong(format!("{found}; write {right}"));
+        };
+        self.skip(text);
+        Ok(sign * value)
+    }
+
+    fn string(&mut self) -> Result<String> {
+        let found = self.peek();
+        if !found.starts_with('"') {
+            return match found {
+                "" => self.wrong("a text in quotes is missing".to_owned()),
+                _ => self.wrong(format!("{} is not in quotes; write \"{found}\"", quoted(found))),
+            };
+        }
+        let mut value = String::new();
+        let mut rest = found[1..].chars();
+        while let Some(it) = rest.next() {
+            match (it, rest.as_str().chars().next()) {
+                ('"', _) => {
+                    self.skip(found);
+                    return Ok(value);
+                }
+                ('\\', Some(next @ ('"' | '\\'))) => {
+                    value.push(next);
+                    rest.next();
+                }
+                _ => value.push(it),
+            }
+        }
+        self.wrong("this text has no closing quote".to_owned())
+    }
+
+    /// The next token; empty at the end. A string is with its quotes, as far as they are there.
+    fn peek(&mut self) -> &'t str {
+        let rest = &self.text[self.at..];
+        let spaces = rest.len() - rest.trim_start().len();
+        self.at += spaces;
+        let rest = &rest[spaces..];
+        let Some(first) = rest.chars().next() else { return "" };
+        let two = rest.get(..2).unwrap_or("");
+        let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let length = match first {
+            '"' => string_length(rest),
+            _ if is_word(first) => rest.find(|it| !is_word(it)).unwrap_or(rest.len()),
+            '-' => rest[1..].find(|it| !is_word(it)).map_or(rest.len(), |it| it + 1),
+            _ if ["||", "&&", "==", "!=", "!~", "<=", ">="].contains(&two) => 2,
+            _ => first.len_utf8(),
+        };
+        &rest[..length]
+    }
+
+    fn skip(&mut self, token: &str) {
+        self.at += token.len();
+    }
+
+    fn take(&mut self, token: &str) -> bool {
+        let found = self.peek() == token;
+        self.at += if found { token.len() } else { 0 };
+        found
+    }
+
+    fn expect(&mut self, token: &str, what: &str) -> Result<()> {
+        if self.take(token) { Ok(()) } else { self.wrong(format!("{what} is missing")) }
+    }
+
+    fn column(&mut self) -> usize {
+        self.peek();
+        self.text[..self.at].chars().count() + 1
+    }
+
+    fn wrong<T>(&mut self, sentence: String) -> Result<T> {
+        error(self.column(), sentence)
+    }
+}
+
+/// What a test begins with.
+enum Found {
+    Text(Text),
+    Header,
+    Tag,
+    Number(Number),
+}
+
+/// Bytes of a string with its quotes; of all that is there where it is not closed.
+fn string_length(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, it) in text.char_indices().skip(1) {
+        match it {
+            '"' if !escaped => return at + 1,
+            '\\' => escaped = !escaped,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+fn one_or(mut all: Vec<Node>, many: fn(Vec<Node>) -> Node) -> Node {
+    match all.pop() {
+        Some(only) if all.is_empty() => only,
+        last => {
+            all.extend(last);
+            many(all)
+        }
+    }
+}
+
+fn no_operator(found: &str) -> String {
+    if found.is_empty() {
+        "a comparison is missing".to_owned()
+    } else {
+        format!("{} compares nothing here", quoted(found))
+    }
+}
+
+fn quoted(found: &str) -> String {
+    match found.strip_prefix('"') {
+        Some(_) => found.to_owned(),
+        None => format!("\"{found}\""),
+    }
+}

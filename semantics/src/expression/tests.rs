@@ -1,0 +1,231 @@
+//! What conditions mean, and what is said of those that are wrong.
+
+use super::*;
+use proptest::prelude::*;
+
+struct Page {
+    key: &'static str,
+    status: i64,
+    ttl: i64,
+}
+
+const PAGE: Page =
+    Page { key: "http://www.example.com:8080/a/b.html?x=1&y=2 h:lang=de", status: 404, ttl: -300 };
+
+impl Facts for Page {
+    fn key(&self) -> &[u8] {
+        self.key.as_bytes()
+    }
+
+    fn number(&self, name: Number) -> Option<i64> {
+        match name {
+            Number::Status => Some(self.status),
+            Number::Age => Some(90),
+            Number::Ttl => Some(self.ttl),
+            Number::Size => None,
+        }
+    }
+
+    fn has_tag(&self, tag: &str) -> bool {
+        tag == "red"
+    }
+
+    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let lines: &[&[u8]] = match name.to_ascii_lowercase().as_str() {
+            "content-type" => &[b"text/html"],
+            "link" => &[b"one", b"two"],
+            "odd" => &[b"\xff\"\\"],
+            _ => &[],
+        };
+        lines.iter().any(|it| test(it))
+    }
+}
+
+#[track_caller]
+fn check(text: &str, expect: bool) {
+    let expression = Expression::parse(text).unwrap_or_else(|it| panic!("{text}\n{it}"));
+    assert_eq!(expect, expression.holds(&PAGE), "{text}");
+    let negated = Expression::parse(&format!("!({text})")).unwrap();
+    assert_eq!(!expect, negated.holds(&PAGE), "not {text}");
+    assert_eq!(text, expression.text());
+}
+
+#[test]
+fn texts() {
+    check(r#"key == "http://www.example.com:8080/a/b.html?x=1&y=2 h:lang=de""#, true);
+    check(r#"scheme == "http""#, true);
+    check(r#"host == "www.example.com""#, true);
+    check(r#"path == "/a/b.html""#, true);
+    check(r#"query == "x=1&y=2""#, true);
+    check(r#"path != "/a""#, true);
+    check(r#"path contains "b.""#, true);
+    check(r#"path contains "B.""#, false);
+    check(r#"path contains """#, true);
+    check(r#"path contains "/a/b.html/and/more""#, false);
+    check(r#"key ~ "^https?://www\.""#, true);
+    check(r#"key ~ "^https?://www\\.""#, true);
+    check(r#"host ~ "example""#, true);
+    check(r#"host ~ "^example""#, false);
+    check(r#"host !~ "^example""#, true);
+    check(r#"host ~ "(?i)EXAMPLE""#, true);
+    check(r#"path ~ "\d""#, false);
+    check(r#"query ~ "y=\d$""#, true);
+}
+
+#[test]
+fn parts_of_odd_keys() {
+    let check = |key, text: &str| {
+        let page = Page { key, ..PAGE };
+        assert!(Expression::parse(text).unwrap().holds(&page), "{key}: {text}");
+    };
+    check("https://[::1]:8443/x", r#"host == "[::1]" && path == "/x" && query == """#);
+    check("https://[::1]/x", r#"host == "[::1]""#);
+    check("http://*/x?", r#"host == "*" && query == """#);
+    check("http://h *", r#"host == "h" && path == """#);
+    check("http://h/a\\20b?c d:e=f?g", r#"path == "/a\20b" && query == "c""#);
+    check("odd", r#"scheme == "odd" && host == """#);
+    check("", r#"key == "" && scheme == """#);
+}
+
+#[test]
+fn numbers() {
+    check("status == 404", true);
+    check("status != 404", false);
+    check("status < 404 || status > 404", false);
+    check("status <= 404 && status >= 404", true);
+    check("status >= 400 && status < 500", true);
+    check("age > 60s", true);
+    check("age > 1m29s && age<=90", true);
+    check("age >= 2m", false);
+    check("ttl == -5m", true);
+    check("ttl < -299 && ttl > -1h", true);
+    check("ttl<0", true);
+    // Not known.
+    check("size < 1KiB", false);
+    check("size >= 1KiB", false);
+}
+
+#[test]
+fn tags_and_headers() {
+    check(r#"tag == "red""#, true);
+    check(r#"tag != "red""#, false);
+    check(r#"tag == "Red""#, false);
+    check(r#"header["Content-Type"] == "text/html""#, true);
+    check(r#"header["content-type"] ~ "^text/""#, true);
+    check(r#"header["link"] == "two" && header["link"] == "one""#, true);
+    check(r#"header["link"] != "two""#, false);
+    check(r#"header["absent"] == """#, false);
+    check(r#"header["absent"] ~ """#, false);
+    check(r#"header["absent"] != "x" && header["absent"] !~ "x""#, true);
+    check(r#"header["odd"] contains "\"\\""#, true);
+    check(r#"header["odd"] ~ "(?-u)^\xff""#, true);
+}
+
+#[test]
+fn and_binds_before_or_and_not_before_both() {
+    let [yes, no] = ["status == 404", "status == 1"];
+    for (a, b, c) in (0..8).map(|it| (it & 1 != 0, it & 2 != 0, it & 4 != 0)) {
+        let [x, y, z] = [a, b, c].map(|it| if it { yes } else { no });
+        check(&format!("{x} || {y} && {z}"), a || b && c);
+        check(&format!("{x} && {y} || {z}"), a && b || c);
+        check(&format!("({x} || {y}) && {z}"), (a || b) && c);
+        check(&format!("!({x}) && {y}||{z}"), !a && b || c);
+        check(&format!("!!({x}) && ({y}) && !{z}"), a && b && !c);
+    }
+}
+
+#[track_caller]
+fn check_error(text: &str, column: usize, sentence: &str) {
+    let error = Expression::parse(text).expect_err(text);
+    assert_eq!((column, sentence), (error.column, error.sentence.as_str()), "{text}");
+}
+
+#[test]
+fn errors_say_where_and_what_would_be_right() {
+    let fields = FIELDS_IN_ERRORS;
+    check_error("", 1, &format!("a test is missing; it begins with {fields}"));
+    check_error("status == 404 &&", 17, &format!("a test is missing; it begins with {fields}"));
+    check_error("Status == 404", 1, &format!("\"Status\" is nothing that can be tested; write {fields}"));
+    check_error("status = 404", 8, "\"=\" compares nothing here; write ==, !=, <, <=, > or >=");
+    check_error("status", 7, "a comparison is missing; write ==, !=, <, <=, > or >=");
+    check_error("status == \"404\"", 11, "\"404\" is not right here; write a number, such as 404");
+    check_error("status == 4o4", 11, "\"4o4\" is not right here; write a number, such as 404");
+    check_error("status == 60s", 11, "\"60s\" is not right here; write a number, such as 404");
+    check_error(
+        "age > 1KiB",
+        7,
+        "\"1KiB\" is not right here; write seconds, or a duration such as 60s or 1h30m",
+    );
+    check_error("size > 60s", 8, "\"60s\" is not right here; write bytes, or a size such as 1KiB");
+    check_error("age >", 6, "a number is missing; write seconds, or a duration such as 60s or 1h30m");
+    check_error(
+        "status == 99999999999999999999",
+        11,
+        "\"99999999999999999999\" is not right here; write a number, such as 404",
+    );
+    check_error("host == www", 9, "\"www\" is not in quotes; write \"www\"");
+    check_error("host == ", 9, "a text in quotes is missing");
+    check_error("host == \"www", 9, "this text has no closing quote");
+    check_error("host < \"www\"", 6, "\"<\" compares nothing here; write ==, !=, ~, !~ or contains");
+    check_error(
+        "tag ~ \"x\"",
+        5,
+        "\"~\" compares nothing here; a tag is compared by == or !=, since only its hash is kept",
+    );
+    check_error("header == \"x\"", 8, "the name of a field, as in header[\"content-type\"] is missing");
+    check_error("header[\"x\" == \"x\"", 12, "a ] behind the field's name is missing");
+    check_error("(status == 1", 13, "a ) that closes what was opened is missing");
+    check_error("status == 1)", 12, "\")\" does not belong here; between two tests write && or ||");
+    check_error("status == 1 age > 1", 13, "\"age\" does not belong here; between two tests write && or ||");
+    check_error(
+        "status == 1 and age > 1",
+        13,
+        "\"and\" does not belong here; between two tests write && or ||",
+    );
+    check_error(
+        "host == \"\u{e4}\" & tag",
+        13,
+        "\"&\" does not belong here; between two tests write && or ||",
+    );
+    check_error("host ~ \"(\"", 8, "\"(\" is no regular expression: unclosed group");
+    check_error(
+        "host ~ \"(a{99}){99}\"",
+        8,
+        "the pattern \"(a{99}){99}\" comes to more than 64 KiB; repeat less",
+    );
+}
+
+const FIELDS_IN_ERRORS: &str =
+    "key, scheme, host, path, query, header[\"name\"], tag, status, age, ttl or size";
+
+#[test]
+fn conditions_are_bounded() {
+    let deep = |n: usize| format!("{}status == 1{}", "(".repeat(n), ")".repeat(n));
+    assert!(Expression::parse(&deep(31)).is_ok());
+    check_error(&deep(32), 33, "parentheses and ! may stand in each other 32 deep at most");
+    check_error(&"!".repeat(4000), 33, "parentheses and ! may stand in each other 32 deep at most");
+    assert!(Expression::parse(&" ".repeat(4097)).unwrap_err().sentence.contains("4096 bytes at most"));
+    let many = vec!["host ~ \"x\""; 17].join(" || ");
+    check_error(&many, 16 * 14 + 8, "a condition may have 16 patterns at most");
+    assert!(Expression::parse(&vec!["status==1"; 300].join("||")).is_ok());
+}
+
+proptest! {
+    #[test]
+    fn never_panics(text in "[a-z\"\\\\()!&|<>=~\\[\\] 0-9\u{e4}-]{0,40}") {
+        if let Ok(expression) = Expression::parse(&text) {
+            let _ = expression.holds(&PAGE);
+        }
+    }
+
+    #[test]
+    fn words_in_any_order_never_panic(words in proptest::collection::vec(proptest::sample::select(vec![
+        "key", "status", "header", "[", "]", "\"x\"", "\"", "==", "~", "<", "1", "-1", "1s", "(", ")", "!", "&&", "||", "tag", "size", "\\",
+    ]), 0..12)) {
+        let text = words.join(" ");
+        match Expression::parse(&text) {
+            Ok(expression) => drop(expression.holds(&PAGE)),
+            Err(error) => prop_assert!(error.column <= text.chars().count() + 1 && !error.sentence.is_empty()),
+        }
+    }
+}
