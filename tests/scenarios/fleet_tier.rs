@@ -386,3 +386,85 @@ fn without_ram_every_hit_is_of_a_tier_below() {
     }
     assert_eq!(1, origin.requests());
 }
+
+/// Has the documented program write a page, as an application would.
+fn fill(memcached: &Memcached, key: &str, page: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page");
+    std::fs::write(&file, page).unwrap();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/fill.py");
+    let mut command = std::process::Command::new("python3");
+    command.arg(program).args([&memcached.name(), key]).arg(&file).args(["--max-age", "600"]);
+    assert!(command.status().unwrap().success());
+}
+
+#[test]
+fn an_application_fills_and_larder_serves() {
+    let memcached = Memcached::start();
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nof the origin");
+    let top = fleet(&[&memcached], "timeout = \"1s\"\nfilled_by = \"applications\"");
+    let larder = Larder::before_with(&origin, "", &top);
+    fill(&memcached, "http://h/page?x=1", "by the application");
+    let found = larder.get("/page?x=1");
+    assert_eq!("by the application", found.text());
+    assert_eq!(Some("text/html; charset=utf-8"), found.field("content-type"));
+    assert!(found.cache().ends_with("; detail=fleet"), "{}", found.cache());
+    assert!(!larder.get("/page?x=1").cache().contains("detail"), "then it is in RAM");
+    // What the application writes next is seen after `local_ttl`.
+    fill(&memcached, "http://h/page?x=1", "written anew");
+    larder.advance(6);
+    assert_eq!("written anew", larder.get("/page?x=1").text());
+    assert_eq!(0, origin.requests());
+    // What it has not written is the origin's to say, and larder writes nothing of that.
+    assert_eq!("of the origin", larder.get("/other").text());
+    assert_eq!((1, 0), (origin.requests(), larder.counter("fleet_puts")));
+}
+
+#[test]
+fn a_page_of_the_older_form_is_served() {
+    let memcached = Memcached::start();
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nof the origin");
+    let top = fleet(&[&memcached], "timeout = \"1s\"\nfilled_by = \"older\"");
+    let larder = Larder::before_with(&origin, "default_ttl = \"60s\"", &top);
+    memcached.write("http://h/page", b"text/plain\0by an older application");
+    let found = larder.get("/page");
+    assert_eq!("by an older application", found.text());
+    assert_eq!(Some("text/plain"), found.field("content-type"));
+    assert!(found.cache().ends_with("; detail=fleet"), "{}", found.cache());
+    assert_eq!(0, origin.requests());
+}
+
+#[test]
+fn explain_tells_what_each_tier_holds() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let folder = tempfile::tempdir().unwrap();
+    let top = fleet(&[&memcached], "timeout = \"1s\"") + &disk(folder.path());
+    let larder = Larder::before_with(&origin, "", &top);
+    let ask = || {
+        let body = "{\"url\": \"http://h/1000\"}";
+        let mut client = super::super::harness::Client::connect(larder.admin);
+        client.send(format!(
+            "POST /cache/explain HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
+            larder.admin,
+            body.len()
+        ));
+        let answer: serde_json::Value = serde_json::from_slice(&client.read().body).unwrap();
+        let holds = answer["tiers"].as_array().unwrap().iter().map(|it| it["holds"].as_str().unwrap());
+        format!("{}: {}", answer["verdict"]["name"].as_str().unwrap(), holds.collect::<Vec<_>>().join(", "))
+    };
+    assert_eq!("miss: nothing, nothing, nothing", ask());
+    let other = node(&origin, &memcached);
+    other.get("/1000");
+    settled(&other, 1);
+    assert_eq!("hit: nothing, nothing, response", ask());
+    larder.get("/1000");
+    assert_eq!("hit: variants, nothing, response", ask());
+    assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+    assert_eq!("hit: variants, nothing, nothing", ask());
+    larder.advance(6);
+    assert_eq!("revalidate: variants, nothing, nothing", ask());
+    let found = larder.get("/1000");
+    assert!(found.cache().contains("fwd=stale"), "{}", found.cache());
+    until("it is everywhere", || ask() == "hit: variants, response, response");
+}

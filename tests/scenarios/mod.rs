@@ -13,6 +13,7 @@ mod expires;
 mod fields;
 mod files_attacks;
 mod first_page;
+mod fleet_faults;
 mod fleet_tier;
 mod framing;
 mod heuristics;
