@@ -46,7 +46,7 @@ pub(super) struct Answer {
 
 /// One connection, opened when it is needed and again after it has ended.
 pub(super) struct Connection {
-    line: Rc<Line>,
+    line: RefCell<Rc<Line>>,
 }
 
 /// What a connection and its task share.
@@ -83,22 +83,30 @@ struct Waiting {
 
 impl Connection {
     pub(super) fn new(at: At, settings: Arc<Settings>, counters: Arc<Counters>) -> Self {
-        let state =
-            State { is_running: false, out: VecDeque::new(), queued: 0, waiting: VecDeque::new(), next: 1 };
-        let (state, bell) = (RefCell::new(state), Notify::new());
-        let is_closing = Cell::new(false);
-        Self { line: Rc::new(Line { at, settings, counters, state, bell, is_closing }) }
+        Self { line: RefCell::new(Line::new(at, settings, counters)) }
+    }
+
+    /// Gives a connection up on which something is late: the server is known to be well by another. What is asked from now
+    /// on does not stand behind it.
+    pub(super) fn renew_if_late(&self) {
+        let mut line = self.line.borrow_mut();
+        let eldest = line.state.borrow().waiting.front().map(|it| it.overdue);
+        if eldest.is_some_and(|it| it <= now() + line.settings.timeout) {
+            line.close();
+            *line = Line::new(line.at.clone(), line.settings.clone(), line.counters.clone());
+        }
     }
 
     /// Bytes that wait to be written, and requests that wait to be answered: how busy it is.
     pub(super) fn load(&self) -> (u64, usize) {
-        let state = self.line.state.borrow();
+        let line = self.line.borrow();
+        let state = line.state.borrow();
         (state.queued, state.waiting.len())
     }
 
     /// Whether it is open, or being opened.
     pub(super) fn is_running(&self) -> bool {
-        self.line.state.borrow().is_running
+        self.line.borrow().state.borrow().is_running
     }
 
     /// Sends a request, once the connection is open. The answer comes by what is returned, which ends without one
@@ -108,7 +116,7 @@ impl Connection {
         request: &Request<'_>,
         deadline: Instant,
     ) -> Result<oneshot::Receiver<Answer>, Full> {
-        let line = &self.line;
+        let line = self.line.borrow();
         let mut state = line.state.borrow_mut();
         // A request that is larger than the queue goes alone.
         let is_full = state.queued > 0 && state.queued + size(request) > line.settings.queue;
@@ -151,8 +159,7 @@ fn size(request: &Request<'_>) -> u64 {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.line.is_closing.set(true);
-        self.line.bell.notify_one();
+        self.line.borrow().close();
     }
 }
 
@@ -238,6 +245,19 @@ enum Received {
 }
 
 impl Line {
+    fn new(at: At, settings: Arc<Settings>, counters: Arc<Counters>) -> Rc<Self> {
+        let state =
+            State { is_running: false, out: VecDeque::new(), queued: 0, waiting: VecDeque::new(), next: 1 };
+        let (state, bell) = (RefCell::new(state), Notify::new());
+        Rc::new(Self { at, settings, counters, state, bell, is_closing: Cell::new(false) })
+    }
+
+    /// Nobody asks by it any more.
+    fn close(&self) {
+        self.is_closing.set(true);
+        self.bell.notify_one();
+    }
+
     /// Writes as much as the socket takes.
     fn send(&self, stream: &Stream) -> io::Result<()> {
         let mut state = self.state.borrow_mut();

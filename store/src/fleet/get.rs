@@ -254,7 +254,9 @@ impl Fleet {
         let ask = |request, way| {
             self.servers[server].ask(request, way, deadline).map(|asked| Sent { asked, server })
         };
-        let mut first = std::pin::pin!(self.hear(ask(request, Way::Any)?, deadline));
+        let first = ask(request, Way::Any)?;
+        let other = Way::Not(first.asked.way);
+        let mut first = std::pin::pin!(self.hear(first, deadline));
         let Some(hedge) = self.settings.hedge else { return first.await };
         if let Ok(answered) = timeout_at((now() + hedge).min(deadline), &mut first).await {
             return answered;
@@ -263,7 +265,7 @@ impl Fleet {
         // Without taking a turn: the first may have taken it, and would seem to be another's.
         let plain = Request::Get { key, named: true, vivify: None, recache: None };
         let takes_turns = !matches!(request, Request::Get { vivify: None, recache: None, .. });
-        let Ok(second) = ask(&plain, Way::Other) else { return first.await };
+        let Ok(second) = ask(&plain, other) else { return first.await };
         let mut second = std::pin::pin!(self.hear(second, deadline));
         tokio::select! {
             it = &mut first => match it {

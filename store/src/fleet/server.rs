@@ -39,8 +39,8 @@ pub enum Added {
 pub(super) enum Way {
     /// The least busy.
     Any,
-    /// Another than the least busy, where there is one.
-    Other,
+    /// Another than this, where there is one.
+    Not(usize),
     /// Always the same for one number: what changes an item goes by the way of its key, so that a removal never
     /// overtakes a write.
     Of(u64),
@@ -204,7 +204,7 @@ impl Server {
 
     /// Sends a request whose answer nobody waits for, if a connection is there.
     pub(super) fn tell(&self, request: &Request<'_>, way: Way, deadline: Instant) {
-        let connection = self.way(way);
+        let connection = &self.connections[self.way(way)];
         if connection.is_running() {
             let _ = connection.ask(request, deadline);
         }
@@ -214,8 +214,9 @@ impl Server {
     pub(super) fn ask(&self, request: &Request<'_>, way: Way, deadline: Instant) -> Result<Asked, Failed> {
         let round = self.health.round(self.at);
         let kind = request.kind();
-        match self.way(way).ask(request, deadline) {
-            Ok(answer) => Ok(Asked { answer, round, kind }),
+        let way = self.way(way);
+        match self.connections[way].ask(request, deadline) {
+            Ok(answer) => Ok(Asked { answer, round, kind, way }),
             Err(_) => Err(Failed::Full),
         }
     }
@@ -238,16 +239,15 @@ impl Server {
         Err(failed)
     }
 
-    fn way(&self, way: Way) -> &Connection {
+    fn way(&self, way: Way) -> usize {
         let count = self.connections.len();
         let least = || (0..count).min_by_key(|it| self.connections[*it].load()).unwrap_or(0);
-        let at = match way {
+        match way {
             Way::Any => least(),
-            Way::Other => (least() + 1) % count,
+            Way::Not(at) => (at + 1) % count,
             #[allow(clippy::cast_possible_truncation, reason = "below the number of connections")]
             Way::Of(number) => (number % count as u64) as usize,
-        };
-        &self.connections[at]
+        }
     }
 
     /// Finds out whether the server is there again, on nobody's time.
@@ -260,6 +260,7 @@ impl Server {
             let connection = Connection::new(at.clone(), server.settings.clone(), server.counters.clone());
             let Ok(answer) = connection.ask(&Request::Noop, deadline) else { return };
             if let Ok(Ok(Answer { reply: Reply::Done, .. })) = timeout_at(deadline, answer).await {
+                server.connections.iter().for_each(Connection::renew_if_late);
                 attempt.answered();
             }
         });
@@ -279,4 +280,6 @@ pub(super) struct Asked {
     answer: tokio::sync::oneshot::Receiver<Answer>,
     round: Round,
     kind: Kind,
+    /// The connection by which it went.
+    pub(super) way: usize,
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "not every test file needs all of it")]
 
+pub mod faulty;
 pub mod memcached;
 pub mod pages;
 
