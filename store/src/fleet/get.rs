@@ -8,7 +8,7 @@ use super::{Ask, FilledBy, Fleet, Found, Got, Shortfall, Turn, Want, split};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::Freshness;
-use larder_semantics::stored::{Meta, stored_fields};
+use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_wire::envelope::{self, BodyInfo, Broken, Envelope};
@@ -302,12 +302,12 @@ fn older(value: &Bytes, ask: &Ask<'_>, key: &[u8]) -> Result<(Envelope, usize), 
     let now = clock::wall();
     let mut fields = FieldList::new();
     fields.push("Content-Type", page.content_type);
-    let view = fields.view();
+    let meta = Meta::of(200, &fields.view(), ask.policy, now, now);
     let envelope = Envelope {
         key: key.into(),
         variant: Box::default(),
-        meta: Meta::of(200, &view, ask.policy, now, now),
-        fields: stored_fields(&view, ask.policy, now),
+        meta,
+        fields,
         trailers: None,
         tags: Box::default(),
         known: Vec::new(),

@@ -67,8 +67,11 @@ pub struct Faulty {
 struct Inner {
     fault: Cell<Fault>,
     connections: Cell<u64>,
-    values: RefCell<HashMap<Vec<u8>, (Vec<u8>, String)>>,
+    values: RefCell<HashMap<Vec<u8>, Value>>,
 }
+
+/// A value, and its client flags.
+type Value = (Vec<u8>, String);
 
 impl Faulty {
     /// Starts one that does nothing wrong yet.
