@@ -104,7 +104,9 @@ fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> 
 
 /// Which bytes of a stored response, that is whole, a request gets.
 fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
-    let by_tag = stored.forms.is_none() || transcode::ranges_by_tag_alone(fields);
+    let by_tag = !facts.conditional
+        || !transcode::is_negotiated(&stored.fields, &stored.meta)
+        || transcode::ranges_by_tag_alone(fields);
     let applies =
         |_: &&[u8]| by_tag && stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
     facts.range.filter(applies).map_or(Selection::Whole, |it| range::select(it, stored.body.len()))

@@ -86,6 +86,8 @@ pub struct StoredFacts {
     pub freshness: String,
     /// The part that is held, where it is not the whole.
     pub part: Option<String>,
+    /// In which coding it is stored, which forms were made of it, and which one this request gets.
+    pub forms: Option<String>,
 }
 
 /// What would be done.
@@ -153,7 +155,7 @@ impl Gateway {
             recipe: route.policy.key.describe(),
             tiers,
             bypass: bypass.map(forward::Bypass::sentence),
-            stored: selected.ok().map(|it| stored_facts(&it, now)),
+            stored: selected.ok().map(|it| stored_facts(&it, now, &fields, &facts)),
             rules: record.0,
             verdict,
             refusal,
@@ -242,7 +244,12 @@ fn decide(
     Verdict { name, sentence, status }
 }
 
-fn stored_facts(stored: &Stored, now: WallTime) -> StoredFacts {
+fn stored_facts(
+    stored: &Stored,
+    now: WallTime,
+    fields: &[Field<'_>],
+    facts: &RequestFacts<'_>,
+) -> StoredFacts {
     let meta = &stored.meta;
     let resident = now.seconds_since(meta.response_time);
     StoredFacts {
@@ -256,6 +263,7 @@ fn stored_facts(stored: &Stored, now: WallTime) -> StoredFacts {
             Freshness::Stale { staleness } => format!("stale for {staleness} s"),
         },
         part: meta.partial.map(|it| format!("bytes {} to {}", it.first, it.last)),
+        forms: stored.forms.as_ref().map(|it| coding::describe(it, fields, facts)),
     }
 }
 

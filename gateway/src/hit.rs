@@ -78,7 +78,9 @@ impl Gateway {
         };
         let form = form.as_ref().and_then(|it| it.as_deref());
         self.counters.cache_hits.add(1);
-        self.counters.coding_hits.add(u64::from(form.is_some()));
+        if form.is_some() {
+            self.counters.coding_hits.add(1);
+        }
         let not_modified = precondition == Precondition::NotModified;
         Some(respond(stored, form, head, not_modified, last, &route.policy, now, out))
     }

@@ -46,7 +46,7 @@ pub fn tell(answer: &Value) -> String {
     if answer["stored"].is_object() {
         let stored = &answer["stored"];
         let _ = writeln!(out, "stored   status {}, {} bytes", stored["status"], stored["bytes"]);
-        for key in ["age", "lifetime", "freshness", "part", "variant"] {
+        for key in ["age", "lifetime", "freshness", "part", "forms", "variant"] {
             if let Some(line) = stored[key].as_str().filter(|it| !it.is_empty()) {
                 let _ = writeln!(out, "         {}{line}", if key == "variant" { "variant " } else { "" });
             }

@@ -377,9 +377,17 @@ pub fn token(coding: Coding) -> Option<&'static str> {
     }
 }
 
-/// The facts by which preconditions and ranges of a request are judged that is served from a response with forms:
-/// `Last-Modified` is one and the same for all forms, and so tells no bytes apart (RFC 9110 §8.8.1); in `If-Range` it
-/// must not be taken for a strong validator.
+/// Whether a stored response was, or may be, sent in several codings: its `Vary` names `Accept-Encoding`, which selects
+/// no variant.
+#[must_use]
+pub fn is_negotiated(fields: &FieldList, meta: &Meta) -> bool {
+    let is_coding = |it: &[u8]| it.eq_ignore_ascii_case(b"accept-encoding");
+    fields.get_all("vary").flat_map(field::members).any(is_coding)
+        && !meta.vary.iter().any(|it| **it == *"accept-encoding")
+}
+
+/// Whether `If-Range`, if there is one, is a tag. `Last-Modified` is one and the same for all forms of a response, and so
+/// tells no bytes apart (RFC 9110 §8.8.1 names this case): where there may be forms it is no strong validator.
 #[must_use]
 pub fn ranges_by_tag_alone(request: &[Field<'_>]) -> bool {
     let mut lines = field::all(request, "if-range");

@@ -2,7 +2,7 @@
 //! is the same, the fields are true of it, and the origin is asked once.
 
 use crate::harness::origin::{Gate, Received, Script};
-use crate::harness::{Client, Larder, Origin, Response, until};
+use crate::harness::{Client, Larder, Origin, Response, tiers, until};
 use larder_gateway::coding::codec::{self, Levels};
 use larder_semantics::coding::Coding;
 use std::sync::Arc;
@@ -604,4 +604,150 @@ fn other_codings_can_be_named() {
         "Accept-Encoding: zstd, br, gzip;q=0.1\r\n",
         "gzip",
     );
+}
+
+#[test]
+fn without_threads_nothing_is_made_and_everybody_is_served() {
+    let origin = stubborn();
+    let larder = Larder::before_with(&origin, COMPRESS, "cache.compress.workers = 0");
+    let mut client = larder.client();
+    for coding in ["identity", "gzip", "br", "zstd"] {
+        for accepted in ["gzip", "identity", "none", "br, zstd"] {
+            for framing in ["length", "chunked"] {
+                let target = format!("/{coding}/{framing}/{accepted}").replace(", ", "-");
+                for turn in 0..3 {
+                    let response = client.get_with(&target, &accept(accepted));
+                    check(coding, accepted, &response);
+                    assert_eq!(turn > 0, response.is_hit());
+                }
+                let head = client.request("HEAD", &target, &accept(accepted), "");
+                assert_eq!(200, head.status);
+            }
+        }
+    }
+    assert_eq!(0, larder.counter("coding_made"));
+    assert!(larder.counter("coding_queue_full") > 0 && larder.counter("decoding_streams") > 0);
+}
+
+#[test]
+fn what_is_too_large_to_be_kept_decoded_is_decoded_on_its_way() {
+    let origin = stubborn();
+    let larder = Larder::before(&origin, "compress = { enabled = true, max_size = \"4KiB\" }");
+    let mut client = larder.client();
+    for coding in ["gzip", "br", "zstd"] {
+        let target = format!("/{coding}/length/0");
+        for turn in 0..4 {
+            let response = client.get_with(&target, "Accept-Encoding: identity\r\n");
+            check(coding, "identity", &response);
+            assert_eq!((turn > 0, None), (response.is_hit(), response.field("content-length")));
+        }
+        check(coding, coding, &client.get_with(&target, &accept(coding)));
+        // HTTP/1.0 has no chunks: the end of the connection is the end.
+        let mut old = larder.client();
+        old.send(format!("GET {target} HTTP/1.0\r\nHost: h\r\nAccept-Encoding: identity\r\n\r\n"));
+        assert!(page() == old.read().body, "{coding}");
+    }
+    assert_eq!(
+        (0, 3),
+        (larder.counter("coding_made"), larder.counter("decoding_too_large")),
+        "and remembered"
+    );
+    assert_eq!(3, origin.requests());
+}
+
+#[test]
+fn what_has_trailers_is_decoded_with_them() {
+    let origin = Origin::scripted(|_| {
+        let fields = format!("{HTML}Trailer: X-Sum\r\n");
+        let Some(Script::Send(mut bytes)) =
+            framed("gzip", "chunked", &fields, &coded("gzip", &page())).into_iter().next()
+        else {
+            panic!("a response is sent");
+        };
+        bytes.truncate(bytes.len() - 2);
+        bytes.extend_from_slice(b"X-Sum: 7\r\n\r\n");
+        vec![Script::Send(bytes)]
+    });
+    let larder = Larder::before(&origin, COMPRESS);
+    let mut client = larder.client();
+    for (turn, accepted) in ["identity", "identity", "gzip", "none"].into_iter().enumerate() {
+        let response = client.get_with("/", &accept(accepted));
+        assert!(response.complete && decoded(&response) == page(), "{accepted}: {response:?}");
+        assert_eq!(accepted == "gzip", response.field("content-encoding") == Some("gzip"));
+        assert_eq!(vec![("X-Sum".to_owned(), "7".to_owned())], response.trailers, "{accepted} {turn}");
+    }
+    assert_eq!(1, origin.requests());
+}
+
+/// Text that even coded is larger than what RAM takes up from the disk at once.
+fn large() -> Vec<u8> {
+    let mut seed = 7u64;
+    let mut next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:08x}", seed >> 32)
+    };
+    (0..10_000).map(|_| next()).collect::<String>().into_bytes()
+}
+
+#[test]
+fn what_lies_on_disk_is_served_to_every_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::scripted(|request: &Received| {
+        let coding = request.target().trim_start_matches('/');
+        framed(coding, "length", HTML, &coded(coding, &large()))
+    });
+    let start = |more: &str| Larder::before_with(&origin, COMPRESS, &(tiers::disk(folder.path()) + more));
+    let before = start("");
+    let codings = ["identity", "gzip", "br", "zstd"];
+    codings.iter().for_each(|it| drop(before.client().get_with(&format!("/{it}"), &accept(it))));
+    tiers::written(&before, 4);
+    tiers::killed(before);
+    // Served from its segment each time, and then taken up into RAM.
+    for more in ["promote_after = 1000\n", ""] {
+        let larder = start(more);
+        let mut client = larder.client();
+        for coding in codings {
+            for accepted in CLIENTS {
+                let response = client.get_with(&format!("/{coding}"), &accept(accepted));
+                assert!(response.is_hit() && response.complete, "{coding} {accepted} {more}");
+                assert!(decoded(&response) == large(), "{coding} {accepted} {more}");
+                assert_eq!(Some("Accept-Encoding"), response.field("vary"));
+                let as_stored = response.field("content-encoding").unwrap_or("identity") == coding;
+                assert_eq!(Some(if as_stored { "\"one\"" } else { "W/\"one\"" }), response.field("etag"));
+            }
+            assert_eq!(more.is_empty(), !client.get(&format!("/{coding}")).cache().contains("detail=disk"));
+        }
+        if more.is_empty() {
+            until_coded(&mut client, "/identity", "Accept-Encoding: zstd\r\n", "zstd");
+        }
+        tiers::killed(larder);
+    }
+    assert_eq!(4, origin.requests());
+}
+
+#[test]
+fn explain_tells_the_forms() {
+    let origin = stubborn();
+    let larder = Larder::before(&origin, COMPRESS);
+    let target = "/identity/length/0";
+    until_coded(&mut larder.client(), target, "Accept-Encoding: gzip\r\n", "gzip");
+    let told = |accepted: &str| {
+        let body = format!(
+            "{{\"url\":\"http://h{target}\",\"method\":\"GET\",\"headers\":[[\"Accept-Encoding\",\"{accepted}\"]]}}"
+        );
+        let mut client = Client::connect(larder.admin);
+        let (admin, length) = (larder.admin, body.len());
+        client.send(format!(
+            "POST /cache/explain HTTP/1.1\r\nHost: {admin}\r\nContent-Length: {length}\r\n\r\n{body}"
+        ));
+        let value: serde_json::Value = serde_json::from_str(&client.read().text()).unwrap();
+        value["stored"]["forms"].as_str().unwrap().to_owned()
+    };
+    let gzip = told("gzip");
+    assert!(
+        gzip.starts_with("stored plain; made of it: gzip (") && gzip.ends_with("; this request gets gzip")
+    );
+    assert!(told("gzip, br").ends_with("; this request gets gzip and has br made"), "{}", told("gzip, br"));
+    assert!(told("identity").ends_with("; this request gets what is stored"));
+    assert!(told("br, identity;q=0").ends_with("; this request waits for br"));
 }

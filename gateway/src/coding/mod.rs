@@ -12,7 +12,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::tags;
-use larder_semantics::transcode::{self, Choice};
+use larder_semantics::transcode::{self, Choice, Serve};
 use larder_store::{Body, Form, Forms, Store, Stored};
 use larder_wire::http1::write;
 use std::sync::Arc;
@@ -80,6 +80,36 @@ pub(crate) fn choose(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'
     transcode::choose(forms.plan, forms.made(), forms.refused(), Accepted::read(fields), exact)
 }
 
+/// The forms of a stored response in a sentence, for `explain`.
+pub(crate) fn describe(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'_>) -> String {
+    let name = |it| transcode::token(it).unwrap_or("plain");
+    let all = [Coding::Zstd, Coding::Brotli, Coding::Gzip, Coding::Identity];
+    let made = all
+        .into_iter()
+        .filter_map(|it| forms.get(it).map(|form| format!("{} ({} bytes)", name(it), form.body.len())));
+    let made = made.collect::<Vec<_>>().join(", ");
+    let refused = all.into_iter().filter(|it| forms.refused().has(*it)).map(name);
+    let refused = refused.collect::<Vec<_>>().join(", ");
+    let mut text = format!("stored {}", name(forms.plan.own));
+    if !made.is_empty() {
+        text.push_str(&format!("; made of it: {made}"));
+    }
+    if !refused.is_empty() {
+        text.push_str(&format!("; cannot be made, or of no use: {refused}"));
+    }
+    let choice = choose(forms, fields, facts);
+    text.push_str(&match choice.serve {
+        Serve::Own => "; this request gets what is stored".to_owned(),
+        Serve::Made(it) => format!("; this request gets {}", name(it)),
+        Serve::Wait(it) => format!("; this request waits for {}", name(it)),
+        Serve::Unsuitable => "; this request accepts nothing that could be made".to_owned(),
+    });
+    if let Some(it) = choice.make.filter(|_| !matches!(choice.serve, Serve::Wait(_))) {
+        text.push_str(&format!(" and has {} made", name(it)));
+    }
+    text
+}
+
 /// Whether a stored response is of no use to a request because of its coding, which cannot be undone: it is then as if
 /// its `Vary` did not match.
 pub(crate) fn is_of_no_use(stored: &Stored, fields: &[Field<'_>]) -> bool {
@@ -129,14 +159,14 @@ impl Gateway {
             self.order(stored, coding);
         }
         let form = match choice.serve {
-            transcode::Serve::Own => return Face::Own,
-            transcode::Serve::Made(coding) => forms.get(coding),
-            transcode::Serve::Wait(coding) => {
+            Serve::Own => return Face::Own,
+            Serve::Made(coding) => forms.get(coding),
+            Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
                 let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
                 forms.get(coding)
             }
-            transcode::Serve::Unsuitable => None,
+            Serve::Unsuitable => None,
         };
         match form {
             Some(form) => {

@@ -311,7 +311,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
     let stored = it.stored.as_ref().map(|it| {
         json!({
             "status": it.status, "bytes": it.bytes, "variant": it.variant, "age": it.age,
-            "lifetime": it.lifetime, "freshness": it.freshness, "part": it.part,
+            "lifetime": it.lifetime, "freshness": it.freshness, "part": it.part, "forms": it.forms,
         })
     });
     let refusal = it.refusal.as_ref().map(|it| {

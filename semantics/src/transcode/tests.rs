@@ -234,6 +234,22 @@ fn vary_is_named_once() {
 }
 
 #[test]
+fn what_may_have_gone_out_in_several_codings() {
+    #[track_caller]
+    fn check(vary: &str, names: &[&str], expect: bool) {
+        let mut meta = meta("e:\"a\"");
+        meta.vary = names.iter().map(|it| (*it).into()).collect();
+        let fields = with(vary, FieldList::from_fields);
+        assert_eq!(expect, is_negotiated(&fields, &meta), "{vary}, {names:?}");
+    }
+    check("", &[], false);
+    check("Vary: Cookie", &["cookie"], false);
+    check("Vary: Cookie, ACCEPT-Encoding", &["cookie"], true);
+    check("Vary: Accept-Encoding", &[], true);
+    check("Vary: Accept-Encoding", &["accept-encoding"], false);
+}
+
+#[test]
 fn a_date_tells_no_forms_apart() {
     assert!(with("If-Range: \"a\"", ranges_by_tag_alone));
     assert!(with("Range: bytes=0-", ranges_by_tag_alone));
