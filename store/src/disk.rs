@@ -37,6 +37,7 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -122,6 +123,8 @@ struct Base {
     index: Index,
     space: Arc<Space>,
     segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
+    /// Bytes of RAM that the list of the active segment's records takes.
+    listed: AtomicU64,
 }
 
 impl Base {
@@ -175,6 +178,7 @@ impl Disk {
             index: Index::new(),
             space: Arc::default(),
             segments: RwLock::default(),
+            listed: AtomicU64::new(0),
         });
         let status = Arc::new(Status::new());
         let found = opened.and_then(|it| Found::of(&base, it));
@@ -270,7 +274,7 @@ impl Disk {
     /// at all can be changed in the directory: it then has everything validated that is older.
     pub fn purged(&self, seq: Seq, rule: &Rule) -> Written {
         let (done, written) = oneshot::channel();
-        self.queue.push(Op::Rule { seq, rule: rule.clone(), done });
+        self.queue.push(Op::Rule { seq, rule: Box::new(rule.clone()), done });
         Written(written)
     }
 
@@ -312,11 +316,11 @@ impl Disk {
         self.base().space.used()
     }
 
-    /// Bytes of RAM that the index takes, and what is queued. A response that is queued is counted here and, while it
+    /// Bytes of RAM that the index takes, the list of the segment that is written to, and what is queued. A response that is queued is counted here and, while it
     /// is also in the RAM tier, there.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        self.base().index.memory() + self.queue.bytes()
+        self.base().index.memory() + self.base().listed.load(Relaxed) + self.queue.bytes()
     }
 
     fn base(&self) -> &Base {

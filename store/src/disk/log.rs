@@ -87,6 +87,8 @@ impl Log {
             active.end += needed;
             active.entries.push(entry(header, spot));
             active.segment.note_birth(header.born);
+            let listed = active.entries.capacity() * size_of::<Entry>();
+            self.base.listed.store(listed as u64, std::sync::atomic::Ordering::Relaxed);
             self.base.counters.disk_bytes_written.add_shared(needed);
         }
         self.active = Some(active);

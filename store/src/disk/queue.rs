@@ -12,6 +12,9 @@ use tokio::sync::oneshot;
 /// Removals that may wait; beyond, the tier begins anew rather than forget one.
 pub(crate) const MOST_REMOVALS: usize = 1 << 18;
 
+/// Places that an empty queue keeps.
+const KEEP: usize = 256;
+
 /// Who waits to hear that something is written.
 pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 
@@ -24,7 +27,7 @@ pub(crate) enum Op {
     /// Says when all before it is done.
     Flush(Done),
     /// A purge.
-    Rule { seq: Seq, rule: Rule, done: Done },
+    Rule { seq: Seq, rule: Box<Rule>, done: Done },
     /// Tries again after a failure.
     Retry,
     /// More removals came than can be remembered: nothing that is on the disk is good any more.
@@ -131,6 +134,10 @@ impl Queue {
             if let Some(op) = next.or_else(|| inner.ops.pop_front()) {
                 if matches!(op, Op::Remove { .. }) {
                     inner.removals -= 1;
+                }
+                // A crowd that is gone leaves no room behind.
+                if inner.ops.is_empty() && inner.ops.capacity() > KEEP {
+                    inner.ops.shrink_to(KEEP);
                 }
                 return Some(op);
             }

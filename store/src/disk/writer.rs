@@ -92,7 +92,7 @@ impl Writer {
                     let _ = done.send(self.is_on());
                 }
                 Op::Rule { seq, rule, done } => {
-                    let _ = done.send(self.rule(seq, rule));
+                    let _ = done.send(self.rule(seq, *rule));
                 }
                 Op::Retry => self.again(),
                 Op::Anew => self.begin_anew(),

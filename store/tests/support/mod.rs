@@ -1,0 +1,109 @@
+//! What the tests of the disk tier from outside have in common.
+
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_stdx::clock::WallTime;
+use larder_store::disk::Settings;
+use larder_store::{Body, Marks, Stored};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+/// Numbers that look random and are the same each time.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % most
+    }
+}
+
+/// A tier of `size` bytes in segments of 64 KiB, with bodies above 1 KiB left on the disk.
+pub fn settings(path: &Path, size: u64) -> Settings {
+    Settings {
+        path: path.into(),
+        size,
+        segment_size: 64 << 10,
+        min_ttl: 0,
+        heap_line: 1024,
+        readers: 2,
+        queue: 1 << 20,
+        retry: Duration::ZERO,
+    }
+}
+
+/// A response with this body.
+pub fn stored(body: Vec<u8>) -> Arc<Stored> {
+    let meta = Meta {
+        status: 200,
+        request_time: WallTime(1),
+        response_time: WallTime(1),
+        date: WallTime(1),
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
+        must_revalidate: false,
+        no_cache: false,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: None,
+        last_modified: None,
+        vary: Vec::new(),
+        partial: None,
+    };
+    Arc::new(Stored {
+        meta,
+        head: Box::default(),
+        fields: FieldList::new(),
+        trailers: None,
+        body: Body::Heap(Bytes::from(body)),
+        variant: Box::default(),
+        marks: Marks::default(),
+        recheck: AtomicU64::new(u64::MAX),
+        forms: Default::default(),
+    })
+}
+
+/// The bytes of a body, as a client would get them; `None` where the file is shorter than was promised, which cuts the
+/// client's connection.
+pub fn contents(body: &Body) -> Option<Vec<u8>> {
+    match body {
+        Body::Heap(bytes) => Some(bytes.to_vec()),
+        Body::Arena(it) | Body::Disk(it) => {
+            let mut bytes = vec![0; usize::try_from(it.length).unwrap()];
+            let file = std::fs::File::from(it.owner.fd().try_clone_to_owned().unwrap());
+            file.read_exact_at(&mut bytes, it.offset).ok()?;
+            Some(bytes)
+        }
+    }
+}
+
+/// The only bytes that this version of a key has; its length depends on both.
+pub fn body(key: u64, version: u64) -> Vec<u8> {
+    let mut random = Random(key.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ version | 1);
+    let length = [50, 700, 3000, 20_000][usize::try_from(random.below(4)).unwrap()] + random.below(999);
+    let mut bytes = [key.to_le_bytes(), version.to_le_bytes()].concat();
+    bytes.extend((0..length).map(|at| (random.0.rotate_left(u32::try_from(at % 64).unwrap()) ^ at) as u8));
+    bytes
+}
+
+/// The version that a body says it is of; panics where it is not that version of that key.
+pub fn version(key: u64, bytes: &[u8]) -> u64 {
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+    assert_eq!(key, number(0), "the bytes of another key");
+    assert!(bytes == body(key, number(8)), "key {key} has bytes that no version has");
+    number(8)
+}
+
+/// What a worker has.
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
