@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{demo, explain, purge, server};
+use larder::{bench, demo, explain, purge, server};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -45,6 +45,7 @@ fn main() -> ExitCode {
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
+        Command::Bench(asked) => measure(&asked),
         Command::Serve(plan) => serve(plan, |_| String::new()),
         Command::Demo(plan) => {
             let site = match demo::start() {
@@ -61,6 +62,19 @@ fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Measures; what is being done is told on standard error, so that the table alone can be kept.
+fn measure(asked: &cli::Bench) -> ExitCode {
+    let report = match bench::tiers(&asked.options, &mut |line| eprintln!("larder: {line}")) {
+        Ok(report) => report,
+        Err(sentence) => return fail(FAILED, &sentence),
+    };
+    match asked.output {
+        Output::Json => print(&format!("{:#}\n", report.json())),
+        Output::Text => print(&report.table()),
+    };
+    ExitCode::from(if report.failed() == 0 { 0 } else { FAILED })
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str) -> String) -> ExitCode {

@@ -110,6 +110,17 @@ pub const PURGE: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port, or the only one)"),
 ];
 
+/// The flags of `bench`.
+#[rustfmt::skip]
+pub const BENCH: &[Flag] = &[
+    own("server", "HOST:PORT", "a memcached of the fleet; may be repeated (one is started)"),
+    own("page-time", "DURATION", "how long the application behind larder takes for a page (20ms)"),
+    own("concurrency", "LIST", "how many ask at the same time, one row each (1,5)"),
+    own("rounds", "N", "how often the three take turns (5)"),
+    own("time", "DURATION", "how long a turn lasts (1s)"),
+    flag("json", "", Means::Json, "print JSON"),
+];
+
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -127,6 +138,8 @@ pub enum Name {
     Purge,
     /// `larder demo`.
     Demo,
+    /// `larder bench WHAT`.
+    Bench,
 }
 
 /// One row of the table of commands.
@@ -242,10 +255,22 @@ pub const COMMANDS: &[Describe] = &[
         flags: &[SERVER],
         examples: &[("larder demo", "prints two addresses and what to try")],
     },
+    Describe {
+        name: Name::Bench,
+        word: "bench",
+        argument: "WHAT",
+        argument_help: "tiers: RAM over a memcached fleet, the fleet alone, and no cache",
+        about: "Measure on this machine what the tiers are worth",
+        flags: &[BENCH],
+        examples: &[
+            ("larder bench tiers", "starts a slow site, a memcached and three larders, and prints a table"),
+            ("larder bench tiers --server 10.0.0.1:11211 --concurrency 1,5,50", "with a memcached elsewhere"),
+        ],
+    },
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "warm", "bench", "replay", "trace"];
+pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "warm", "replay", "trace"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[

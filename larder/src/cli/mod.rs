@@ -1,5 +1,6 @@
 //! The command line: from arguments to one [`Command`]. Running it is not here.
 
+mod bench;
 pub mod commands;
 pub mod help;
 mod purge;
@@ -9,6 +10,7 @@ mod tests;
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
 use crate::config::{Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, table};
+pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
@@ -31,6 +33,8 @@ pub enum Command {
     Explain(Explain),
     /// `purge`: have a running larder purge.
     Purge(Purge),
+    /// `bench`: measure.
+    Bench(Bench),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -341,6 +345,7 @@ impl Given {
             Name::Demo => Command::Demo(self.plan(Base::Flags)),
             Name::Explain => Command::Explain(self.explain(&argument)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
+            Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Command lines and what is made of them.
 
 use super::*;
+use std::time::Duration;
 
 fn read(line: &str) -> Result<Command, Usage> {
     parse(line.split_whitespace().map(OsString::from))
@@ -116,6 +117,28 @@ fn explain_takes_a_request() {
     assert!(it.ask.is_some());
     refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
     refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
+}
+
+#[test]
+fn bench_takes_what_and_how_long() {
+    let bench = |line: &str| match read(line) {
+        Ok(Command::Bench(it)) => it,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(crate::bench::Options::default(), bench("bench tiers").options);
+    let it = bench("bench tiers --server a:1 --server b:2 --concurrency 1,50 --rounds 2 --time 200ms --json");
+    assert_eq!(
+        (vec!["a:1".to_owned(), "b:2".to_owned()], vec![1, 50]),
+        (it.options.servers, it.options.concurrency)
+    );
+    assert_eq!(
+        (2, Duration::from_millis(200), Output::Json),
+        (it.options.rounds, it.options.cell, it.output)
+    );
+    refuse("bench", "`larder bench` needs WHAT; for example `larder bench tiers`");
+    refuse("bench ties", "WHAT: found \"ties\"; allowed: tiers");
+    refuse("bench tiers --rounds 0", "--rounds: found \"0\"; allowed: a number from 1 to 1000");
+    refuse("bench tiers --time 1ms", "--time: found \"1ms\"; allowed: a duration from 50ms to 10m");
 }
 
 #[test]
