@@ -1,15 +1,20 @@
-//! Several workers on one store, all at once: leaders, followers, aborts, removals and evictions. What anybody reads is
-//! whole, of one version, and not older than a removal that had returned before.
+//! Several workers on one store, all at once: leaders, followers, aborts, removals, purges of every scope, sweeps and
+//! evictions. What anybody reads is whole, of one version, and not older than a removal or purge that had returned before.
 
 use bytes::Bytes;
 use larder_counters::Counters;
+use larder_semantics::expression::Expression;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
+use larder_semantics::tags;
 use larder_stdx::clock::WallTime;
 use larder_store::fill::SharedHead;
 use larder_store::ram::Lookup;
-use larder_store::{Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Settings, Store, Stored};
+use larder_store::{
+    Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Rule, Scope, Settings, Store, Stored,
+    Strength,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -30,6 +35,8 @@ struct World {
     hits: AtomicU64,
     leads: AtomicU64,
     follows: AtomicU64,
+    /// Lookups that found what a purge had left stale or doubted.
+    left: AtomicU64,
 }
 
 struct Random(u64);
@@ -110,6 +117,8 @@ const MOODS: [Mood; 8] =
 
 /// Asks the origin, shares the answer, and stores it if the mood is right.
 async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter, mood: Mood) {
+    let marks = Marks { tags: [tags::hash(&tag(page))].into(), born: store.born() };
+    tokio::task::yield_now().await;
     let version = world.pages[page].origin.load(SeqCst);
     let word = version * KEYS as u64 + page as u64;
     let body = Bytes::from(word.to_ne_bytes().repeat(words(page)));
@@ -119,7 +128,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         length: Some(body.len() as u64),
         vary: Vec::new(),
         variant: Box::default(),
-        marks: Marks::default(),
+        marks: marks.clone(),
         meta: meta(),
     };
     writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
@@ -134,12 +143,12 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         tokio::task::yield_now().await;
     }
     if writer.may_store() {
-        keep(store, &writer);
+        keep(store, &writer, marks);
     }
     writer.finish(FillEnd::Complete(None));
 }
 
-fn keep(store: &Store, writer: &FillWriter) {
+fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
     let (fields, head) = (FieldList::new(), Box::default());
@@ -150,7 +159,7 @@ fn keep(store: &Store, writer: &FillWriter) {
         trailers: None,
         body,
         variant: Box::default(),
-        marks: Marks::default(),
+        marks,
         recheck: AtomicU64::new(u64::MAX),
         forms: None,
     };
@@ -161,7 +170,14 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
     let key = [page as u8];
     let hash = store.hash(&key);
     let floor = world.pages[page].floor.load(SeqCst);
-    if let Lookup::Shelf(shelf) = store.lookup(hash, &key, 0) {
+    let found = store.lookup(hash, &key, 0);
+    let fresh = |it: &Stored| it.meta.lifetime.source != LifetimeSource::Purged;
+    if let Lookup::Shelf(shelf) = &found
+        && !fresh(&shelf.variants[0])
+    {
+        // As a gateway would: the origin is asked first.
+        world.left.fetch_add(1, SeqCst);
+    } else if let Lookup::Shelf(shelf) = found {
         world.hits.fetch_add(1, SeqCst);
         let body = &shelf.variants[0].body;
         return match body {
@@ -197,15 +213,41 @@ async fn request(world: &World, store: &Store, page: usize, mood: Mood) {
     }
 }
 
-fn change(world: &World, store: &Store, page: usize) {
-    let new = world.pages[page].origin.fetch_add(1, SeqCst) + 1;
+fn tag(page: usize) -> String {
+    format!("page-{page}")
+}
+
+/// The origin changes, and what is older is removed or purged: in one of many ways.
+fn change(world: &World, store: &Store, page: usize, way: u64) {
     let key = [page as u8];
-    store.remove(store.hash(&key), &key);
-    world.pages[page].floor.fetch_max(new, SeqCst);
+    let scope = match way % 6 {
+        0 => Some(Scope::Url(key.into())),
+        1 => Some(Scope::Prefix(key.into())),
+        2 => Some(Scope::Tag(tag(page).into())),
+        3 => {
+            let condition = format!("key == \"{}\" && status == 200", char::from(page as u8));
+            Some(Scope::Where(Expression::parse(&condition).unwrap()))
+        }
+        4 => Some(Scope::All),
+        _ => None,
+    };
+    let pages = if scope == Some(Scope::All) { 0..KEYS } else { page..page + 1 };
+    let new = |it: &Page| it.origin.fetch_add(1, SeqCst) + 1;
+    let versions: Vec<_> = world.pages[pages].iter().map(|it| (it, new(it))).collect();
+    match scope {
+        Some(scope) => {
+            let strength = [Strength::Hard, Strength::Validate, Strength::Soft][(way / 6 % 3) as usize];
+            store.purge(Rule { scope, strength, positions: Vec::new() });
+        }
+        None => drop(store.remove(store.hash(&key), &key)),
+    }
+    for (page, version) in versions {
+        page.floor.fetch_max(version, SeqCst);
+    }
 }
 
 #[test]
-fn nothing_torn_and_nothing_older_than_a_removal_is_read() {
+fn nothing_torn_and_nothing_older_than_a_removal_or_purge_is_read() {
     let settings = Settings { budget: 1 << 20, heap_line: 16 * 1024, fills: 100 };
     let counters = Arc::new(Counters::default());
     let store = Store::new(settings, counters.clone()).unwrap();
@@ -229,16 +271,19 @@ fn nothing_torn_and_nothing_older_than_a_removal_is_read() {
                         )
                     });
                     if random.below(4) == 0 {
-                        change(world, store, random.below(KEYS as u64) as usize);
+                        change(world, store, random.below(KEYS as u64) as usize, random.below(18));
+                    }
+                    if random.below(8) == 0 {
+                        store.sweep(8);
                     }
                 }
             });
         }
     });
-    let seen = [&world.hits, &world.leads, &world.follows].map(|it| it.load(SeqCst));
-    assert!(seen.iter().all(|it| *it > 100), "hits, leads and follows: {seen:?}");
+    let seen = [&world.hits, &world.leads, &world.follows, &world.left].map(|it| it.load(SeqCst));
+    assert!(seen.iter().all(|it| *it > 100), "hits, leads, follows and what purges left: {seen:?}");
     for page in 0..KEYS {
-        change(&world, &store, page);
+        change(&world, &store, page, 5);
     }
     assert!(store.used() < 64 << 10, "only tables are left: {}", store.used());
 }
