@@ -1,0 +1,111 @@
+//! How long a purge by tag takes among a million responses, what hits of other keys cost meanwhile, and how long the
+//! sweep takes to give the memory back. `cargo run --release -p larder-store --example purge_time [OBJECTS]`
+
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_semantics::tags;
+use larder_stdx::clock::{WallTime, precise_micros};
+use larder_store::ram::Lookup;
+use larder_store::{Body, Born, Marks, Rule, Scope, Settings, Store, Stored, Strength};
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Keys that are hit all the time, and are not purged.
+const HOT: usize = 1000;
+
+/// Steps of one turn of the sweep.
+const STEPS: usize = 16;
+
+fn main() {
+    let objects: usize = std::env::args().nth(1).map_or(1_000_000, |it| it.parse().expect("a number"));
+    let settings = Settings { budget: 8 << 30, heap_line: 16 * 1024, fills: 100 };
+    let store = Store::new(settings, Arc::new(Counters::default())).expect("a memfd");
+    for n in 0..objects {
+        put(&store, &format!("http://www.example.com/articles/{n:010}.html"), "purged");
+    }
+    let hot: Vec<String> = (0..HOT).map(|n| format!("http://www.example.com/hot/{n:010}.html")).collect();
+    hot.iter().for_each(|key| put(&store, key, "hot"));
+    println!("{objects} responses take {} MiB", store.used() >> 20);
+    let (stop, worst, rounds) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Relaxed) {
+                let start = precise_micros();
+                hits(&store, &hot);
+                worst.fetch_max(precise_micros() - start, Relaxed);
+                rounds.fetch_add(1, Relaxed);
+            }
+        });
+        let report = |what: &str, took: u64| {
+            let (rounds, worst) = (rounds.swap(0, Relaxed), worst.swap(0, Relaxed));
+            let each = took as f64 / rounds.max(1) as f64 / HOT as f64 * 1000.0;
+            println!(
+                "{what}: {took} us; hits meanwhile {each:.0} ns each, the slowest thousand took {worst} us"
+            );
+        };
+        let start = precise_micros();
+        while precise_micros() - start < 500_000 {
+            std::thread::yield_now();
+        }
+        report("before", precise_micros() - start);
+        let start = precise_micros();
+        let (tag, strength) = (Scope::Tag("purged".into()), Strength::Hard);
+        store.purge(Rule { scope: tag, strength, positions: Vec::new() });
+        println!("the purge: {} us", precise_micros() - start);
+        let start = precise_micros();
+        let mut longest = 0;
+        loop {
+            let turn = precise_micros();
+            let more = store.sweep(STEPS);
+            longest = longest.max(precise_micros() - turn);
+            if !more {
+                break;
+            }
+        }
+        report("the sweep", precise_micros() - start);
+        println!("the longest turn of {STEPS} steps: {longest} us; {} MiB are left", store.used() >> 20);
+        stop.store(true, Relaxed);
+    });
+}
+
+fn hits(store: &Store, keys: &[String]) {
+    for key in keys {
+        let found = store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0);
+        assert!(matches!(black_box(found), Lookup::Shelf(_)), "it is not purged");
+    }
+}
+
+fn put(store: &Store, key: &str, tag: &str) {
+    let meta = Meta {
+        status: 200,
+        request_time: WallTime(1),
+        response_time: WallTime(1),
+        date: WallTime(1),
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
+        must_revalidate: false,
+        no_cache: false,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: None,
+        last_modified: None,
+        vary: Vec::new(),
+        partial: None,
+    };
+    let stored = Stored {
+        meta,
+        head: Box::default(),
+        fields: FieldList::new(),
+        trailers: None,
+        body: Body::Heap(Bytes::copy_from_slice(key.as_bytes())),
+        variant: Box::default(),
+        marks: Marks { tags: [tags::hash(tag)].into(), born: Born::default() },
+        recheck: AtomicU64::new(u64::MAX),
+        forms: None,
+    };
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
+}

@@ -1,0 +1,78 @@
+//! A purge of very many responses: it walks nothing, and who hits others notices nothing. A million of them are in
+//! `examples/purge_time.rs`.
+
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::field::FieldList;
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::Meta;
+use larder_semantics::tags;
+use larder_stdx::clock::{WallTime, precise_micros};
+use larder_store::ram::Lookup;
+use larder_store::{Body, Born, Marks, Rule, Scope, Settings, Shelf, Store, Stored, Strength};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+const MANY: usize = 50_000;
+
+fn put(store: &Store, key: &str, tag: &str) {
+    let stored = Stored {
+        meta: Meta::of(200, &[], &Policy::default(), WallTime(1), WallTime(1)),
+        head: Box::default(),
+        fields: FieldList::new(),
+        trailers: None,
+        body: Body::Heap(Bytes::from_static(b"body")),
+        variant: Box::default(),
+        marks: Marks { tags: [tags::hash(tag)].into(), born: Born::default() },
+        recheck: AtomicU64::new(u64::MAX),
+        forms: None,
+    };
+    store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 1).unwrap();
+}
+
+fn find(store: &Store, key: &str) -> Option<Arc<Shelf>> {
+    match store.lookup(store.hash(key.as_bytes()), key.as_bytes(), 0) {
+        Lookup::Shelf(shelf) => Some(shelf),
+        Lookup::HitForMiss | Lookup::Nothing => None,
+    }
+}
+
+#[test]
+fn a_purge_by_tag_takes_no_longer_for_many() {
+    let settings = Settings { budget: 1 << 30, heap_line: 16 * 1024, fills: 100 };
+    let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
+    for n in 0..MANY {
+        put(&store, &format!("http://a/{n}"), "purged");
+    }
+    put(&store, "http://b/", "other");
+    let (full, other) = (store.used(), find(&store, "http://b/").unwrap());
+    let (stop, hits) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (took, left) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(SeqCst) {
+                assert!(Arc::ptr_eq(&other, &find(&store, "http://b/").unwrap()), "it stays as it was");
+                hits.fetch_add(1, SeqCst);
+            }
+        });
+        while hits.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        let start = precise_micros();
+        let scope = Scope::Tag("purged".into());
+        store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+        let took = precise_micros() - start;
+        let left =
+            (0..MANY).step_by(997).filter(|n| find(&store, &format!("http://a/{n}")).is_some()).count();
+        for _ in 0..2 * MANY {
+            if !store.sweep(1) {
+                break;
+            }
+        }
+        stop.store(true, SeqCst);
+        (took, left)
+    });
+    assert!(took < 100_000, "{took} microseconds");
+    assert_eq!(0, left, "they are gone at once");
+    assert!(!store.sweep(1), "the sweep has come to its end");
+    assert!(store.used() < full / 8, "{} of {full} bytes are left", store.used());
+}
