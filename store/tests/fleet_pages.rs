@@ -185,15 +185,19 @@ fn each_variant_is_found_and_a_removal_takes_all() {
             ([("accept-language", "de")], [("accept-language", "en")], [("accept-language", "fr")]);
         let url = "http://a/";
         for (request, body) in [(&de, "Guten Tag"), (&en, "Good day")] {
+            let turn = get_as(&a, url, request, Want::Recompute).await;
             let stored = page(&fields, request, Body::Heap(Bytes::from_static(body.as_bytes())));
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
+            drop(turn);
         }
         assert_eq!(b"Good day"[..], hit(get_as(&b, url, &en, Want::Look).await).body);
         assert_eq!(b"Guten Tag"[..], hit(get_as(&b, url, &de, Want::Look).await).body);
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
         // The other node adds one, and it belongs with the others.
+        let turn = get_as(&b, url, &fr, Want::Recompute).await;
         let stored = page(&fields, &fr, Body::Heap(Bytes::from_static(b"Bonjour")));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
+        drop(turn);
         assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::Look).await).body);
         // Removed by one node, all are gone, and stay so when one comes anew from either.
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
@@ -231,7 +235,7 @@ fn what_was_removed_while_it_was_on_its_way_does_not_come_back() {
                 let on_its_way = a.put(url.as_bytes(), &stored);
                 assert_eq!(Removed::Everywhere, a.remove(url.as_bytes()).await);
                 assert_eq!(Settled::NotStored, on_its_way.settled().await);
-                // Behind the delete that was told and not waited for.
+                // Behind what was told and not waited for.
                 assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
                 assert_miss(get(&b, &url).await);
                 assert_eq!(u64::MAX, stored.recheck.load(Relaxed));
@@ -524,7 +528,7 @@ fn expired(body: &'static str) -> Arc<larder_store::Stored> {
 #[test]
 fn one_node_of_four_recomputes_what_has_expired() {
     let servers = [Memcached::start(On::Unix, &[])];
-    let settings = settings(&servers);
+    let settings = Settings { connections: 1, ..settings(&servers) };
     run(async {
         let nodes: Vec<_> = (0..4).map(|_| fleet::fleet(settings.clone()).0).collect();
         let url = "http://a/";
@@ -546,7 +550,11 @@ fn one_node_of_four_recomputes_what_has_expired() {
         }
         assert_eq!(1, wins.len());
         // Given back without a new response: the next has the turn, and what is there stays.
+        let (node, _) = &wins[0];
+        let node = (*node).clone();
         drop(wins);
+        // Behind what was told and not waited for.
+        assert_eq!(Removed::Everywhere, node.remove(b"http://other/").await);
         let (found, win) = match get_as(&nodes[3], url, &[], Want::Recompute).await {
             Got::Hit { found, turn: Turn::Ours(win) } => (found, win),
             got => panic!("{got:?}"),
@@ -562,16 +570,19 @@ fn one_node_of_four_recomputes_what_has_expired() {
 
 #[test]
 fn a_turn_that_comes_to_nothing_is_given_back() {
-    pair(as_it_is, async |a, b, _| {
-        let url = "http://a/";
-        let got = get_as(&a, url, &[], Want::Recompute).await;
-        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
-        assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Theirs }));
-        drop(got);
-        // Behind the delete that was told and not waited for.
-        assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
-        assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
-    });
+    pair(
+        |it| it.connections = 1,
+        async |a, b, _| {
+            let url = "http://a/";
+            let got = get_as(&a, url, &[], Want::Recompute).await;
+            assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
+            assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Theirs }));
+            drop(got);
+            // Behind what was told and not waited for.
+            assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
+            assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
+        },
+    );
 }
 
 #[test]
@@ -585,6 +596,68 @@ fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
         drop(got);
         assert_miss(get(&b, url).await);
     });
+}
+
+#[test]
+fn what_was_removed_by_another_node_is_not_brought_back_by_what_replaces_it() {
+    for protocol in [Protocol::Meta, Protocol::Binary] {
+        for recompute_once in [true, false] {
+            let change = |it: &mut Settings| (it.protocol, it.recompute_once) = (protocol, recompute_once);
+            pair(change, async |a, b, _| {
+                // One that has expired, and one of another variant, when they are computed anew by one node.
+                let (de, en) = ([("accept-language", "de")], [("accept-language", "en")]);
+                let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
+                let german = page(&varies, &de, Body::Heap(Bytes::from_static(b"Guten Tag")));
+                let english = page(&varies, &en, Body::Heap(Bytes::from_static(b"Good day")));
+                for (url, old, request, new) in [
+                    ("http://a/", expired("old"), &[][..], text("new")),
+                    ("http://b/", german.clone(), &en[..], english.clone()),
+                ] {
+                    assert_eq!(Settled::Stored, put(&a, url, &old).await);
+                    let turn = get_as(&a, url, request, Want::Recompute).await;
+                    assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
+                    assert_eq!(Settled::NotStored, put(&a, url, &new).await, "{url}");
+                    drop(turn);
+                    for request in [&[][..], &de, &en] {
+                        assert_miss(get_as(&b, url, request, Want::Look).await);
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn of_two_that_compute_the_same_the_first_stays_and_both_variants_do() {
+    pair(
+        |it| it.recompute_once = false,
+        async |a, b, _| {
+            let url = "http://a/";
+            assert_eq!(Settled::Stored, put(&a, url, &expired("old")).await);
+            for node in [&a, &b] {
+                hit(get_as(node, url, &[], Want::Recompute).await);
+            }
+            assert_eq!(Settled::Stored, put(&a, url, &text("first")).await);
+            let second = text("second");
+            assert_eq!(Settled::NotStored, put(&b, url, &second).await);
+            assert_ne!(u64::MAX, second.recheck.load(Relaxed), "the fleet has one, and is to be asked");
+            assert_eq!(b"first"[..], hit(get(&b, url).await).body);
+
+            let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
+            let languages =
+                [[("accept-language", "de")], [("accept-language", "en")], [("accept-language", "fr")]];
+            let variant = |at: usize| page(&varies, &languages[at], Body::Heap(languages[at][0].1.into()));
+            let url = "http://b/";
+            assert_eq!(Settled::Stored, put(&a, url, &variant(0)).await);
+            assert_miss(get_as(&a, url, &languages[1], Want::Recompute).await);
+            assert_miss(get_as(&b, url, &languages[2], Want::Recompute).await);
+            assert_eq!(Settled::Stored, put(&a, url, &variant(1)).await);
+            assert_eq!(Settled::Stored, put(&b, url, &variant(2)).await);
+            for it in &languages {
+                assert_eq!(it[0].1.as_bytes(), hit(get_as(&a, url, it, Want::Look).await).body);
+            }
+        },
+    );
 }
 
 #[test]

@@ -93,10 +93,11 @@ impl Fleet {
             Looked::Record(record) => record,
             Looked::Nothing(turn) => return Ok(Got::Miss { turn }),
         };
+        let generation = record.item.hit.flags;
+        if ask.want == Want::Recompute {
+            self.seen.note(ask.key, generation, record.item.hit.cas);
+        }
         if !record.envelope.meta.vary.is_empty() {
-            // Whatever this node writes of the key next belongs with what is there.
-            let generation = record.item.hit.flags;
-            self.generations.note(ask.key, generation);
             let wanted = wanted(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
                 let key = self.variant(ask.key, generation, &wanted);

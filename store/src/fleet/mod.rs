@@ -38,7 +38,7 @@ use server::Way;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
-use turns::{Generations, Turns};
+use turns::{Seen, Turns};
 
 /// What is asked of the fleet.
 #[derive(Clone, Copy)]
@@ -140,7 +140,7 @@ pub struct Fleet {
     keys: Keys,
     ring: RefCell<(u64, Ring)>,
     turns: Turns,
-    generations: Generations,
+    seen: Seen,
     /// Bytes of bodies on their way out.
     writing: Cell<u64>,
 }
@@ -161,9 +161,9 @@ impl Fleet {
             .map(|at| Server::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
         let ring = Ring::new(&settings.servers, settings.distribution, settings.hash, |_| true);
-        let (turns, generations) = (Turns::default(), Generations::default());
+        let (turns, seen) = (Turns::default(), Seen::default());
         let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
-        Rc::new(Self { settings, health, counters, servers, keys, ring, turns, generations, writing })
+        Rc::new(Self { settings, health, counters, servers, keys, ring, turns, seen, writing })
     }
 
     /// What the operator says of it.

@@ -3,7 +3,7 @@
 use super::connection::now;
 use super::server::Way;
 use super::split::{self, Held};
-use super::turns::random;
+use super::turns::{new_generation, random};
 use super::{Fleet, Large, Put, Removed, Settled, Win};
 use crate::ram::{Body, Stored};
 use larder_stdx::clock;
@@ -35,6 +35,17 @@ struct Outgoing {
     base: (FleetKey, Option<u64>),
     variant: Option<(FleetKey, Option<u64>)>,
     generation: u32,
+}
+
+/// What became of one item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Written {
+    /// It is there.
+    There,
+    /// Another node has written a newer one since: that stays.
+    Outdone,
+    /// It is not: it was removed meanwhile, there is no room, or the server cannot be asked.
+    No,
 }
 
 impl Fleet {
@@ -98,19 +109,21 @@ impl Fleet {
 
     /// What is known now, before anything is waited for.
     fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> Outgoing {
-        let with_turn = |key: FleetKey| {
-            let replaces = self.turns.replaces(&key);
+        let seen = self.seen.take(key);
+        let with_turn = |key: FleetKey, else_replaces: Option<u64>| {
+            let replaces = self.turns.replaces(&key).or(else_replaces);
             (key, replaces)
         };
         let varies = !stored.meta.vary.is_empty();
-        let generation = if varies { self.generations.of(key) } else { 0 };
+        let known = seen.map(|it| it.generation).filter(|it| *it != 0);
+        let generation = if varies { known.unwrap_or_else(new_generation) } else { 0 };
         Outgoing {
             key: key.into(),
             stored: stored.clone(),
             expire,
             removals: self.health.removals(key),
-            base: with_turn(self.keys.key(key)),
-            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant))),
+            base: with_turn(self.keys.key(key), seen.map(|it| it.cas).filter(|it| *it != 0)),
+            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant), None)),
             generation,
         }
     }
@@ -120,12 +133,16 @@ impl Fleet {
         let Some((value, body)) = self.make(outgoing).await else { return Settled::NotStored };
         // The variant first: who finds the newest of its generation finds all.
         let mut result = Settled::Stored;
+        let mut is_outdone = false;
         for (key, replaces) in variant.iter().chain([base]) {
             let pieces = [&value[..], body.as_ref().map_or(&[][..], Held::bytes)];
-            if self.set(outgoing, key, &pieces, *replaces).await {
-                self.turns.done(key);
-            } else {
-                result = Settled::NotStored;
+            match self.set(outgoing, key, &pieces, *replaces).await {
+                Written::There => self.turns.done(key),
+                Written::Outdone => {
+                    self.turns.done(key);
+                    is_outdone = true;
+                }
+                Written::No => result = Settled::NotStored,
             }
         }
         if self.health.removals(&outgoing.key) != outgoing.removals {
@@ -139,6 +156,9 @@ impl Fleet {
             return Settled::NotStored;
         }
         if result == Settled::Stored {
+            if is_outdone && variant.is_none() {
+                result = Settled::NotStored;
+            }
             let recheck = clock::wall().0.saturating_add(self.settings.local_ttl.as_secs());
             stored.recheck.store(recheck, Relaxed);
         }
@@ -176,7 +196,7 @@ impl Fleet {
         for index in 0..parts.count {
             let part = split::part(body.bytes(), &parts, index);
             let key = self.keys.part(parts.generation, index);
-            let is_there = self.set(outgoing, &key, &[&part[..]], None).await;
+            let is_there = self.set(outgoing, &key, &[&part[..]], None).await == Written::There;
             if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
                 return None;
             }
@@ -191,15 +211,15 @@ impl Fleet {
         Some((value, None))
     }
 
-    /// Writes one item; says whether it is there.
+    /// Writes one item.
     async fn set(
         self: &Rc<Self>,
         outgoing: &Outgoing,
         key: &FleetKey,
         value: &[&[u8]],
         replaces: Option<u64>,
-    ) -> bool {
-        let Some(server) = self.route(key) else { return false };
+    ) -> Written {
+        let Some(server) = self.route(key) else { return Written::No };
         let size: u64 = value.iter().map(|it| it.len() as u64).sum();
         let deadline = now() + self.settings.timeout + Duration::from_millis(size / BYTES_A_MILLISECOND);
         let request = Request::Set {
@@ -210,8 +230,11 @@ impl Fleet {
             cas: replaces,
             stale_if_older: false,
         };
-        let answer = self.servers[server].exchange(&request, Way::of(key), deadline).await;
-        answer.is_ok_and(|it| it.reply == Reply::Done)
+        match self.servers[server].exchange(&request, Way::of(key), deadline).await.map(|it| it.reply) {
+            Ok(Reply::Done) => Written::There,
+            Ok(Reply::Exists) => Written::Outdone,
+            _ => Written::No,
+        }
     }
 
     /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
@@ -219,7 +242,7 @@ impl Fleet {
         self.counters.fleet_removes.add(1);
         // Before anything is sent: what is on its way here looks at it after it has arrived.
         self.health.removed(key);
-        self.generations.forget(key);
+        let _ = self.seen.take(key);
         let deadline = now() + self.settings.timeout;
         let base = self.keys.key(key);
         let mut removed = Removed::Everywhere;

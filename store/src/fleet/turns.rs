@@ -11,8 +11,11 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Keys whose generation is remembered.
-const MOST_GENERATIONS: usize = 4096;
+/// Keys that are remembered as they were seen.
+const MOST_SEEN: usize = 4096;
+
+/// For so long: longer than computing takes.
+const REMEMBERED: Duration = Duration::from_secs(120);
 
 /// This node's turn to compute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
 /// live until the [`super::Put`] of the new response has settled.
@@ -87,36 +90,42 @@ impl Turns {
     }
 }
 
-/// The generations of variants that were seen, so that what is written next belongs with them. A generation is a random
-/// number that goes with the newest record, and into the keys of all variants: where the newest is removed, no variant of
-/// its generation can be found any more.
+/// What was read under a key a while ago, by one that meant to compute it anew: what it writes is to replace that, and
+/// nothing else. What was removed meanwhile, by whatever node, is then not brought back.
+///
+/// A *generation* is a random number that goes with the newest record, and into the keys of all variants: where the newest
+/// is removed, no variant of its generation can be found any more.
 #[derive(Default)]
-pub(super) struct Generations(RefCell<HashMap<Box<[u8]>, u32>>);
+pub(super) struct Seen(RefCell<HashMap<Box<[u8]>, Sight>>);
 
-impl Generations {
-    pub(super) fn note(&self, key: &[u8], generation: u32) {
-        let mut known = self.0.borrow_mut();
-        if known.len() >= MOST_GENERATIONS && !known.contains_key(key) {
-            // What is forgotten costs a variant, no more.
-            known.clear();
+/// What was seen.
+#[derive(Clone, Copy)]
+pub(super) struct Sight {
+    pub(super) generation: u32,
+    /// The number of the newest record.
+    pub(super) cas: u64,
+    until: Instant,
+}
+
+impl Seen {
+    pub(super) fn note(&self, key: &[u8], generation: u32, cas: u64) {
+        let mut seen = self.0.borrow_mut();
+        if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
+            // What is forgotten costs variants, no more.
+            seen.clear();
         }
-        known.insert(key.into(), generation);
+        seen.insert(key.into(), Sight { generation, cas, until: now() + REMEMBERED });
     }
 
-    pub(super) fn forget(&self, key: &[u8]) {
-        self.0.borrow_mut().remove(key);
+    /// Says it once: what is written makes it another.
+    pub(super) fn take(&self, key: &[u8]) -> Option<Sight> {
+        self.0.borrow_mut().remove(key).filter(|it| now() < it.until)
     }
+}
 
-    /// That of a key; a new one where none is known.
-    pub(super) fn of(&self, key: &[u8]) -> u32 {
-        if let Some(known) = self.0.borrow().get(key) {
-            return *known;
-        }
-        // Zero is what applications write.
-        let new = random::<4>().map_or(1, u32::from_le_bytes).max(1);
-        self.note(key, new);
-        new
-    }
+/// A generation that nobody has. Zero is what applications write.
+pub(super) fn new_generation() -> u32 {
+    random::<4>().map_or(1, u32::from_le_bytes).max(1)
 }
 
 /// Random bytes; `None` where the kernel has none to give.
