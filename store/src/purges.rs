@@ -2,6 +2,7 @@
 //! and however far its fill has come. Nothing is walked when a rule is made; whoever meets a response asks.
 
 mod apply;
+pub mod follow;
 mod rules;
 mod sweep;
 
@@ -42,6 +43,14 @@ pub struct Position {
     pub log: u64,
     /// The last entry.
     pub entry: u64,
+}
+
+impl Position {
+    /// A place that nothing reaches: that of a purge while it is not yet known where it stands.
+    pub const NOWHERE: Position = Position { log: 0, entry: u64::MAX };
+
+    /// What is known by a node that follows no log yet. Logs have names above zero.
+    pub const NOTHING: Position = Position { log: 0, entry: 0 };
 }
 
 impl Positions {

@@ -213,14 +213,13 @@ impl Store {
     }
 
     /// What is found in the fleet may be used as it is returned; `None` where it is purged. Goes by `marks.born.log`,
-    /// and for purges of this node alone by when the response came. Its birth becomes this node's now.
+    /// and for purges of this node alone by when the response came. It has met this node's rules then, but knows no
+    /// more of the logs than it did: it may go on to other nodes.
     #[must_use]
     pub fn admit_foreign(&self, key: &[u8], stored: Stored) -> Option<Stored> {
-        // First how far the logs were followed, then the rules, of which there are then at least as many.
-        let log = self.purges.log.lock().clone();
         let (verdict, seq) = self.purges.foreign_verdict(key, &stored);
         let mut stored = self.admitted(stored, verdict)?;
-        stored.marks.born = Born { seq, log };
+        stored.marks.born.seq = seq;
         Some(stored)
     }
 
@@ -277,7 +276,7 @@ impl Store {
         self.change_rules(|rules| rules.abandon(log));
     }
 
-    fn change_log(&self, change: impl FnOnce(&mut Vec<Position>)) {
+    pub(super) fn change_log(&self, change: impl FnOnce(&mut Vec<Position>)) {
         let mut log = self.purges.log.lock();
         let mut all = log.as_slice().to_vec();
         change(&mut all);
@@ -297,7 +296,7 @@ impl Store {
         });
     }
 
-    fn change_rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
+    pub(super) fn change_rules<T>(&self, change: impl FnOnce(&mut Rules) -> T) -> T {
         let mut rules = self.purges.rules.write();
         let mut cost = rules.cost();
         let result = change(&mut rules);

@@ -60,7 +60,27 @@ pub(crate) struct Rules {
     /// The last one that a key alone does not tell about: of a tag or an expression.
     beyond_keys: Seq,
     floor: Floor,
+    /// What was born here before this number must be validated; since when.
+    doubt: (Seq, WallTime),
+    /// What has a lower number was born before this process began.
+    begun: Seq,
+    /// What must be known of the fleet's logs by what was not born in this process; since when.
+    followed: Option<(Followed, WallTime)>,
     cost: u64,
+}
+
+/// What may be judged by the logs that this node follows.
+pub(crate) struct Followed {
+    /// Each log, and the entry after which this node knows all.
+    pub floor: Vec<Position>,
+    /// So many of them must be known so far or further.
+    pub need: usize,
+}
+
+impl Followed {
+    fn admits(&self, log: &Positions) -> bool {
+        self.floor.iter().filter(|it| log.knows(std::slice::from_ref(it))).count() >= self.need
+    }
 }
 
 struct Entry {
@@ -94,6 +114,9 @@ impl Rules {
             all: Vec::new(),
             beyond_keys: 0,
             floor: Floor::default(),
+            doubt: (0, WallTime(0)),
+            begun: 0,
+            followed: None,
             cost: 0,
         }
     }
@@ -119,9 +142,46 @@ impl Rules {
         (seq, self.add_as(seq, rule, at))
     }
 
-    /// Numbers go on after `seq`.
+    /// Numbers go on after `seq`, all of which were of an earlier process.
     pub fn go_on_after(&mut self, seq: Seq) {
-        self.seq = self.seq.max(seq);
+        self.seq = self.seq.max(seq) + 1;
+        self.begun = self.seq;
+    }
+
+    /// A rule stands in one more log.
+    pub fn also_at(&mut self, seq: Seq, at: Position) {
+        let Some(entry) = self.entries.get_mut(&seq) else { return };
+        let positions = &mut entry.rule.positions;
+        positions.retain(|it| *it != Position::NOWHERE && it.log != at.log);
+        positions.push(at);
+        let now = cost(&entry.rule);
+        self.cost = self.cost + now - entry.cost;
+        entry.cost = now;
+    }
+
+    /// A rule stands in no log, and never will.
+    pub fn stands_nowhere(&mut self, seq: Seq) {
+        if let Some(entry) = self.entries.get_mut(&seq) {
+            entry.rule.positions.retain(|it| *it != Position::NOWHERE);
+        }
+    }
+
+    /// What was born here up to now must be validated.
+    pub fn doubt(&mut self, at: WallTime) {
+        self.seq += 1;
+        self.doubt = (self.seq, at);
+    }
+
+    /// What may be judged by the logs from now on.
+    pub fn follow(&mut self, new: Followed, now: WallTime) {
+        // What does not tell where it was born is judged by when the floor rose last.
+        let risen = |old: &Followed| {
+            let known =
+                |it: &Position| old.floor.iter().any(|old| old.log == it.log && old.entry >= it.entry);
+            !new.floor.iter().all(known)
+        };
+        let since = self.followed.as_ref().filter(|it| !risen(&it.0)).map_or(now, |it| it.1);
+        self.followed = Some((new, since));
     }
 
     /// [`Rules::add`] with a number, which none has yet.
@@ -158,7 +218,7 @@ impl Rules {
 
     /// What becomes of a response.
     pub fn verdict(&self, subject: &Subject<'_>, birth: Birth<'_>) -> Verdict {
-        let mut verdict = self.floor.verdict(birth);
+        let mut verdict = self.floor.verdict(birth).and(self.unfollowed(birth));
         if let Birth::Here { met, .. } = birth
             && met >= self.seq
         {
@@ -179,9 +239,28 @@ impl Rules {
         verdict.and(self.of_list(&self.expressions, birth, holds))
     }
 
+    /// What becomes of it because this node does not know the logs that far back.
+    fn unfollowed(&self, birth: Birth<'_>) -> Verdict {
+        let (earlier, at, log) = match birth {
+            Birth::Here { met, log } => (met < self.begun, None, log),
+            Birth::Elsewhere { at, log } => (true, Some(at), log),
+        };
+        if !earlier {
+            let Birth::Here { met, .. } = birth else { return Verdict::Keep };
+            return if met < self.doubt.0 { Verdict::Validate(self.doubt.1) } else { Verdict::Keep };
+        }
+        let Some((followed, since)) = &self.followed else { return Verdict::Keep };
+        let admitted = match at {
+            // An application wrote it, which follows no log.
+            Some(at) if log.as_slice().is_empty() => !came_before(at, *since),
+            _ => followed.admits(log),
+        };
+        if admitted { Verdict::Keep } else { Verdict::Validate(*since) }
+    }
+
     /// Whether a fetch of this key, of whose answer nothing is known, may be touched by a rule after `met`.
     pub fn may_touch(&self, key: &[u8], met: Seq) -> bool {
-        let mut touched = met < self.beyond_keys || met < self.floor.seq;
+        let mut touched = met < self.beyond_keys || met < self.floor.seq || met < self.doubt.0;
         let mut meet = |list: &[Seq]| touched |= list.last().is_some_and(|it| *it > met);
         meet(&self.all);
         self.each_by_key(key, &mut meet);
@@ -310,7 +389,9 @@ impl Entry {
     /// this node alone is about everything from elsewhere that came before it, by the clock.
     fn touches(&self, birth: Birth<'_>) -> bool {
         match birth {
-            Birth::Elsewhere { at, .. } if self.rule.positions.is_empty() => came_before(at, self.at),
+            Birth::Elsewhere { at, log } if self.rule.positions.is_empty() || log.as_slice().is_empty() => {
+                came_before(at, self.at)
+            }
             Birth::Here { log, .. } | Birth::Elsewhere { log, .. } => !log.knows(&self.rule.positions),
         }
     }
@@ -331,7 +412,7 @@ impl Floor {
         if gone.rule.positions.is_empty() {
             self.own = self.own.max(Some(gone.at));
         }
-        for new in &gone.rule.positions {
+        for new in gone.rule.positions.iter().filter(|it| **it != Position::NOWHERE) {
             match self.logs.iter_mut().find(|it| it.log == new.log) {
                 Some(known) => known.entry = known.entry.max(new.entry),
                 None => self.logs.push(*new),
@@ -345,7 +426,9 @@ impl Floor {
             // Every log, not any: of what was let go each may stand in another.
             Birth::Elsewhere { at, log } => {
                 self.own.is_some_and(|own| came_before(at, own))
-                    || !self.logs.iter().all(|it| log.knows(std::slice::from_ref(it)))
+                    || log.as_slice().is_empty() && came_before(at, self.at)
+                    || !log.as_slice().is_empty()
+                        && !self.logs.iter().all(|it| log.knows(std::slice::from_ref(it)))
             }
         };
         if below { Verdict::Validate(self.at) } else { Verdict::Keep }

@@ -39,7 +39,11 @@ pub trait Holder {
     fn also_at(&self, seq: Seq, at: Position);
     /// What this node holds must be validated before it is used, all that was asked before now. What comes from
     /// elsewhere is judged by the floor.
-    fn doubt(&self, taken_up: &[Position]);
+    fn doubt(&self);
+    /// This purge is in no server's log, and will not be.
+    fn stands_nowhere(&self, seq: Seq);
+    /// A server lost this log: nothing is expected to know it any more.
+    fn abandon(&self, log: u64);
     /// What is asked of the origin from now on knows this, and nothing else.
     fn knows(&self, positions: &[Position]);
     /// Until then (monotonic milliseconds) the node may trust what it holds; and what comes from elsewhere if that
@@ -255,7 +259,7 @@ impl Follower {
             self.settle(now, holder);
             return todo;
         };
-        self.take_up(n, head, now);
+        self.take_up(n, head, now, holder);
         let it = &mut self.servers[n];
         it.head = head.number;
         let fits = ask.log == it.at.map(|it| it.log) && it.at.is_some_and(|it| it.entry + 1 == ask.first);
@@ -297,7 +301,7 @@ impl Follower {
     }
 
     /// Notices another log, or one that went back, and takes it up as far back as it is read.
-    fn take_up(&mut self, n: usize, head: Numbered, now: u64) {
+    fn take_up(&mut self, n: usize, head: Numbered, now: u64, holder: &impl Holder) {
         let it = &mut self.servers[n];
         let follows =
             |at: Position| at.log == head.name && (at.entry..=at.entry + FAR_BEHIND).contains(&head.number);
@@ -308,6 +312,9 @@ impl Follower {
         // missing already.
         let first = it.at.is_none();
         let start = head.number.saturating_sub(READ_BACK);
+        if let Some(old) = it.at.filter(|it| it.log != head.name) {
+            holder.abandon(old.log);
+        }
         let whole = start == 0 && !first;
         it.at = Some(Position { log: head.name, entry: start });
         (it.base, it.missing, it.complete) = (start, None, None);
@@ -393,9 +400,7 @@ impl Follower {
 
     /// Everything held is doubted: whatever is not known of any log up to here is made up for.
     fn doubt(&mut self, holder: &impl Holder) {
-        let taken_up: Vec<_> =
-            self.servers.iter().filter_map(|it| Some(Position { entry: it.base, ..it.at? })).collect();
-        holder.doubt(&taken_up);
+        holder.doubt();
         self.events.push(Event::Doubted);
         for it in &mut self.servers {
             it.settling = None;

@@ -3,6 +3,7 @@
 
 pub mod follower;
 pub mod purger;
+pub mod real;
 pub mod run;
 
 use larder_wire::purge_entry::Numbered;

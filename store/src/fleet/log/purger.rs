@@ -133,11 +133,12 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
             self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)?;
         let (need, of) = (self.follower.borrow().terms().write_quorum, self.servers.len());
         let mut written: Vec<Written> = Vec::new();
-        let mut standing = Vec::new();
+        let (mut standing, mut anywhere) = (Vec::new(), false);
         for _ in 0..2 {
             let missing = (0..of).filter(|it| !standing.contains(it)).map(|it| self.write(it, &bytes));
             let new: Vec<_> = join_all(missing).await.into_iter().flatten().collect();
             for it in &new {
+                anywhere = true;
                 self.holder.also_at(seq, Position { log: it.at.name, entry: it.at.number });
             }
             written.retain(|it| standing.contains(&it.server));
@@ -154,6 +155,9 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
             if standing.len() >= need {
                 break;
             }
+        }
+        if !anywhere {
+            self.holder.stands_nowhere(seq);
         }
         if standing.len() < need {
             return Err(NotCertain::TooFew { on: standing, need, of });

@@ -114,7 +114,11 @@ impl Holder for Rc<Holding> {
         }
     }
 
-    fn doubt(&self, _: &[Position]) {
+    fn stands_nowhere(&self, _: Seq) {}
+
+    fn abandon(&self, _: u64) {}
+
+    fn doubt(&self) {
         if self.without != Without::Doubt {
             let seq = self.seq() + 1;
             self.rules.borrow_mut().push(Rule { seq, page: None, positions: None });

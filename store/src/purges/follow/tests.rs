@@ -1,0 +1,123 @@
+//! What the logs ask of the store, each by itself.
+
+use super::super::Born;
+use super::super::tests::{KEYS, Seen, put, seen, tagged};
+use super::*;
+use crate::purges::Positions;
+use crate::sample::store;
+use larder_semantics::purged::is_doubted;
+use larder_stdx::clock::WallTime;
+
+const fn at(log: u64, entry: u64) -> Position {
+    Position { log, entry }
+}
+
+/// What comes of a response of another node that knew this; it came at `came`.
+fn foreign(store: &Store, known: &[Position], came: u64) -> Seen {
+    let stored = tagged(&["red"], Born { seq: 0, log: Positions::new(known) }, "x");
+    let mut stored = Arc::into_inner(stored).unwrap();
+    stored.meta.response_time = WallTime(came);
+    match store.admit_foreign(b"http://a/", stored) {
+        None => Seen::Nothing,
+        Some(it) => {
+            assert_eq!(known, it.marks.born.log.as_slice(), "it knows no more for having come here");
+            if is_doubted(&it.meta) { Seen::Doubted } else { Seen::Fresh }
+        }
+    }
+}
+
+fn entry(deed: Deed) -> Entry {
+    Entry { id: 7, wall: 0, deed, about: About::Tag("red".into()) }
+}
+
+const NEVER: u64 = u64::MAX;
+
+#[test]
+fn what_comes_from_elsewhere_must_know_enough_of_the_logs() {
+    let store = store(1 << 20);
+    store.follow(&[at(1, 5), at(2, 5), at(3, 0)], 2, NEVER);
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 5), at(2, 9)], 0));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(3, 0), at(2, 5), at(1, 4)], 0));
+    assert_eq!(Seen::Doubted, foreign(&store, &[at(1, 5), at(2, 4), at(9, 9)], 0));
+    assert_eq!(Seen::Doubted, foreign(&store, &[Position::NOTHING], 0));
+}
+
+#[test]
+fn what_an_application_wrote_is_judged_by_when_it_did() {
+    let store = store(1 << 20);
+    let now = clock::wall().0;
+    store.follow(&[at(1, 0)], 1, NEVER);
+    assert_eq!(Seen::Doubted, foreign(&store, &[], now - 10));
+    assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
+    store.follow(&[at(1, 0)], 1, NEVER);
+    Holder::purge(&store, &entry(Deed::Hard), &[at(1, 1)]).unwrap();
+    assert_eq!(Seen::Nothing, foreign(&store, &[], now));
+    assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
+}
+
+#[test]
+fn a_purge_is_known_by_any_of_its_places_and_by_none_before_it_has_one() {
+    let store = store(1 << 20);
+    store.follow(&[at(1, 0), at(2, 0)], 1, NEVER);
+    let seq = Holder::purge(&store, &entry(Deed::Hard), &[]).unwrap();
+    let later = clock::wall().0 + 100;
+    assert_eq!(Seen::Nothing, foreign(&store, &[at(1, 9), at(2, 9)], later));
+    store.also_at(seq, at(1, 3));
+    assert_eq!(Seen::Nothing, foreign(&store, &[at(1, 2), at(2, 9)], later));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 3), at(2, 1)], later));
+    store.also_at(seq, at(2, 9));
+    assert_eq!(Seen::Fresh, foreign(&store, &[at(1, 2), at(2, 9)], later));
+}
+
+#[test]
+fn a_doubt_is_about_what_this_process_holds() {
+    let store = store(1 << 20);
+    store.restore(5, Vec::new());
+    let earlier = |known: &[Position]| {
+        let stored = tagged(&[], Born { seq: 5, log: Positions::new(known) }, "x");
+        store.admit(b"http://a/", Arc::into_inner(stored).unwrap()).map(|it| is_doubted(&it.meta))
+    };
+    put(&store, KEYS[0], &[]);
+    Holder::doubt(&store);
+    assert_eq!(Seen::Doubted, seen(&store, KEYS[0]));
+    assert_eq!(Some(false), earlier(&[]), "where there is no log");
+    store.follow(&[at(1, 3)], 1, NEVER);
+    assert_eq!(Some(false), earlier(&[at(1, 3)]), "an earlier process knew enough");
+    assert_eq!(Some(true), earlier(&[at(1, 2)]));
+    put(&store, KEYS[0], &[]);
+    assert_eq!(Seen::Fresh, seen(&store, KEYS[0]), "what is asked for since is not doubted");
+}
+
+#[test]
+fn nothing_is_trusted_before_the_logs_are_followed_nor_beyond_the_lease() {
+    let store = store(1 << 20);
+    clock::tick();
+    put(&store, KEYS[0], &[]);
+    store.follows_logs();
+    assert_eq!([Position::NOTHING], store.born().log.as_slice());
+    clock::tick();
+    assert!(!store.trusted() || clock::monotonic().0 == 0);
+    store.follow(&[at(1, 0)], 1, clock::monotonic().0 + 1000);
+    assert!(store.trusted());
+    store.knows(&[at(1, 4)]);
+    assert_eq!([at(1, 4)], store.born().log.as_slice());
+}
+
+#[test]
+fn an_entry_and_its_rule_say_the_same() {
+    let expression = Expression::parse("status >= 500").unwrap();
+    let scopes = [
+        Scope::Url(b"a".as_slice().into()),
+        Scope::Prefix(b"".as_slice().into()),
+        Scope::Tag("t".into()),
+        Scope::All,
+    ];
+    for scope in scopes.into_iter().chain([Scope::Where(expression)]) {
+        for strength in [Strength::Soft, Strength::Validate, Strength::Hard] {
+            let rule = rule_of(&entry_of(&scope, strength, 9), vec![at(1, 2)]).unwrap();
+            assert_eq!(Rule { scope: scope.clone(), strength, positions: vec![at(1, 2)] }, rule);
+        }
+    }
+    let strange = Entry { id: 1, wall: 0, deed: Deed::Hard, about: About::Where("(".into()) };
+    assert_eq!(None, rule_of(&strange, Vec::new()));
+}
