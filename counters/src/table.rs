@@ -136,6 +136,13 @@ counters! {
     decoding_bombs: Limit, "Coded bodies that become more than 250 times as large when they are decoded.";
     decoding_failures: Count, "Bodies that are not in the coding that their Content-Encoding names.";
     purges_refused: Count, "`PURGE` requests that were refused, because of `cache.purge.method` (405) or `cache.purge.from` (403).";
+    log_polls: Count, "Answers of memcached servers that were asked for new purges of other nodes.";
+    log_purges_applied: Count, "Purges that another node asked for and this one applied.";
+    log_purges_sent: Count, "Purges that this node told the others of.";
+    log_purges_uncertain: Count, "Purges that too few memcached servers took, or that nodes with other servers may not know.";
+    log_gaps: Count, "Times that a server's purge log was not the one that was followed, or had an entry missing.";
+    log_doubts: Count, "Times that everything stored had to be validated, because a purge may have been missed.";
+    log_leases_lost: Count, "Times that too few memcached servers answered to trust anything without validation.";
     purges_incomplete: Count, "Purges that are in force here, but could not be made sure of elsewhere; the answer says where.";
     purges_full: Limit, "Purges refused because too many were under way (503).";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";

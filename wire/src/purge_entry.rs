@@ -180,7 +180,7 @@ impl Entry {
 pub struct Node {
     /// Random, of this run.
     pub id: u64,
-    /// Of the servers it knows, in whatever order: nodes that know others cannot agree.
+    /// How many servers it follows: nodes that follow others cannot agree.
     pub servers: u64,
     /// When it told, in seconds since the epoch by its own clock. For people, and for forgetting it after minutes.
     pub wall: u64,

@@ -1,6 +1,7 @@
 //! The admin listener: statistics and `explain`, as JSON, for programs on this machine. It listens on a loopback
 //! address unless told otherwise, and answers only requests that were meant for it.
 
+use super::nodes::Nodes;
 use super::purge::{Desk, Order, asked};
 use super::router::{Router, Target};
 use super::totals::Totals;
@@ -40,6 +41,8 @@ pub struct Admin {
     pub counters: Arc<Counters>,
     /// Where purges are brought.
     pub purges: Desk,
+    /// The other nodes of the fleet.
+    pub nodes: Option<Rc<Nodes>>,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }
@@ -158,11 +161,11 @@ impl Admin {
     /// Purges; the answer comes when the purge is in force on every tier.
     async fn purge(&self, body: &[u8]) -> Answer {
         let router = self.router.borrow().clone();
-        let asked = match asked::read(body, &router) {
-            Ok(asked) => asked,
+        let (asked, wait) = match asked::read(body, &router) {
+            Ok(it) => it,
             Err(detail) => return problem(400, detail),
         };
-        match self.purges.purge(Order { asked, by: "admin".to_owned() }).await {
+        match self.purges.purge(Order { asked, by: "admin".to_owned(), wait }).await {
             Ok(done) => (200, done.json()),
             Err(detail) => problem(503, detail),
         }
@@ -190,6 +193,7 @@ impl Admin {
             "now": clock::wall().0,
             "listen": self.public,
             "counters": counters,
+            "nodes": self.nodes.as_ref().map(|it| it.standing()),
             "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.live.borrow().config.ram.budget },
         })
     }

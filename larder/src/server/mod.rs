@@ -5,6 +5,7 @@ mod admin;
 mod descriptors;
 mod files;
 mod front;
+mod nodes;
 mod note;
 mod purge;
 mod reload;
@@ -22,6 +23,7 @@ use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
+use nodes::Nodes;
 use purge::{Clerk, Desk};
 pub use reload::Watch;
 use std::cell::RefCell;
@@ -75,13 +77,28 @@ pub fn run(
         Signals::new()
             .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?
     };
-    let (house, clerk, threads, admin, inbox) = start(config, plan, after).map_err(Stopped::AtStart)?;
+    let started = start(config, plan, after).map_err(Stopped::AtStart)?;
+    let Started { mut house, clerk, nodes, threads, admin, inbox } = started;
     let tasks = LocalSet::new();
-    tasks.spawn_local(clerk.work());
+    {
+        let _within = (runtime.enter(), tasks.enter());
+        let Shared { lower, store, own, .. } = &house.shared;
+        let teller = house.errors.of(Subsystem::Purge);
+        house.nodes = nodes.and_then(|it| Nodes::start(it, lower, store.clone(), own.clone(), &teller));
+    }
+    tasks.spawn_local(clerk.work(house.nodes.clone()));
     tasks.block_on(&runtime, house.keep(signals, watch, admin, inbox, threads))
 }
 
-type Started = (House, Clerk, Vec<JoinHandle<()>>, Vec<Bound>, watch::Receiver<Orders>);
+/// What [`start`] has opened.
+struct Started {
+    house: House,
+    clerk: Clerk,
+    nodes: Option<nodes::Plan>,
+    threads: Vec<JoinHandle<()>>,
+    admin: Vec<Bound>,
+    inbox: watch::Receiver<Orders>,
+}
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
 fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
@@ -105,11 +122,12 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
+    let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
+    let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own)?;
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let shared = Shared { store, lower, coders, refusals: Arc::default(), totals, own, workers, room };
-    let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -123,7 +141,8 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     announce(&public, &admin, after);
-    Ok((House { shared, orders, log, errors, plan, public, desk }, clerk, threads, admin, inbox))
+    let house = House { shared, orders, log, errors, plan, public, desk, nodes: None };
+    Ok(Started { house, clerk, nodes, threads, admin, inbox })
 }
 
 /// Says where everything is. Tests and people read these lines.
@@ -203,6 +222,8 @@ struct House {
     public: Vec<String>,
     /// Where purges are brought.
     desk: Desk,
+    /// The other nodes of the fleet.
+    nodes: Option<Rc<Nodes>>,
 }
 
 /// What the main thread wakes up for.
@@ -265,6 +286,7 @@ impl House {
             totals: self.shared.totals.clone(),
             counters: counters.clone(),
             purges: self.desk.clone(),
+            nodes: self.nodes.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
@@ -318,6 +340,9 @@ impl House {
             }
         };
         let stopped = tokio::time::timeout(deadline, finished).await;
+        if let Some(nodes) = self.nodes.filter(|_| stopped.is_ok()) {
+            nodes.leave().await;
+        }
         if stopped.is_err() {
             self.errors.event(Level::Warn, "cut-off", &[("why", "requests did not finish in time")]);
         }

@@ -48,6 +48,7 @@ pub fn entry_of(scope: &Scope, strength: Strength, id: u128) -> Entry {
 impl Store {
     /// From now on purges come through the fleet's logs: nothing is trusted before they are followed.
     pub fn follows_logs(&self) {
+        clock::mind_arrivals();
         self.trust_until(0);
         self.change_log(|all| *all = vec![Position::NOTHING]);
     }

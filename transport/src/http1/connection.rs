@@ -400,6 +400,8 @@ impl Connection {
     #[inline]
     fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
+        // What arrived may have been sent while this process stood still, and is judged by a clock that knows that.
+        larder_stdx::clock::arrived();
         self.worker.counters.client_bytes_received.add(count as u64);
         self.watched.note(count as u64);
         Ok(count)

@@ -30,7 +30,7 @@ const OTHERS: [&str; 2] = ["host", "wait"];
 ///
 /// # Errors
 /// One sentence: what is wrong, and what would be right.
-pub fn read(body: &[u8], router: &Router) -> Result<Asked, String> {
+pub fn read(body: &[u8], router: &Router) -> Result<(Asked, bool), String> {
     let value: Value = serde_json::from_slice(body).map_err(|it| format!("The body is not JSON: {it}."))?;
     let object =
         value.as_object().ok_or("The body is no JSON object; write {\"url\": \"http://HOST/PATH\"}.")?;
@@ -43,8 +43,8 @@ pub fn read(body: &[u8], router: &Router) -> Result<Asked, String> {
             }
         });
     }
-    flag(object, "wait")?;
-    Ok(Asked { scope: scope(object, router)?, strength: strength(object)? })
+    let wait = flag(object, "wait")?;
+    Ok((Asked { scope: scope(object, router)?, strength: strength(object)? }, wait))
 }
 
 fn scope(object: &Map<String, Value>, router: &Router) -> Result<Scope, String> {
@@ -243,7 +243,9 @@ mod tests {
 
     #[test]
     fn what_is_asked() {
-        let read = |body: &str| super::read(body.as_bytes(), &Router::default());
+        let with_wait = |body: &str| super::read(body.as_bytes(), &Router::default());
+        let read = |body: &str| with_wait(body).map(|it| it.0);
+        assert!(with_wait("{\"all\": true, \"wait\": true}").is_ok_and(|it| it.1));
         let all = |strength| Ok(Asked { scope: Scope::All, strength });
         assert_eq!(all(Strength::Hard), read("{\"all\": true}"));
         assert_eq!(

@@ -11,6 +11,7 @@
 pub mod asked;
 pub mod method;
 
+use super::nodes::Nodes;
 use super::tiers::Lower;
 use crate::log::{Level, Teller};
 use asked::Asked;
@@ -19,6 +20,8 @@ use larder_store::Store;
 use larder_store::disk::Disk;
 use larder_store::purges::{Rule, Scope, Seq, Strength};
 use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +48,8 @@ pub struct Order {
     pub asked: Asked,
     /// Who asked, for the log: `admin`, or a client's address.
     pub by: String,
+    /// Whether to wait until no node of the fleet can use what is removed.
+    pub wait: bool,
 }
 
 /// A purge that was done.
@@ -61,8 +66,8 @@ pub struct Done {
 /// What one tier says of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
-    /// The tier.
-    pub of: &'static str,
+    /// The tier, or a node.
+    pub of: Cow<'static, str>,
     /// How it stands there.
     pub state: State,
 }
@@ -72,6 +77,10 @@ pub struct Receipt {
 pub enum State {
     /// In force: nothing that was asked of the origin before is used any more.
     Past,
+    /// Written where other nodes read it; by when they have is said.
+    Logged(String),
+    /// A node that does not answer: it validates all it holds until it knows the purge. Since when it is silent.
+    Silent(String),
     /// In force, but not certain to stay so: why, in one sentence.
     Uncertain(String),
 }
@@ -80,7 +89,7 @@ impl Done {
     /// Whether it is certain everywhere.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.receipts.iter().all(|it| it.state == State::Past)
+        !self.receipts.iter().any(|it| matches!(it.state, State::Uncertain(_)))
     }
 
     /// As the admin answers it.
@@ -89,6 +98,8 @@ impl Done {
         let (kind, what) = spell(&self.asked.scope);
         let receipt = |it: &Receipt| match &it.state {
             State::Past => json!({ "of": it.of, "state": "past" }),
+            State::Logged(when) => json!({ "of": it.of, "state": "logged", "detail": when }),
+            State::Silent(since) => json!({ "of": it.of, "state": "silent", "detail": since }),
             State::Uncertain(why) => json!({ "of": it.of, "state": "uncertain", "detail": why }),
         };
         let receipts: Vec<Value> = self.receipts.iter().map(receipt).collect();
@@ -156,7 +167,11 @@ fn stopping() -> String {
 /// Who does the purges: the main thread's.
 pub struct Clerk {
     orders: mpsc::Receiver<(Order, Tell)>,
-    tiers: Tiers,
+    store: Arc<Store>,
+    disk: Option<Arc<Disk>>,
+    has_fleet: bool,
+    teller: Teller,
+    counters: Arc<Counters>,
 }
 
 /// What is purged.
@@ -165,6 +180,8 @@ struct Tiers {
     store: Arc<Store>,
     disk: Option<Arc<Disk>>,
     has_fleet: bool,
+    /// The other nodes, where they are told.
+    nodes: Option<Rc<Nodes>>,
     teller: Teller,
     counters: Arc<Counters>,
 }
@@ -173,32 +190,28 @@ struct Tiers {
 pub fn open(store: Arc<Store>, lower: &Lower, teller: Teller, counters: Arc<Counters>) -> (Desk, Clerk) {
     let (sender, orders) = mpsc::channel(WAITING);
     let desk = Desk { orders: sender, counters: counters.clone() };
-    (
-        desk,
-        Clerk {
-            orders,
-            tiers: Tiers { store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters },
-        },
-    )
+    (desk, Clerk { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters })
 }
 
 impl Clerk {
-    /// Does what is brought, and between it sweeps; runs as long as there is a desk.
-    pub async fn work(mut self) {
+    /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
+    pub async fn work(self, nodes: Option<Rc<Nodes>>) {
+        let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
+        let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                order = self.orders.recv() => {
+                order = orders.recv() => {
                     let Some((order, tell)) = order else { return };
                     // A purge may wait for the device; the next does not wait for it.
-                    let tiers = self.tiers.clone();
+                    let tiers = tiers.clone();
                     tokio::task::spawn_local(async move {
                         let _ = tell.send(tiers.purge(order).await); // Whoever asked may have gone.
                     });
                 }
                 _ = sweep.tick() => {
-                    if self.tiers.store.sweep(SWEEP_STEPS) {
+                    if tiers.store.sweep(SWEEP_STEPS) {
                         sweep.reset_after(SWEEP_MORE);
                     }
                 }
@@ -211,19 +224,30 @@ impl Tiers {
     async fn purge(&self, order: Order) -> Done {
         let Asked { scope, strength } = order.asked.clone();
         let rule = Rule { scope, strength, positions: Vec::new() };
-        let seq = self.store.purge(rule.clone());
-        let mut receipts = vec![Receipt { of: "ram", state: State::Past }];
+        let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
+        let seq = match &begun {
+            Some((_, Ok(it))) => it.seq,
+            _ => self.store.purge(rule.clone()),
+        };
+        let mut receipts = vec![Receipt { of: "ram".into(), state: State::Past }];
         if let Some(disk) = &self.disk {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
                 Ok(Ok(())) => State::Past,
                 Ok(Err(error)) => State::Uncertain(unwritten(&crate::config::plain(&error))),
                 Err(_) => State::Uncertain(unwritten("it takes too long")),
             };
-            receipts.push(Receipt { of: "disk", state });
+            receipts.push(Receipt { of: "disk".into(), state });
         }
-        if self.has_fleet {
-            let alone = "In force on this node; other nodes of the fleet were not told.".to_owned();
-            receipts.push(Receipt { of: "fleet", state: State::Uncertain(alone) });
+        match begun {
+            Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
+            Some((_, Err(why))) => {
+                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(why) })
+            }
+            None if self.has_fleet => {
+                let alone = "In force on this node; other nodes of the fleet were not told.".to_owned();
+                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(alone) });
+            }
+            None => {}
         }
         let done = Done { seq, asked: order.asked, receipts };
         if !done.is_complete() {
@@ -240,7 +264,7 @@ impl Tiers {
         values.extend([("seq", seq.as_str()), ("by", by)]);
         let uncertain = done.receipts.iter().find_map(|it| match &it.state {
             State::Uncertain(why) => Some(why.as_str()),
-            State::Past => None,
+            State::Past | State::Logged(_) | State::Silent(_) => None,
         });
         match uncertain {
             None => self.teller.event(Level::Info, "purged", &values),

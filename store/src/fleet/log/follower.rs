@@ -60,8 +60,6 @@ pub struct Terms {
     pub lease: u64,
     /// Random, of this run.
     pub id: u64,
-    /// Of the list of servers, in whatever order.
-    pub digest: u64,
     /// What people call this node.
     pub name: Box<str>,
     /// On so many servers a purge must stand.
@@ -71,8 +69,8 @@ pub struct Terms {
 impl Terms {
     /// The terms of a node that has these servers; `lease` within [`LONGEST_LEASE`].
     #[must_use]
-    pub fn new(servers: usize, lease: u64, id: u64, digest: u64, name: Box<str>) -> Self {
-        Self { servers, lease: lease.min(LONGEST_LEASE), id, digest, name, write_quorum: servers / 2 + 1 }
+    pub fn new(servers: usize, lease: u64, id: u64, name: Box<str>) -> Self {
+        Self { servers, lease: lease.min(LONGEST_LEASE), id, name, write_quorum: servers / 2 + 1 }
     }
 
     /// So many servers must be followed: one of them has every purge that stands on enough.
@@ -131,6 +129,8 @@ pub enum Missing {
 /// What happened, for counters and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
+    /// A server answered.
+    Polled,
     /// A purge was applied that another node asked for.
     Applied,
     /// The past of this server's log is not known.
@@ -252,6 +252,7 @@ impl Follower {
         holder: &impl Holder,
     ) -> Todo {
         let mut todo = Todo::default();
+        self.events.push(Event::Polled);
         let registered = self.mind_nodes(n, answer.nodes, now, &mut todo);
         let Some(head) = answer.head.and_then(Numbered::read) else {
             todo.head = if answer.head.is_some() { Missing::Garbage } else { Missing::Absent };
@@ -490,7 +491,7 @@ impl Follower {
     fn node(&self, wall: u64, followed: Vec<(u64, u64)>, left: bool) -> Node {
         Node {
             id: self.terms.id,
-            servers: self.terms.digest,
+            servers: self.terms.servers as u64,
             wall,
             left,
             name: self.terms.name.clone(),
@@ -519,6 +520,18 @@ impl Follower {
     #[must_use]
     pub fn trust_ends(&self) -> u64 {
         self.trust
+    }
+
+    /// Whether a node that tells this follows other servers than this one, as far as can be seen: it names logs that
+    /// none of these has.
+    #[must_use]
+    pub fn differs(&self, node: &Node, now: u64) -> bool {
+        let unknown = node
+            .followed
+            .iter()
+            .filter(|it| !self.servers.iter().any(|own| own.at.is_some_and(|at| at.log == it.0)));
+        // A server that this node does not reach may have begun another log.
+        node.servers != self.terms.servers as u64 || unknown.count() > self.servers.len() - self.in_sync(now)
     }
 
     /// How many servers were followed to their end within the lease.

@@ -21,6 +21,9 @@ const MOST_NODES: u64 = 256;
 /// Milliseconds between two looks at what nodes tell.
 const LOOK_EACH: u64 = 20;
 
+/// Seconds since a node told of itself within which it is taken to live, where it matters for a message only.
+const TOLD_LATELY: u64 = 3;
+
 /// What the purger's clock and another node's may differ in a lease: a hundredth, and this many milliseconds.
 const CLOCKS_DIFFER: u64 = 20;
 
@@ -128,9 +131,25 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
     /// # Errors
     /// It is not certain to hold on other nodes, or was refused.
     pub async fn purge(&self, entry: &Entry, wait: bool) -> Result<Receipt, NotCertain> {
+        let seq = self.begin(entry)?;
+        self.spread(entry, seq, wait).await
+    }
+
+    /// The first half of [`Log::purge`]: in force on this node.
+    ///
+    /// # Errors
+    /// It was refused; nothing was done.
+    pub fn begin(&self, entry: &Entry) -> Result<Seq, NotCertain> {
+        entry.write().map_err(NotCertain::TooLong)?;
+        self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)
+    }
+
+    /// The second half: in force on all others.
+    ///
+    /// # Errors
+    /// It is not certain to hold there.
+    pub async fn spread(&self, entry: &Entry, seq: Seq, wait: bool) -> Result<Receipt, NotCertain> {
         let bytes = entry.write().map_err(NotCertain::TooLong)?;
-        let seq =
-            self.follower.borrow_mut().apply_own(entry, &self.holder).ok_or(NotCertain::NotUnderstood)?;
         let (need, of) = (self.follower.borrow().terms().write_quorum, self.servers.len());
         let mut written: Vec<Written> = Vec::new();
         let (mut standing, mut anywhere) = (Vec::new(), false);
@@ -251,9 +270,7 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
             .generation_since(told.server, counter.name)
             .is_some_and(|since| told.when > since + longest + longest / 100 + CLOCKS_DIFFER);
         let passed = |node: &Node| {
-            let agrees = node.servers == follower.terms().digest;
-            let own = node.id == follower.terms().id;
-            node.left || own || (agrees && nodes.get(&node.id).is_some_and(|it| it.1))
+            node.left || node.id == follower.terms().id || nodes.get(&node.id).is_some_and(|it| it.1)
         };
         old && told.slots.len() as u64 == counter.number
             && told.slots.iter().all(|it| it.as_ref().is_some_and(passed))
@@ -261,10 +278,13 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
 
     fn receipt(&self, nodes: BTreeMap<u64, (Node, bool)>) -> Result<Vec<NodeReceipt>, NotCertain> {
         let follower = self.follower.borrow();
-        let terms = follower.terms();
+        let (terms, now, wall) = (follower.terms(), self.world.now(), self.world.wall());
         let strange: Vec<_> = nodes
             .values()
-            .filter(|it| it.0.servers != terms.digest && !it.0.left)
+            .filter(|(node, past)| {
+                !past && !node.left && node.id != terms.id && node.wall + TOLD_LATELY >= wall
+            })
+            .filter(|it| follower.differs(&it.0, now))
             .map(|it| it.0.name.clone())
             .collect();
         if !strange.is_empty() {

@@ -205,7 +205,7 @@ impl Field {
             clock: Cell::default(),
         });
         let servers: Vec<_> = (0..self.sim.servers.len()).map(|it| self.link(id, it)).collect();
-        let mut terms = Terms::new(servers.len(), self.lease, self.sim.chance.next(), 7, "node".into());
+        let mut terms = Terms::new(servers.len(), self.lease, self.sim.chance.next(), "node".into());
         if self.without == Without::WriteQuorum {
             terms.write_quorum = 1;
         }
