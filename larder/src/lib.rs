@@ -9,3 +9,4 @@ pub mod explain;
 pub mod log;
 pub mod purge;
 pub mod server;
+pub mod warm;

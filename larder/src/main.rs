@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, purge, server};
+use larder::{bench, demo, explain, purge, server, warm};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -46,6 +46,16 @@ fn main() -> ExitCode {
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Bench(asked) => measure(&asked),
+        Command::Warm(order) => match warm::run(&order) {
+            Ok(summary) => {
+                match order.output {
+                    Output::Json => print(&format!("{:#}\n", summary.json())),
+                    Output::Text => print(&summary.tell()),
+                };
+                ExitCode::from(if summary.is_well() { 0 } else { FAILED })
+            }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
         Command::Serve(plan) => serve(plan, |_| String::new()),
         Command::Demo(plan) => {
             let site = match demo::start() {

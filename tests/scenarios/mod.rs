@@ -37,4 +37,5 @@ mod tags;
 mod targeted;
 mod validation;
 mod vary;
+mod warm;
 mod whole_program;

@@ -121,6 +121,21 @@ pub const BENCH: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
 ];
 
+/// The flags of `warm`.
+#[rustfmt::skip]
+pub const WARM: &[Flag] = &[
+    own("sitemap", "URL", "a sitemap or an index of sitemaps, gzip or not; larder is asked for it"),
+    own("log", "FILE", "an access log in the common or combined form; what was asked for most comes first"),
+    own("list", "FILE|-", "one URL or path a line; `-` is standard input"),
+    own("concurrency", "N", "requests under way at once (4)"),
+    own("rate", "N", "requests begun in a second at most (no bound)"),
+    own("misses", "N", "stop when so many requests have reached the origin (no bound)"),
+    own("to", "ADDRESS", "where larder serves: HOST:PORT or unix:PATH (the one that runs on this machine)"),
+    short('H', flag("header", "'NAME: VALUE'", Means::Field, "a header field of every request, such as the Host of paths; may be repeated")),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "the larder that is asked where it serves (the one on this machine)"),
+];
+
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -136,6 +151,8 @@ pub enum Name {
     Explain,
     /// `larder purge URL...`.
     Purge,
+    /// `larder warm`.
+    Warm,
     /// `larder demo`.
     Demo,
     /// `larder bench WHAT`.
@@ -247,6 +264,25 @@ pub const COMMANDS: &[Describe] = &[
         ],
     },
     Describe {
+        name: Name::Warm,
+        word: "warm",
+        argument: "",
+        argument_help: "",
+        about: "Ask a running larder for many pages, so that it has them",
+        flags: &[WARM],
+        examples: &[
+            ("larder warm --sitemap http://127.0.0.1:8080/sitemap.xml", "asks for every page of the sitemap"),
+            (
+                "larder warm --log access.log -H 'Host: www.example.com' --misses 1000",
+                "asks the origin a thousand times at most",
+            ),
+            (
+                "larder warm --list urls.txt --concurrency 16 --rate 50 --json",
+                "fifty requests a second; for programs",
+            ),
+        ],
+    },
+    Describe {
         name: Name::Demo,
         word: "demo",
         argument: "",
@@ -270,14 +306,14 @@ pub const COMMANDS: &[Describe] = &[
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "warm", "replay", "trace"];
+pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "replay", "trace"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done; a server was stopped and its requests were finished"),
     (
         1,
-        "it ran, and failed: no larder answers, requests were cut off at the stop, a purge is not certain everywhere",
+        "it ran, and failed: no larder answers, requests were cut off at the stop, a purge is not certain everywhere, a page to warm failed",
     ),
     (2, "nothing was started: the command line, the configuration, an address or a port is wrong"),
 ];

@@ -6,6 +6,7 @@ pub mod help;
 mod purge;
 #[cfg(test)]
 mod tests;
+mod warm;
 
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
@@ -19,6 +20,7 @@ pub use purge::Purge;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+pub use warm::{From, Warm};
 
 /// What the person asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum Command {
     Purge(Purge),
     /// `bench`: measure.
     Bench(Bench),
+    /// `warm`: ask a running larder for many pages.
+    Warm(Warm),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -344,6 +348,7 @@ impl Given {
             Name::Check => Command::Check(self.plan(file)),
             Name::Demo => Command::Demo(self.plan(Base::Flags)),
             Name::Explain => Command::Explain(self.explain(&argument)?),
+            Name::Warm => Command::Warm(Warm::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })
@@ -354,25 +359,10 @@ impl Given {
     }
 
     fn explain(self, url: &str) -> Result<Explain, Usage> {
-        let bad = || Usage(format!("URL: found {url:?}; allowed: http://HOST:PORT/PATH"));
-        let (scheme, rest) = match url.split_once("://") {
-            Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
-            Some(_) => return Err(bad()),
-            None => ("http", url),
-        };
-        let rest = rest.split('#').next().unwrap_or(rest);
-        let (authority, target) = match rest.find(['/', '?']) {
-            Some(cut) => rest.split_at(cut),
-            None => (rest, "/"),
-        };
-        let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
-        if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
-            return Err(bad());
-        }
+        let (scheme, authority, target) = self::url(url, "URL")?;
         Ok(Explain {
-            scheme: scheme.to_owned(),
-            authority: authority.to_owned(),
+            scheme,
+            authority,
             target,
             method: self.method.unwrap_or_else(|| "GET".to_owned()),
             fields: self.fields,
@@ -380,6 +370,27 @@ impl Given {
             ask: self.ask,
         })
     }
+}
+
+/// Reads a URL: scheme, host and port, target. `name` is that of the argument or flag.
+fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
+    let bad = || Usage(format!("{name}: found {url:?}; allowed: http://HOST:PORT/PATH"));
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some(_) => return Err(bad()),
+        None => ("http", url),
+    };
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let (authority, target) = match rest.find(['/', '?']) {
+        Some(cut) => rest.split_at(cut),
+        None => (rest, "/"),
+    };
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
+    if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
+        return Err(bad());
+    }
+    Ok((scheme.to_owned(), authority.to_owned(), target))
 }
 
 fn field(text: &str) -> Result<(String, String), Usage> {

@@ -174,6 +174,29 @@ fn purge_takes_what_and_how() {
 }
 
 #[test]
+fn warm_takes_urls_and_bounds() {
+    let warm = |line: &str| match read(line) {
+        Ok(Command::Warm(it)) => it,
+        other => panic!("{line}: {other:?}"),
+    };
+    let it = warm("warm --sitemap https://h/sitemap.xml");
+    assert_eq!(From::Sitemap("h".to_owned(), "/sitemap.xml".to_owned()), it.from);
+    assert_eq!((4, None, None), (it.concurrency, it.rate, it.budget));
+    let it = warm("warm --list - --concurrency 8 --rate 50 --misses 9 --to unix:/run/l --json");
+    assert_eq!((From::List("-".into()), 8, Some(50), Some(9)), (it.from, it.concurrency, it.rate, it.budget));
+    assert!(it.to.is_some() && it.output == Output::Json);
+    refuse(
+        "warm",
+        "`larder warm` needs URLs: --sitemap URL, --log FILE or --list FILE; for example \
+         `larder warm --sitemap http://127.0.0.1:8080/sitemap.xml`",
+    );
+    refuse("warm --log a --list b", "--log and --list do not go together: warm twice");
+    refuse("warm --list b --rate 0", "--rate: found \"0\"; allowed: a whole number from 1 to 1000000");
+    refuse("warm --sitemap ftp://h/", "--sitemap: found \"ftp://h/\"; allowed: http://HOST:PORT/PATH");
+    refuse("warm b", "\"b\" is one argument too many; try `larder warm --help`");
+}
+
+#[test]
 fn every_command_helps() {
     for command in COMMANDS {
         let Ok(Command::Print(text)) = read(&format!("{} --help", command.word)) else { panic!("help") };

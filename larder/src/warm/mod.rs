@@ -1,0 +1,388 @@
+//! `larder warm`: asks a running larder for many URLs, so that it has what visitors will ask for, and tells what came
+//! of it. The URLs are found in `urls` and `sitemap`; the bar is drawn in `progress`.
+//!
+//! Requests go through `larder_origin`, the HTTP/1.1 client that the gateway itself uses: it is there, it has deadlines,
+//! keeps connections and reads strictly, so that no library needs to be trusted for it.
+
+mod progress;
+mod sitemap;
+mod urls;
+
+use crate::ask;
+use crate::cli::{From, Warm};
+use larder_origin::{Address, Exchange, Limits, Origin, OriginError, Outgoing};
+use larder_semantics::field::FieldList;
+use larder_stdx::clock;
+use larder_wire::http1::Framing;
+use progress::Progress;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::task::LocalSet;
+use urls::{Page, Urls};
+
+/// Failures in a row after which larder counts as gone.
+const GONE: u64 = 16;
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// URLs that were found.
+    pub found: usize,
+    /// URLs of other hosts, which were not asked for.
+    pub elsewhere: usize,
+    /// Whether more URLs were found than are kept.
+    pub cut: bool,
+    /// Requests that were answered to their last byte.
+    pub done: u64,
+    /// Answered from the cache.
+    pub hits: u64,
+    /// Answered by the origin.
+    pub misses: u64,
+    /// Of the misses, those that are stored now.
+    pub stored: u64,
+    /// Answers that do not say who answered: `cache.cache_status` is off, or it is a file.
+    pub unknown: u64,
+    /// Requests without an answer, or with half of one.
+    pub errors: u64,
+    /// The first of those, in one sentence.
+    pub first_error: Option<String>,
+    /// Answers by status.
+    pub by_status: BTreeMap<u16, u64>,
+    /// Bytes of bodies.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Why it ended.
+    pub end: End,
+}
+
+/// Why it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum End {
+    /// Everything was asked for.
+    #[default]
+    Done,
+    /// The origin has been asked as often as it might.
+    Budget,
+    /// Somebody pressed Ctrl-C.
+    Interrupted,
+    /// Nobody answers any more.
+    Gone,
+}
+
+impl End {
+    fn name(self) -> &'static str {
+        match self {
+            End::Done => "done",
+            End::Budget => "budget",
+            End::Interrupted => "interrupted",
+            End::Gone => "gone",
+        }
+    }
+}
+
+/// Asks for everything.
+///
+/// # Errors
+/// One sentence: nothing was asked for, because the URLs or larder could not be found.
+pub fn run(order: &Warm) -> Result<Summary, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|it| format!("The system gives no event loop: {it}."))?;
+    LocalSet::new().block_on(&runtime, warm(order))
+}
+
+async fn warm(order: &Warm) -> Result<Summary, String> {
+    let to = match &order.to {
+        Some(to) => to.clone(),
+        None => serving(order)?,
+    };
+    let larder = Larder::new(to, order);
+    let urls = urls::find(order, &larder).await?;
+    if urls.pages.is_empty() {
+        return Err(match urls.elsewhere {
+            0 => "There is no URL in it.".to_owned(),
+            count => format!("All {count} URLs in it are of other hosts."),
+        });
+    }
+    let run = Rc::new(Run::new(order, larder, urls));
+    let workers: Vec<_> =
+        (0..order.concurrency).map(|_| tokio::task::spawn_local(run.clone().work())).collect();
+    let drawn = tokio::task::spawn_local(run.clone().draw());
+    let all = async {
+        for worker in workers {
+            let _ = worker.await;
+        }
+    };
+    tokio::select! {
+        () = all => {}
+        _ = tokio::signal::ctrl_c() => run.end(End::Interrupted),
+    }
+    drawn.abort();
+    Ok(run.finish())
+}
+
+/// The address at which the larder that runs here serves.
+fn serving(order: &Warm) -> Result<Address, String> {
+    let authority = match &order.from {
+        From::Sitemap(authority, _) => Some(authority.as_str()),
+        From::Log(_) | From::List(_) => None,
+    };
+    // A site's public name has no port of this machine: then there must be one larder alone.
+    let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
+    let admin = ask::admin(order.ask.as_ref(), authority)?;
+    let serves = ask::serves(&admin)?;
+    let first = serves.first().ok_or("The larder that runs here serves nobody.")?;
+    // Every address is reached at this machine's own.
+    let first = first.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
+    crate::config::kind::origin(&first)
+        .map_err(|_| format!("{first:?} cannot be connected to; name one with --to."))
+}
+
+/// The larder that is asked.
+struct Larder {
+    origin: Rc<Origin>,
+    /// The host of paths that name none.
+    host: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Larder {
+    fn new(to: Address, order: &Warm) -> Self {
+        let limits = Limits {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(120),
+            between_bytes: Duration::from_secs(60),
+            total: Duration::ZERO,
+            idle: Duration::from_secs(5),
+            head_size: 256 << 10,
+            connections: order.concurrency,
+            idle_connections: order.concurrency,
+            interim: 64,
+        };
+        let named = order.fields.iter().find(|it| it.0.eq_ignore_ascii_case("host")).map(|it| it.1.clone());
+        let host = named.unwrap_or_else(|| match &to {
+            Address::Tcp(host, 80) => host.clone(),
+            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            Address::Tcp(host, port) => format!("{host}:{port}"),
+            Address::Unix(_) => "localhost".to_owned(),
+        });
+        let fields = order.fields.iter().filter(|it| !it.0.eq_ignore_ascii_case("host")).cloned().collect();
+        Self { origin: Origin::new(to, limits, std::sync::Arc::default()), host, fields }
+    }
+
+    /// Asks for one page; its head has come when this returns.
+    async fn get(&self, page: &Page) -> Result<(u16, FieldList, Exchange), OriginError> {
+        let mut fields = FieldList::new();
+        fields.push("Host", page.authority.as_deref().unwrap_or(&self.host));
+        let has = |name: &str| self.fields.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+        if !has("user-agent") {
+            fields.push("User-Agent", concat!("larder-warm/", env!("CARGO_PKG_VERSION")));
+        }
+        for (name, value) in &self.fields {
+            fields.push(name, value);
+        }
+        let (method, target) = ("GET".to_owned(), page.target.clone());
+        let exchange = self.origin.send(Outgoing { method, target, fields, framing: Framing::Empty }).await?;
+        loop {
+            let head = exchange.head().await?;
+            if head.status >= 200 {
+                return Ok((head.status, head.fields, exchange));
+            }
+        }
+    }
+}
+
+/// The requests of one run.
+struct Run {
+    larder: Larder,
+    pages: Vec<Page>,
+    next: Cell<usize>,
+    pace: Option<tokio::sync::Mutex<tokio::time::Interval>>,
+    budget: Option<u64>,
+    /// Requests that may still turn out to be misses.
+    open: Cell<u64>,
+    in_a_row: Cell<u64>,
+    summary: RefCell<Summary>,
+    progress: Progress,
+    started: u64,
+}
+
+impl Run {
+    fn new(order: &Warm, larder: Larder, urls: Urls) -> Self {
+        let pace = order.rate.map(|rate| {
+            let mut pace = tokio::time::interval(Duration::from_secs(1) / rate);
+            pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            tokio::sync::Mutex::new(pace)
+        });
+        let Urls { pages, elsewhere, cut } = urls;
+        let summary = Summary { found: pages.len(), elsewhere, cut, ..Summary::default() };
+        Self {
+            larder,
+            progress: Progress::new(pages.len()),
+            pages,
+            next: Cell::new(0),
+            pace,
+            budget: order.budget,
+            open: Cell::new(0),
+            in_a_row: Cell::new(0),
+            summary: RefCell::new(summary),
+            started: clock::precise_micros(),
+        }
+    }
+
+    fn end(&self, end: End) {
+        self.next.set(self.pages.len());
+        let mut summary = self.summary.borrow_mut();
+        if summary.end == End::Done {
+            summary.end = end;
+        }
+    }
+
+    async fn work(self: Rc<Self>) {
+        while self.next.get() < self.pages.len() {
+            if let Some(pace) = &self.pace {
+                pace.lock().await.tick().await;
+            }
+            // What is under way may reach the origin, too: no more is begun than it may be asked.
+            let misses = self.summary.borrow().misses;
+            if self.budget.is_some_and(|most| misses >= most) {
+                return self.end(End::Budget);
+            }
+            if self.budget.is_some_and(|most| misses + self.open.get() >= most) {
+                tokio::time::sleep(Duration::from_millis(1)).await; // Until one of them has been answered.
+                continue;
+            }
+            let at = self.next.get();
+            let Some(page) = self.pages.get(at) else { return };
+            self.next.set(at + 1);
+            self.open.set(self.open.get() + 1);
+            let came = self.ask(page).await;
+            self.open.set(self.open.get() - 1);
+            if let Err(error) = came {
+                self.failed(page, &error);
+            }
+        }
+    }
+
+    async fn ask(&self, page: &Page) -> Result<(), OriginError> {
+        let (status, fields, exchange) = self.larder.get(page).await?;
+        let mut bytes = 0;
+        while let Some(piece) = exchange.next().await? {
+            bytes += piece.len() as u64;
+        }
+        self.in_a_row.set(0);
+        let said = fields.get("cache-status").map(|it| String::from_utf8_lossy(it).into_owned());
+        // The last member is that of the cache next to us (RFC 9211 section 2).
+        let last = said.as_deref().and_then(|it| it.rsplit(',').next());
+        let has = |what: &str| {
+            last.is_some_and(|it| it.split(';').any(|it| it.trim().split('=').next() == Some(what)))
+        };
+        let mut summary = self.summary.borrow_mut();
+        summary.done += 1;
+        summary.bytes += bytes;
+        *summary.by_status.entry(status).or_default() += 1;
+        match (has("hit"), has("fwd")) {
+            (true, _) => summary.hits += 1,
+            (false, true) => {
+                summary.misses += 1;
+                summary.stored += u64::from(has("stored"));
+            }
+            (false, false) => summary.unknown += 1,
+        }
+        Ok(())
+    }
+
+    fn failed(&self, page: &Page, error: &OriginError) {
+        self.in_a_row.set(self.in_a_row.get() + 1);
+        {
+            let mut summary = self.summary.borrow_mut();
+            summary.errors += 1;
+            let sentence = || {
+                format!("{}{}: {}", page.authority.as_deref().unwrap_or(""), page.target, error.sentence())
+            };
+            summary.first_error.get_or_insert_with(sentence);
+        }
+        if self.in_a_row.get() >= GONE {
+            self.end(End::Gone);
+        }
+    }
+
+    async fn draw(self: Rc<Self>) {
+        let mut tick = tokio::time::interval(Duration::from_millis(100));
+        loop {
+            tick.tick().await;
+            self.progress.draw(&self.summary.borrow());
+        }
+    }
+
+    fn finish(&self) -> Summary {
+        let mut summary = self.summary.take();
+        summary.seconds = clock::precise_micros().saturating_sub(self.started) as f64 / 1e6;
+        self.progress.clear();
+        summary
+    }
+}
+
+impl Summary {
+    /// Whether everything that was to be asked for was answered.
+    #[must_use]
+    pub fn is_well(&self) -> bool {
+        self.errors == 0 && matches!(self.end, End::Done | End::Budget)
+    }
+
+    /// For programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let by_status: serde_json::Map<String, Value> =
+            self.by_status.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
+        json!({
+            "urls": self.found, "elsewhere": self.elsewhere, "cut": self.cut, "done": self.done, "hits": self.hits,
+            "misses": self.misses, "stored": self.stored, "unknown": self.unknown, "errors": self.errors,
+            "first_error": self.first_error, "by_status": by_status, "bytes": self.bytes, "seconds": self.seconds,
+            "end": self.end.name(),
+        })
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn tell(&self) -> String {
+        let mut out = String::new();
+        let _ = writeln!(
+            out,
+            "asked for {} of {} URLs in {:.1} s: {} from the cache, {} from the origin ({} stored now), {} failed",
+            self.done, self.found, self.seconds, self.hits, self.misses, self.stored, self.errors
+        );
+        for (status, count) in &self.by_status {
+            let _ = writeln!(out, "  status {status}  {count}");
+        }
+        if self.unknown > 0 {
+            let _ = writeln!(
+                out,
+                "  {} answers do not say whether the cache gave them (cache.cache_status)",
+                self.unknown
+            );
+        }
+        if self.elsewhere > 0 {
+            let _ = writeln!(out, "  {} URLs are of other hosts and were left out", self.elsewhere);
+        }
+        if self.cut {
+            let _ = writeln!(out, "  more URLs were found than are kept ({})", urls::MOST);
+        }
+        if let Some(error) = &self.first_error {
+            let _ = writeln!(out, "  first failure: {error}");
+        }
+        out.push_str(match self.end {
+            End::Done => "",
+            End::Budget => "stopped: the origin has been asked as often as --misses allows\n",
+            End::Interrupted => "stopped by Ctrl-C\n",
+            End::Gone => "stopped: larder does not answer any more\n",
+        });
+        out
+    }
+}

@@ -1,0 +1,185 @@
+//! `larder warm`, row T12: a running larder is asked for what visitors will ask for.
+
+use crate::harness::command::{Ended, run};
+use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::{Larder, Origin, server, until};
+use larder_gateway::coding::codec::{self, Levels};
+use larder_semantics::coding::Coding;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// An origin of pages that may be kept, but for `/private`.
+fn pages() -> Origin {
+    Origin::new(|it: &Received| match it.target() {
+        "/private" => "HTTP/1.1 200 OK\nCache-Control: private\n\nmine".to_owned(),
+        "/missing" => "HTTP/1.1 404 Not Found\n\n".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage".to_owned(),
+    })
+}
+
+/// Runs `larder warm` against `larder` with a file of `text`.
+fn warm(larder: &Larder, text: &str, arguments: &[&str]) -> Ended {
+    std::fs::write(larder.folder.path().join("urls"), text).unwrap();
+    let admin = larder.admin.to_string();
+    let mut all = vec!["warm", "--admin", &admin];
+    all.extend(arguments);
+    run(larder.folder.path(), &all)
+}
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.out).unwrap_or_else(|it| panic!("{it}: {ended:?}"))
+}
+
+fn list(count: usize) -> String {
+    (0..count).map(|it| format!("http://h/{it}\n")).collect()
+}
+
+#[test]
+fn a_list_is_asked_for_once() {
+    let origin = pages();
+    let larder = Larder::before(&origin, "");
+    let first = warm(&larder, &format!("# pages\n{}\nhttp://h/3\n", list(40)), &["--list", "urls", "--json"]);
+    let told = json(&first);
+    assert_eq!((0, 40), (first.code, origin.requests()), "{first:?}");
+    assert_eq!(
+        [40, 40, 0, 40, 40, 0],
+        ["urls", "done", "hits", "misses", "stored", "errors"].map(|it| told[it].as_u64().unwrap())
+    );
+    assert_eq!((40, "done"), (told["by_status"]["200"].as_u64().unwrap(), told["end"].as_str().unwrap()));
+    let second = json(&warm(&larder, &list(40), &["--list", "urls", "--json"]));
+    assert_eq!((40, 0), (second["hits"].as_u64().unwrap(), second["misses"].as_u64().unwrap()));
+    assert!(larder.get("/7").is_hit(), "visitors of this host have it");
+    assert_eq!(40, origin.requests());
+}
+
+#[test]
+fn the_summary_for_people() {
+    let origin = pages();
+    let larder = Larder::before(&origin, "");
+    let ended =
+        warm(&larder, "/1\n/private\n/missing\n", &["--list", "urls", "-H", "Host: h", "--concurrency", "1"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(ended.out.starts_with("asked for 3 of 3 URLs in "), "{}", ended.out);
+    assert!(
+        ended.out.contains("0 from the cache, 3 from the origin (1 stored now), 0 failed"),
+        "{}",
+        ended.out
+    );
+    assert!(ended.out.contains("  status 200  2\n  status 404  1\n"), "{}", ended.out);
+    assert!(!ended.err.contains('\r'), "no bar where there is no terminal: {}", ended.err);
+    assert!(larder.get("/1").is_hit(), "the Host that was given");
+}
+
+#[test]
+fn a_log_by_how_often() {
+    let origin = pages();
+    let larder = Larder::before(&origin, "");
+    let line = |target: &str| {
+        format!("::1 - - [21/Nov/2026:12:00:00 +0000] \"GET {target} HTTP/1.1\" 200 5 \"-\" \"-\"\n")
+    };
+    let log: String = ["/a", "/b", "/b", "/c", "/b", "/c"].map(line).concat();
+    let ended = warm(&larder, &log, &["--log", "urls", "--concurrency", "1"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    let asked: Vec<String> = origin.received().iter().map(|it| it.target().to_owned()).collect();
+    assert_eq!(["/b", "/c", "/a"], asked.as_slice());
+}
+
+#[test]
+fn an_index_of_sitemaps_one_of_them_compressed() {
+    let inner = "<urlset><url><loc>https://h/a</loc></url><url><loc>https://h/b?x=1&amp;y=2</loc></url>\
+                 <url><loc>https://elsewhere.example/c</loc></url></urlset>";
+    let levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+    let packed = codec::encode(Coding::Gzip, levels, inner.as_bytes()).unwrap().unwrap();
+    let origin = Origin::scripted(move |it: &Received| {
+        let whole = |kind: &str, body: &[u8]| {
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nCache-Control: max-age=600\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            vec![Script::Send([head.as_bytes(), body].concat())]
+        };
+        match it.target() {
+            "/sitemap.xml" => whole(
+                "text/xml",
+                b"<sitemapindex><sitemap><loc>https://h/1.xml.gz</loc></sitemap>\
+                  <sitemap><loc>https://h/gone.xml</loc></sitemap></sitemapindex>",
+            ),
+            "/1.xml.gz" => whole("application/gzip", &packed),
+            "/gone.xml" => vec![Script::Send(response("HTTP/1.1 404 Not Found\n\n"))],
+            _ => whole("text/html", b"page"),
+        }
+    });
+    let larder = Larder::before(&origin, "");
+    let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml", "--json"]);
+    let told = json(&ended);
+    assert_eq!(
+        (0, 2, 1),
+        (ended.code, told["done"].as_u64().unwrap(), told["elsewhere"].as_u64().unwrap()),
+        "{ended:?}"
+    );
+    assert!(larder.get("/a").is_hit() && larder.get("/b?x=1&y=2").is_hit());
+    let ended = warm(&larder, "", &["--sitemap", "http://h/gone.xml"]);
+    assert_eq!(
+        (1, "larder: The sitemap h/gone.xml cannot be read: status 404.\n"),
+        (ended.code, ended.err.as_str())
+    );
+}
+
+#[test]
+fn the_origin_has_a_budget() {
+    let origin = pages();
+    let larder = Larder::before(&origin, "");
+    for page in 0..10 {
+        larder.get(&format!("/{page}"));
+    }
+    let ended =
+        warm(&larder, &list(100), &["--list", "urls", "--misses", "25", "--concurrency", "8", "--json"]);
+    let told = json(&ended);
+    assert_eq!((0, 35), (ended.code, origin.requests()), "{ended:?}");
+    assert_eq!((10, 25, "budget"), {
+        (told["hits"].as_u64().unwrap(), told["misses"].as_u64().unwrap(), told["end"].as_str().unwrap())
+    });
+}
+
+#[test]
+fn a_larder_that_is_away_is_said() {
+    let larder = Larder::before(&pages(), "");
+    let ended = warm(&larder, &list(100), &["--list", "urls", "--to", "127.0.0.1:1", "--json"]);
+    let told = json(&ended);
+    assert_eq!((1, "gone"), (ended.code, told["end"].as_str().unwrap()), "{ended:?}");
+    assert!(told["errors"].as_u64().unwrap() < 50, "it gives up: {told}");
+    let ended = warm(&larder, &list(1), &["--list", "nowhere"]);
+    assert_eq!(1, ended.code);
+    assert_eq!("larder: nowhere cannot be read: no such file or directory.\n", ended.err);
+    assert_eq!("larder: There is no URL in it.\n", warm(&larder, "", &["--list", "urls"]).err);
+    assert_eq!(2, warm(&larder, "", &[]).code);
+}
+
+#[test]
+fn ctrl_c_ends_it_with_its_summary() {
+    let gate = Gate::new();
+    let door = gate.clone();
+    let origin = Origin::scripted(move |it: &Received| {
+        let page = Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage"));
+        if it.target() == "/3" { vec![Script::Gate(door.clone()), page] } else { vec![page] }
+    });
+    let larder = Larder::before(&origin, "");
+    std::fs::write(larder.folder.path().join("urls"), list(10)).unwrap();
+    let child = Command::new(server::binary())
+        .args(["warm", "--list", "urls", "--concurrency", "1", "--admin", &larder.admin.to_string()])
+        .current_dir(larder.folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    until("the fourth is asked for", || gate.waiting() == 1);
+    let pid = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+    assert_eq!(0, unsafe { libc::kill(pid, libc::SIGINT) });
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(told.starts_with("asked for 3 of 10 URLs") && told.ends_with("stopped by Ctrl-C\n"), "{told}");
+    assert_eq!(Some(1), output.status.code());
+    gate.open();
+}
