@@ -12,9 +12,9 @@ use larder_semantics::tiers;
 use larder_semantics::trace::Silent;
 use larder_semantics::{stored, tags, vary};
 use larder_stdx::clock;
-use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Win};
+use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Removed, Win};
 use larder_store::ram::KeyHash;
-use larder_store::{Body, Born, Disk, Marks, Position, Positions, Stored};
+use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Stored, Strength};
 use larder_wire::http1::request::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -107,6 +107,11 @@ impl Gateway {
         Some(fleet.put_in_turn(key, stored, win))
     }
 
+    /// Whether readers get their last byte only when the fleet has the response, or does not take it in time.
+    pub(crate) fn waits_for_fleet(&self, policy: &Policy) -> bool {
+        self.fleet_of(policy).is_some_and(|it| !it.settings().no_block) && self.tiers.fills_fleet()
+    }
+
     /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
     /// somebody has removed it.
     pub(crate) fn is_shared(&self, stored: &Stored) -> bool {
@@ -124,9 +129,12 @@ impl Gateway {
             was_there |= disk.knows(key);
             disk.remove(key);
         }
-        if let Some(fleet) = self.fleet_of(policy) {
-            // Where a server could not be asked, it is counted there.
-            let _ = fleet.remove(key).await;
+        if let Some(fleet) = self.fleet_of(policy)
+            && fleet.remove(key).await == Removed::Perhaps
+        {
+            // A server that comes back may have it still: this node at least does not take it.
+            let scope = Scope::Url(key.into());
+            self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
         }
         was_there
     }

@@ -136,8 +136,9 @@ impl Job {
     pub async fn look_below(&mut self, writer: &FillWriter) -> Descended {
         let (gateway, route) = (self.gateway.clone(), self.route.clone());
         let mut held = self.stored.clone().map(|it| (it, Tier::Ram));
-        if held.is_none() {
-            held = self.on_disk(writer).await.map(|it| (it, Tier::Disk));
+        // A part in RAM may be the whole on disk.
+        if held.as_ref().is_none_or(|it| it.0.meta.partial.is_some() && !self.serves(&it.0)) {
+            held = self.on_disk(writer).await.map(|it| (it, Tier::Disk)).or(held);
         }
         let fleet = gateway.fleet_of(&route.policy);
         let Some(fleet) = fleet else {
@@ -157,12 +158,12 @@ impl Job {
         let (stored, taken_up) = self.gateway.take_up(self.hash, stored);
         let stored = Arc::new(coding::ready(stored, &self.route.policy));
         if taken_up == TakenUp::IntoRam {
-            self.into_ram(writer, &stored);
+            self.put_in_ram(writer, &stored);
         }
         Some(stored)
     }
 
-    fn into_ram(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+    fn put_in_ram(&self, writer: &FillWriter, stored: &Arc<Stored>) {
         let policy = &self.route.policy;
         if policy.tiers.ram {
             // Removed meanwhile, or no room: it is served all the same, to those who asked before.
@@ -195,7 +196,7 @@ impl Job {
                 }
                 Said::Has(stored, turn) => {
                     self.gateway.stands(&stored);
-                    self.into_ram(writer, &stored);
+                    self.put_in_ram(writer, &stored);
                     if self.serves(&stored) {
                         return Descended::Found(stored, Tier::Fleet, Some(turn));
                     }
@@ -239,7 +240,7 @@ impl Job {
             Got::Miss { turn } => return Said::Lost(turn),
             Got::Unavailable => return Said::Unavailable,
         };
-        if let Some(held) = held {
+        if let Some(held) = held.filter(|it| it.meta.partial.is_none() || self.serves(it)) {
             match tiers::compare(&found.envelope.meta, &held.meta, || below::is_same(&found, held)) {
                 // One that was purged here since is not what the fleet has, though it be the same.
                 Compared::Same | Compared::Older => return Said::Stands(turn),
@@ -275,6 +276,9 @@ impl Job {
     }
 
     fn ask_about(&mut self, stored: Arc<Stored>) -> Descended {
+        if self.stored.as_ref().is_some_and(|it| Arc::ptr_eq(it, &stored)) {
+            return Descended::Nothing; // Whether the origin is asked about that was decided before.
+        }
         self.validate = stored.meta.has_validator();
         *self.local.stale.borrow_mut() = Some(stored.clone());
         self.stored = Some(stored);

@@ -477,6 +477,9 @@ impl Job {
         if writer.push(before, most).await.is_err() {
             return;
         }
+        // The bytes with which the readers have all, where they are to wait for the fleet.
+        let waits = self.gateway.waits_for_fleet(&self.route.policy) && after.is_empty();
+        let mut last = Bytes::new();
         loop {
             let next = if self.cancels() {
                 tokio::select! {
@@ -494,7 +497,9 @@ impl Job {
                     if head.length.is_some_and(|it| length > it) {
                         return;
                     }
-                    if writer.push(bytes, most).await.is_err() {
+                    if waits && head.length == Some(length) && length <= most {
+                        last = bytes;
+                    } else if writer.push(bytes, most).await.is_err() {
                         return;
                     }
                 }
@@ -507,9 +512,12 @@ impl Job {
         }
         let trailers = arrived.exchange.trailers();
         if writer.may_store()
-            && let Some(stored) = self.store(&head, trailers.clone(), &writer)
+            && let Some(stored) = self.store(&head, trailers.clone(), &writer, &last)
         {
             self.keep_below(&stored, || writer.was_removed()).await;
+        }
+        if writer.push(last, most).await.is_err() {
+            return;
         }
         writer.finish(FillEnd::Complete(trailers.map(Arc::new)));
     }
@@ -531,10 +539,13 @@ impl Job {
         head: &SharedHead,
         trailers: Option<FieldList>,
         writer: &FillWriter,
+        last: &Bytes,
     ) -> Option<Arc<Stored>> {
         let policy = &self.route.policy;
         let mut down = None;
-        let body = self.gateway.store.make_body(&writer.chunks()).map_err(NotStored::from);
+        let mut chunks = writer.chunks();
+        chunks.push(last.clone());
+        let body = self.gateway.store.make_body(&chunks).map_err(NotStored::from);
         let kept = body.and_then(|body| {
             // A 206 in chunks may bring other bytes than its Content-Range names.
             if head.meta.partial.is_some_and(|it| it.length() != body.len()) {

@@ -39,6 +39,12 @@ impl Gateway {
         let (fields, now) = (request.fields.view(), clock::wall());
         let mut tiers = Vec::new();
         let mut chosen = held.map(|it| (it.clone(), Tier::Ram));
+        let facts = RequestFacts::read(&request.method, &fields);
+        // A part that does not answer is as nothing beside a whole.
+        let is_part = |it: &Arc<Stored>| {
+            it.meta.partial.is_some()
+                && reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_some()
+        };
         if let Some(disk) = self.disk_of(policy) {
             let found = match disk.knows(key) {
                 true => disk.read(key, &fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new),
@@ -46,7 +52,9 @@ impl Gateway {
             };
             let holds = if found.is_some() { Holds::Response } else { Holds::Nothing };
             tiers.push(TierHolds { tier: Tier::Disk, holds });
-            chosen = chosen.or(found.map(|it| (it, Tier::Disk)));
+            if chosen.as_ref().is_none_or(|it| is_part(&it.0)) {
+                chosen = found.map(|it| (it, Tier::Disk)).or(chosen);
+            }
         }
         let mut doubted = false;
         if let Some(fleet) = self.fleet_of(policy) {
@@ -54,7 +62,7 @@ impl Gateway {
                 Got::Unavailable => Holds::Unknown,
                 Got::Miss { .. } => Holds::Nothing,
                 Got::Hit { found, .. } => {
-                    let compared = chosen.as_ref().map(|(it, _)| {
+                    let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
                         tiers::compare(&found.envelope.meta, &it.meta, || below::is_same(&found, it))
                     });
                     let found = self.of_fleet(policy, request, *found);
@@ -78,7 +86,7 @@ impl Gateway {
             tiers.push(TierHolds { tier: Tier::Fleet, holds });
         }
         let chosen = chosen.filter(|it| below::fits(&it.0, &fields));
-        if !self.descends(held, request, policy, now) {
+        if !self.descends(held, &facts, policy, now) {
             return Peeked { tiers, chosen: held.map(|it| (it.clone(), Tier::Ram)), doubted: false };
         }
         Peeked { tiers, chosen, doubted }
@@ -88,17 +96,15 @@ impl Gateway {
     fn descends(
         &self,
         held: Option<&Arc<Stored>>,
-        request: &Request,
+        facts: &RequestFacts<'_>,
         policy: &Policy,
         now: WallTime,
     ) -> bool {
-        let fields = request.fields.view();
-        let facts = RequestFacts::read(&request.method, &fields);
         let usable = held.map(|it| &it.meta).ok_or(reuse::ForwardReason::UriMiss);
-        let verdict = reuse::decide(usable, &facts, policy, now, &mut Silent);
+        let verdict = reuse::decide(usable, facts, policy, now, &mut Silent);
         let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale)
             && self.fleet_of(policy).is_some()
             && held.is_some_and(|it| it.is_due(now.0));
-        due || tiers::descent(verdict, usable.ok(), &facts, policy) == Descent::Worthwhile
+        due || tiers::descent(verdict, usable.ok(), facts, policy) == Descent::Worthwhile
     }
 }

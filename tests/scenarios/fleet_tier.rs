@@ -331,6 +331,9 @@ fn spoil(memcached: &Memcached, spoilt: impl Fn(&[u8]) -> Vec<u8>) -> usize {
     keys.len()
 }
 
+/// What becomes of a value.
+type Spoil = Box<dyn Fn(&[u8]) -> Vec<u8>>;
+
 #[test]
 fn what_a_stranger_wrote_is_not_served() {
     let memcached = Memcached::start();
@@ -341,7 +344,7 @@ fn what_a_stranger_wrote_is_not_served() {
     let whole = memcached.keys().into_iter().map(|it| memcached.read(&it));
     let wrong: Vec<u8> = whole.max_by_key(Vec::len).unwrap();
     assert!(wrong.len() > other.body.len());
-    let kinds: [(&str, Box<dyn Fn(&[u8]) -> Vec<u8>>); 7] = [
+    let kinds: [(&str, Spoil); 7] = [
         ("text", Box::new(|_| b"<h1>defaced</h1>".to_vec())),
         ("older form", Box::new(|_| b"text/html\0<h1>defaced</h1>".to_vec())),
         ("nothing", Box::new(|_| Vec::new())),

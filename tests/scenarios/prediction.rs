@@ -1,6 +1,7 @@
 //! What `explain` says is what happens next: it runs the functions that serve.
 
-use crate::harness::{Client, Larder, Origin, Response};
+use crate::harness::tiers::fleet;
+use crate::harness::{Client, Larder, Memcached, Origin, Response};
 
 /// Heads of responses that are kept, not kept, kept for a while, or kept for some.
 const RESPONSES: &[&str] = &[
@@ -66,7 +67,7 @@ const REQUESTS: &[(&str, &str)] = &[
 
 /// What `Cache-Status` and the status say, in the words of `explain`.
 fn observed(response: &Response) -> &'static str {
-    let cache = response.cache();
+    let cache = response.cache().split("; detail=").next().unwrap_or_default();
     match () {
         () if response.status == 504 => "gateway-timeout",
         // Fresh is what lives longer than it is old: nothing left is stale.
@@ -96,13 +97,36 @@ fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> (String
     }
 }
 
-#[test]
-fn what_explain_says_is_what_happens() {
-    let origin = Origin::new(|request| {
+fn origin() -> Origin {
+    Origin::new(|request| {
         let number = request.target().split('/').nth(1).and_then(|it| it.parse::<usize>().ok());
         format!("HTTP/1.1 {}\n\nhello", RESPONSES[number.unwrap_or(0)])
-    });
-    let larder = Larder::before(&origin, "private_cookies = [\"session\"]");
+    })
+}
+
+#[test]
+fn what_explain_says_is_what_happens() {
+    let origin = origin();
+    check(&Larder::before(&origin, "private_cookies = [\"session\"]"));
+}
+
+#[test]
+fn and_where_all_lies_in_the_fleet() {
+    let (memcached, origin) = (Memcached::start(), origin());
+    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"1s\"");
+    check(&Larder::before_with(&origin, "tiers = [\"fleet\"], private_cookies = [\"session\"]", &top));
+}
+
+#[test]
+fn and_where_ram_asks_the_fleet_again() {
+    let (memcached, origin) = (Memcached::start(), origin());
+    let top = fleet(&[&memcached], "no_block = false\ntimeout = \"1s\"\nlocal_ttl = \"1s\"");
+    let larder = Larder::before_with(&origin, "private_cookies = [\"session\"]", &top);
+    check(&larder);
+    assert!(larder.counter("cache_rechecks") > 0);
+}
+
+fn check(larder: &Larder) {
     let mut client = larder.client();
     let (mut compared, mut wrong) = (0, Vec::new());
     for age in [0, 30, 200] {
@@ -114,7 +138,7 @@ fn what_explain_says_is_what_happens() {
                 if age == 0 {
                     client.get(&target);
                 }
-                let (predicted, status) = predicted(&larder, &target, method, line);
+                let (predicted, status) = predicted(larder, &target, method, line);
                 let lines = if line.is_empty() { String::new() } else { format!("{line}\r\n") };
                 let response_now = client.request(method, &target, &lines, "");
                 let observed = observed(&response_now);

@@ -2,7 +2,8 @@
 //! waits for ever, and nothing is left behind.
 
 use crate::harness::origin::{Received, Script, response};
-use crate::harness::{Larder, Origin, until};
+use crate::harness::tiers::{disk, fleet};
+use crate::harness::{Larder, Memcached, Origin, until};
 
 /// A small generator: the storm is the same every time.
 struct Dice(u64);
@@ -53,9 +54,10 @@ fn answer(request: &Received) -> Vec<Script> {
 }
 
 /// One client's part of the storm.
-fn blow(larder: &Larder, seed: u64) {
+fn blow(nodes: &[Larder], seed: u64) {
     let mut dice = Dice(seed);
     for _ in 0..250 {
+        let larder = &nodes[dice.roll(nodes.len())];
         let (target, kind) = (format!("/{}", dice.roll(8)), dice.roll(3));
         let (first, last) = (dice.roll(100), 100 + dice.roll(500));
         let method = ["GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST"][dice.roll(8)];
@@ -87,21 +89,60 @@ fn blow(larder: &Larder, seed: u64) {
     }
 }
 
+const CACHE: &str = "collapse_wait = \"2s\", hit_for_miss = \"1s\"";
+
 #[test]
 fn nobody_gets_another_s_bytes_and_nothing_is_left() {
     let origin = Origin::scripted(answer);
-    let larder = Larder::before(&origin, "collapse_wait = \"2s\", hit_for_miss = \"1s\"");
-    std::thread::scope(|scope| {
-        for seed in 1..=6_u64 {
-            let larder = &larder;
-            scope.spawn(move || blow(larder, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-        }
-        for _ in 0..20 {
-            larder.advance(1);
-            larder.counter("requests");
+    storm(&[Larder::before(&origin, CACHE)], || ());
+}
+
+#[test]
+fn nor_with_every_tier_and_a_memcached_that_fails() {
+    let origin = Origin::scripted(answer);
+    let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
+    let node = |name: &str| {
+        let folder = folder.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let top = fleet(&[&memcached], "local_ttl = \"1s\"\nretry = \"1s\"")
+            + &disk(&folder)
+            + "min_ttl = \"0s\"\n";
+        Larder::before_with(&origin, CACHE, &top)
+    };
+    let nodes = [node("a"), node("b")];
+    let step = std::cell::Cell::new(0);
+    storm(&nodes, || {
+        step.set(step.get() + 1);
+        match step.get() % 10 {
+            3 => drop(memcached.ask("flush_all\r\n")),
+            6 => memcached.stop(),
+            8 => memcached.go_on(),
+            _ => {}
         }
     });
-    // Every page goes, and with it every byte, if no fill holds any.
+    let sum = |name: &str| nodes.iter().map(|it| it.counter(name)).sum::<u64>();
+    assert!(sum("cache_hits_fleet") > 0 && sum("fleet_puts") > 0 && sum("disk_writes") > 0);
+}
+
+/// The storm over these nodes, while `meanwhile` happens again and again.
+fn storm(nodes: &[Larder], meanwhile: impl Fn()) {
+    std::thread::scope(|scope| {
+        for seed in 1..=6_u64 {
+            scope.spawn(move || blow(nodes, seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        }
+        for _ in 0..20 {
+            meanwhile();
+            for larder in nodes {
+                larder.advance(1);
+                larder.counter("requests");
+            }
+        }
+    });
+    nodes.iter().for_each(nothing_is_left);
+}
+
+/// Every page goes, and with it every byte, if no fill holds any.
+fn nothing_is_left(larder: &Larder) {
     until("no connection is left", || larder.counter("connections_open") <= 1);
     let used = || {
         let stats: serde_json::Value =
