@@ -316,11 +316,17 @@ impl Disk {
         self.base().space.used()
     }
 
-    /// Bytes of RAM that the index takes, the list of the segment that is written to, and what is queued. A response that is queued is counted here and, while it
-    /// is also in the RAM tier, there.
+    /// Bytes of RAM that the index takes, and the list of the segment that is written to. What is queued is not in it:
+    /// those responses are in the RAM tier, or were a moment ago, and `queue` bounds them.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        self.base().index.memory() + self.base().listed.load(Relaxed) + self.queue.bytes()
+        self.base().index.memory() + self.base().listed.load(Relaxed)
+    }
+
+    /// Bytes of responses that wait to be written.
+    #[must_use]
+    pub fn queued(&self) -> u64 {
+        self.queue.bytes()
     }
 
     fn base(&self) -> &Base {
@@ -350,6 +356,9 @@ impl Found {
             base.segments.write().clear();
         })?;
         journal.has_seen(recovered.born);
+        if recovered.damaged {
+            journal.doubt();
+        }
         Ok(Found { log: Some(recovered.log), journal, stamp: recovered.stamp })
     }
 

@@ -61,11 +61,12 @@ impl Journal {
         journal
     }
 
-    /// Everything that was born until now must be validated.
+    /// Something may be forgotten: everything that was born until now must be validated. To be written anew.
     pub fn doubt(&mut self) {
         self.last += 1;
         let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
-        self.rules = vec![(self.last, rule)];
+        self.rules.push((self.last, rule));
+        self.file = None;
     }
 
     /// Something was found that was born after this purge. If it is not known here, the journal has lost it.
@@ -74,6 +75,11 @@ impl Journal {
             self.last = born;
             self.doubt();
         }
+    }
+
+    /// This process begins: it has nothing yet that was born before a purge that was let go.
+    pub fn begin(&mut self) {
+        self.floor = 0;
     }
 
     /// Whether a purge that is not known any more may have been about a response of this birth.
@@ -98,6 +104,7 @@ impl Journal {
         self.last = self.last.max(seq);
         self.rules.push((seq, rule));
         if !fits {
+            self.rules.pop();
             self.doubt();
         }
         if !fits || self.file.is_none() || self.end + bytes.len() as u64 > MOST_BYTES {

@@ -241,9 +241,14 @@ impl Log {
         let goes = |it: &&Arc<Segment>| Some(it.id) != active && Arc::strong_count(it) == 1;
         let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
+        let entries = super::recovery::entries(&self.base, &oldest);
+        if entries.as_ref().is_none_or(|it| it.iter().any(|it| it.size == 0)) {
+            // A removal must not go before what it removes, which may be in one that is being read.
+            self.drop_where(|id| id < oldest.id)?;
+        }
         self.base.calls.unlink(&self.directory.file, &Segment::name(oldest.id))?;
         self.base.counters.disk_segments_dropped.add_shared(1);
-        let result = match super::recovery::entries(&self.base, &oldest) {
+        let result = match entries {
             Some(entries) => self.rescue(&oldest, &entries, again),
             None => {
                 self.base.index.forget_segment(oldest.id);
@@ -317,17 +322,23 @@ impl Log {
         segments.values().map(|it| it.oldest_birth()).min().unwrap_or(u64::MAX)
     }
 
-    /// Drops everything.
-    pub fn drop_all(&mut self) -> Result<(), Failed> {
-        self.abandon();
-        self.base.index.clear();
-        let ids: Vec<u32> = self.base.segments.read().keys().copied().collect();
+    /// Drops segments with all that is in them, whoever reads them.
+    fn drop_where(&mut self, goes: impl Fn(u32) -> bool) -> Result<(), Failed> {
+        let ids: Vec<u32> = self.base.segments.read().keys().copied().filter(|it| goes(*it)).collect();
         for id in ids {
             self.base.calls.unlink(&self.directory.file, &Segment::name(id))?;
+            self.base.index.forget_segment(id);
             self.base.segments.write().remove(&id);
             self.base.counters.disk_segments_dropped.add_shared(1);
         }
         Ok(())
+    }
+
+    /// Drops everything.
+    pub fn drop_all(&mut self) -> Result<(), Failed> {
+        self.abandon();
+        self.base.index.clear();
+        self.drop_where(|_| true)
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Recovered {
     pub stamp: u64,
     /// The highest birth.
     pub born: u64,
+    /// Something that was there is not any more, a removal perhaps.
+    pub damaged: bool,
 }
 
 /// What one segment holds.
@@ -33,6 +35,7 @@ struct Contents {
     /// Where its records end.
     end: u64,
     sealed: bool,
+    damaged: bool,
 }
 
 /// Finds everything that is in the directory. What is no segment of ours is removed; so is one that cannot be read.
@@ -41,7 +44,7 @@ pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovere
     ids.sort_unstable();
     let next = ids.last().map_or(1, |it| it.saturating_add(1));
     let log = Log { base: base.clone(), directory, active: None, next, needed: 0 };
-    let mut found = Recovered { log, stamp: 0, born: 0 };
+    let mut found = Recovered { log, stamp: 0, born: 0, damaged: false };
     for id in &ids {
         let is_last = Some(id) == ids.last();
         found.take(*id, is_last)?;
@@ -70,6 +73,7 @@ impl Recovered {
         let segment = Segment::new(id, file, base.calls.clone(), base.space.clone(), 0);
         let Some(contents) = contents(&base, &segment) else {
             base.counters.disk_corrupt.add_shared(1);
+            self.damaged = true;
             return base.calls.unlink(&self.log.directory.file, &name);
         };
         for it in &contents.entries {
@@ -81,6 +85,8 @@ impl Recovered {
             }
         }
         base.segments.write().insert(id, segment.clone());
+        // Only the last segment of a killed process has no footer, and all of it up to its end.
+        self.damaged |= contents.damaged || !(contents.sealed || is_last);
         if contents.sealed {
             return segment.seal();
         }
@@ -123,10 +129,11 @@ fn contents(base: &Base, segment: &Segment) -> Option<Contents> {
         return None;
     }
     if let Some((entries, end)) = footer(base, segment, length) {
-        return Some(Contents { entries, end, sealed: true });
+        return Some(Contents { entries, end, sealed: true, damaged: false });
     }
-    let (entries, end) = Scan::new(base, segment, length).run()?;
-    Some(Contents { entries, end, sealed: false })
+    let mut scan = Scan::new(base, segment, length);
+    let (entries, end) = scan.run()?;
+    Some(Contents { entries, end, sealed: false, damaged: scan.damaged })
 }
 
 /// The entries of the footer, and where it begins.
@@ -149,30 +156,33 @@ struct Scan<'a> {
     window: Vec<u8>,
     /// Where the window begins.
     from: u64,
+    /// There is something between two records that is none.
+    damaged: bool,
 }
 
 impl<'a> Scan<'a> {
     fn new(base: &'a Base, segment: &'a Segment, length: u64) -> Self {
-        Self { base, segment, length, window: Vec::new(), from: 0 }
+        Self { base, segment, length, window: Vec::new(), from: 0, damaged: false }
     }
 
     /// The records, and where the last one ends; `None` where the file cannot be read.
-    fn run(mut self) -> Option<(Vec<Entry>, u64)> {
+    fn run(&mut self) -> Option<(Vec<Entry>, u64)> {
         let (mut at, mut end) = (START as u64, START as u64);
         let mut entries = Vec::new();
-        let mut damaged = false;
+        let mut searched = false;
         while at + HEADER as u64 <= self.length {
             let place = Place { seed: self.base.seed, file: self.segment.id, offset: at };
             let header = Header::read(self.bytes(at)?, place);
             let header = header.filter(|it| it.length() <= self.length - at);
             let Some(header) = header else {
-                damaged = true;
+                searched = true;
                 at = self.search(at + UNIT)?;
                 continue;
             };
             let length = header.length().next_multiple_of(UNIT);
             entries.push(found(&header, at, length)?);
-            if std::mem::take(&mut damaged) {
+            if std::mem::take(&mut searched) {
+                self.damaged = true;
                 self.base.counters.disk_corrupt.add_shared(1);
             }
             at += length;

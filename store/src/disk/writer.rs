@@ -109,6 +109,7 @@ impl Writer {
             let oldest = log.oldest_birth();
             self.journal.rewrite(&log.directory.file, oldest)
         };
+        self.journal.begin();
         if let Err(failed) = begun {
             self.fail(failed);
         }

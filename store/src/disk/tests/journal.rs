@@ -140,3 +140,29 @@ fn a_purge_that_is_too_large_has_all_validated() {
     tier.restart();
     assert!(doubts(&tier, 1));
 }
+
+#[test]
+fn where_a_removal_may_be_lost_everything_is_validated() {
+    for damage in ["beginning", "end", "middle"] {
+        let mut tier = Tier::new();
+        (0..40).for_each(|at| tier.put(&format!("k{at}"), blob(at, 5000)));
+        assert!(!doubts(&tier, 1));
+        tier.close();
+        let path = &tier.segments()[1];
+        let whole = fs::read(path).unwrap();
+        match damage {
+            "beginning" => fs::write(path, [&[0; 64], &whole[64..]].concat()).unwrap(),
+            "end" => fs::write(path, &whole[..whole.len() / 2]).unwrap(),
+            // The footer is gone as well: what was between two records cannot be told.
+            _ => fs::write(path, [&whole[..10_000], &[0; 100], &whole[10_100..whole.len() - 9]].concat())
+                .unwrap(),
+        }
+        tier.open().unwrap();
+        assert!(doubts(&tier, 1), "{damage}");
+        tier.restart();
+        assert!(doubts(&tier, 1), "{damage}: it is written down");
+        let last = tier.disk().restored().last_seq;
+        tier.restart();
+        assert_eq!(last, tier.disk().restored().last_seq, "{damage}: once is enough");
+    }
+}
