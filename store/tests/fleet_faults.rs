@@ -5,11 +5,11 @@ mod fleet;
 
 use fleet::faulty::{Fault, Faulty};
 use fleet::memcached::{Memcached, On};
-use fleet::pages::{get, hit, page, put, text};
+use fleet::pages::{get, get_as, hit, page, put, text};
 use fleet::{patient, run};
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_store::fleet::{Fleet, Got, Removed, Settings, Settled, Standing};
+use larder_store::fleet::{Fleet, Got, Health, Removed, Settings, Settled, Standing, Want};
 use larder_store::{Body, Stored};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -174,6 +174,33 @@ fn one_that_answers_twice_is_not_believed() {
             get_in_time(&fleet, "http://b/", b"b").await;
         }
         assert!(counters.fleet_protocol_errors.get() > 0);
+    });
+}
+
+#[test]
+fn what_one_worker_finds_out_spares_the_others() {
+    let _ours = clock_is_ours();
+    run(async {
+        let server = Faulty::start().await;
+        let settings = Arc::new(settings(&server));
+        let counters = Arc::new(Counters::default());
+        let health = Health::new(&settings, counters.clone(), None);
+        let worker = || Fleet::new(settings.clone(), health.clone(), counters.clone());
+        let (a, b) = (worker(), worker());
+        put_surely(&a, URL, &text("a")).await;
+        get_surely(&b, URL, b"a").await;
+        server.does(Fault::Drop);
+        for _ in 0..3 {
+            assert!(matches!(get_in_time(&a, URL, b"a").await, Got::Unavailable));
+        }
+        let before = server.connections();
+        assert!(matches!(get_in_time(&b, URL, b"a").await, Got::Unavailable));
+        assert_eq!((true, before), (is_ejected(&b, 0), server.connections()));
+        server.does(Fault::None);
+        // One of them tries; both are back, and only one attempt was made.
+        until_back(&a, 0).await;
+        get_surely(&b, URL, b"a").await;
+        assert_eq!(1, counters.fleet_readmissions.get());
     });
 }
 
@@ -396,5 +423,82 @@ fn one_of_three_that_is_killed_is_absorbed() {
             get_in_time(&fleet, url, url.as_bytes()).await;
         }
         assert!(!is_ejected(&fleet, 0));
+    });
+}
+
+/// A random number below `most`: the same in every run.
+fn random(state: &mut u64, most: usize) -> usize {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (*state % most as u64) as usize
+}
+
+#[test]
+fn through_any_mix_of_faults_bytes_are_right_and_what_is_removed_is_gone() {
+    const FAULTS: [Fault; 14] = [
+        Fault::Drop,
+        Fault::Refuse,
+        Fault::Garbage,
+        Fault::Foreign,
+        Fault::WrongKey,
+        Fault::WrongOpaque,
+        Fault::Cut,
+        Fault::Short,
+        Fault::Huge,
+        Fault::Twice,
+        Fault::Swapped,
+        Fault::Flipped,
+        Fault::Full,
+        Fault::Flapping,
+    ];
+    let _ours = clock_is_ours();
+    run(async {
+        let servers = [Faulty::start().await, Faulty::start().await, Faulty::start().await];
+        let addresses: Vec<_> = servers.iter().map(|it| it.address.clone()).collect();
+        let settings = Settings { servers: addresses, max_item: 4096, ..settings(&servers[0]) };
+        let nodes: Vec<_> = (0..3).map(|_| fleet::fleet(settings.clone())).collect();
+        // What each key was removed up to, and the versions so far.
+        let (mut removed, mut version) = ([0; 12], 0);
+        let mut state = 0x1234_5678_9abc_def1;
+        let mut hits = 0;
+        for _ in 0..4000 {
+            let key = random(&mut state, removed.len());
+            let url = format!("http://a/{key}");
+            let node = &nodes[random(&mut state, nodes.len())].0;
+            match random(&mut state, 20) {
+                0 => servers[random(&mut state, 3)].does(FAULTS[random(&mut state, FAULTS.len())]),
+                1 | 2 => servers[random(&mut state, 3)].does(Fault::None),
+                3 => clock::advance(6),
+                4 | 5 => {
+                    if node.remove(url.as_bytes()).await == Removed::Everywhere {
+                        removed[key] = version;
+                    }
+                }
+                6..10 => {
+                    version += 1;
+                    let turn = get_as(node, &url, &[], Want::Recompute).await;
+                    // Some lie in parts.
+                    let padding = " ".repeat([0, 100, 9000][random(&mut state, 3)]);
+                    put(node, &url, &text(&format!("{key} {version} {padding}"))).await;
+                    drop(turn);
+                }
+                _ => {
+                    let begin = Instant::now();
+                    let got = get(node, &url).await;
+                    assert!(begin.elapsed() < LONG, "{:?}", begin.elapsed());
+                    let Got::Hit { found, .. } = got else { continue };
+                    hits += 1;
+                    let body = std::str::from_utf8(&found.body).unwrap();
+                    let mut words = body.split(' ').map(|it| it.parse::<usize>().ok());
+                    assert_eq!(Some(Some(key)), words.next(), "another key's bytes");
+                    let written = words.next().flatten().unwrap();
+                    assert!(written > removed[key] && written <= version, "{body} was removed");
+                }
+            }
+        }
+        assert!(hits > 300, "{hits}");
+        let ejections: u64 = nodes.iter().map(|it| it.1.fleet_ejections.get()).sum();
+        assert!(ejections > 3, "{ejections}");
     });
 }

@@ -4,7 +4,7 @@ mod fleet;
 
 use fleet::memcached::{Memcached, On, nowhere};
 use fleet::{key, patient, run};
-use larder_store::fleet::{Added, Address, Failed, Protocol, Settings};
+use larder_store::fleet::{Added, Address, At, Failed, Protocol, Settings};
 use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -115,6 +115,36 @@ fn a_stopped_server_is_waited_for_until_the_deadline() {
         server.signal("CONT");
         // The late answer is thrown away, and nobody takes it for another's.
         assert_eq!(Ok(vec![None]), it.get_many(&[key("b")], WITHIN).await);
+    });
+}
+
+#[test]
+fn a_server_is_found_by_its_name() {
+    let server = Memcached::start(On::Tcp, &[]);
+    run(async {
+        let At::Tcp(_, port) = server.at.clone() else { panic!("TCP") };
+        let address = Address { at: At::Tcp("localhost".into(), port), weight: 1 };
+        let (fleet, _) = fleet::fleet(patient(vec![address]));
+        assert_eq!(Ok(vec![None]), fleet.server(0).get_many(&[key("a")], WITHIN).await);
+        let address = Address { at: At::Tcp("no-such-host.invalid".into(), port), weight: 1 };
+        let (fleet, _) = fleet::fleet(patient(vec![address]));
+        assert_eq!(Err(Failed::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
+    });
+}
+
+#[test]
+fn a_server_may_have_an_ipv6_address() {
+    if std::net::TcpListener::bind("[::1]:0").is_err() {
+        return; // This machine has none.
+    }
+    let server = Memcached::start(On::Tcp6, &[]);
+    run(async {
+        let (fleet, _) = fleet::fleet(patient(vec![server.address()]));
+        fleet.server(0).set(&key("a"), b"1", 0, WITHIN).await.unwrap();
+        assert_eq!(
+            b"1"[..],
+            fleet.server(0).get_many(&[key("a")], WITHIN).await.unwrap()[0].clone().unwrap()
+        );
     });
 }
 

@@ -178,7 +178,7 @@ impl Fleet {
             self.counters.fleet_packed.add(u64::from(packed.is_some()));
         }
         let length = body.bytes().len() as u64;
-        let sum = body.work(sum).await?;
+        let sum = body.work(None, sum).await?;
         let full = self.keys.full(&outgoing.key);
         let mut info = BodyInfo { length, sum, parts: None, packed };
         let mut value = head(outgoing, &full, info);

@@ -23,7 +23,7 @@ const MOST_UNPACKED: u64 = 256 << 20;
 const LEVEL: i32 = 3;
 
 /// Bodies above this many bytes are packed, unpacked and summed by another thread: a worker has others to serve.
-const ELSEWHERE: usize = 256 * 1024;
+const ELSEWHERE: u64 = 256 * 1024;
 
 /// Parts that are asked for at a time.
 const AT_ONCE: usize = 8;
@@ -67,12 +67,14 @@ impl Held {
         Ok(Held::Bytes(read.await.map_err(io::Error::other)??.into()))
     }
 
-    /// Runs `work` on the bytes: elsewhere, if they are many.
+    /// Runs `work` on the bytes: elsewhere, if they or what they become are many.
     pub(super) async fn work<T: Send + 'static>(
         &self,
+        becomes: Option<u64>,
         work: impl FnOnce(&[u8]) -> T + Send + 'static,
     ) -> Option<T> {
-        if self.bytes().len() <= ELSEWHERE {
+        let length = self.bytes().len() as u64;
+        if length.max(becomes.unwrap_or(0)) <= ELSEWHERE {
             return Some(work(self.bytes()));
         }
         let held = self.clone();
@@ -83,7 +85,7 @@ impl Held {
 /// The body as it is to be kept: compressed, where that is smaller.
 pub(super) async fn pack(body: Held) -> (Held, Option<u64>) {
     let length = body.bytes().len() as u64;
-    let packed = body.work(|bytes| zstd::bulk::compress(bytes, LEVEL).ok()).await.flatten();
+    let packed = body.work(None, |bytes| zstd::bulk::compress(bytes, LEVEL).ok()).await.flatten();
     match packed {
         Some(packed) if is_worth_it(packed.len() as u64, length) => {
             (Held::Bytes(packed.into()), Some(length))
@@ -103,7 +105,7 @@ fn may_unpack(packed: u64, length: u64) -> bool {
 /// Checks a body that was read against what its envelope says, and unpacks it.
 pub(super) async fn open(body: Bytes, info: BodyInfo) -> Result<Bytes, Broken> {
     let held = Held::Bytes(body.clone());
-    let opened = held.work(move |bytes| {
+    let opened = held.work(info.packed, move |bytes| {
         info.check(bytes)?;
         info.packed.map(|length| unpack(bytes, length).ok_or(Broken::BodyLength)).transpose()
     });

@@ -86,6 +86,7 @@ impl Faulty {
         let server = inner.clone();
         tokio::task::spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                let _ = stream.set_nodelay(true);
                 let number = server.connections.replace(server.connections.get() + 1);
                 let server = server.clone();
                 tokio::task::spawn_local(async move {

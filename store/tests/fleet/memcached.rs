@@ -19,6 +19,8 @@ pub struct Memcached {
 #[derive(Clone, Copy, Debug)]
 pub enum On {
     Tcp,
+    /// IPv6.
+    Tcp6,
     Unix,
 }
 
@@ -30,7 +32,8 @@ impl Memcached {
         for _ in 0..20 {
             let at = match on {
                 On::Unix => At::Unix(directory.path().join("socket")),
-                On::Tcp => At::Tcp("127.0.0.1".into(), free_port()),
+                On::Tcp => At::Tcp("127.0.0.1".into(), free_port("127.0.0.1:0")),
+                On::Tcp6 => At::Tcp("::1".into(), free_port("[::1]:0")),
             };
             if let Some(child) = start_at(&at, options) {
                 return Self { child, at, _directory: directory };
@@ -72,8 +75,8 @@ impl Drop for Memcached {
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+fn free_port(at: &str) -> u16 {
+    TcpListener::bind(at).unwrap().local_addr().unwrap().port()
 }
 
 /// Starts one and waits until it says that it listens.
