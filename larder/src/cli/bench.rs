@@ -22,8 +22,8 @@ impl Bench {
         }
         let values =
             |name: &'static str| given.own.iter().filter(move |it| it.0 == name).map(|it| it.1.as_str());
-        let mut options = Options::default();
-        options.servers = values("server").map(str::to_owned).collect();
+        let servers = values("server").map(str::to_owned).collect();
+        let mut options = Options { servers, ..Options::default() };
         if let Some(text) = values("page-time").next_back() {
             options.page_time = time("--page-time", text, Duration::ZERO, Duration::from_secs(10))?;
         }
