@@ -10,6 +10,7 @@ use crate::route::{self, Gateway, Route};
 use crate::{coding, explain, hit};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::tiers::{self, Descent};
@@ -336,8 +337,9 @@ impl<'c> Machine<'_, 'c> {
 
     /// Whether this request may not share a fetch from the origin.
     pub fn goes_alone(&self, validate: bool) -> bool {
-        let always_asks =
-            self.found.as_ref().is_some_and(|it| it.meta.no_cache || it.meta.lifetime.seconds == 0);
+        // By what the origin said, that is; what a purge ended is validated once for all.
+        let ended = |it: &Lifetime| it.seconds == 0 && it.source != LifetimeSource::Purged;
+        let always_asks = self.found.as_ref().is_some_and(|it| it.meta.no_cache || ended(&it.meta.lifetime));
         let facts = self.facts;
         self.company == Company::Alone
             || facts.method == "HEAD"

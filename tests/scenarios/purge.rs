@@ -300,3 +300,32 @@ fn from_the_command_line() {
     assert_eq!(1, ended.code);
     assert!(ended.err.contains("No larder answers at 127.0.0.1:1"), "{}", ended.err);
 }
+
+#[test]
+fn what_was_purged_softly_at_once_is_validated_once_for_all() {
+    let gate = Gate::new();
+    let before = gate.clone();
+    let origin = Origin::scripted(move |it| {
+        let text = "HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"e\"\n\npage";
+        match it.field("if-none-match") {
+            None => vec![Script::Send(response(text))],
+            Some(_) => {
+                let answer = response("HTTP/1.1 304 Not Modified\nETag: \"e\"\n\n");
+                vec![Script::Gate(before.clone()), Script::Send(answer)]
+            }
+        }
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    purge(&larder, json!({ "all": true, "soft": true }));
+    let mut clients: Vec<Client> = (0..50).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("the others wait for the first", || larder.counter("requests_collapsed") == 49);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!("page", client.read().text());
+    }
+    assert_eq!(2, origin.requests());
+}
