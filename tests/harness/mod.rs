@@ -7,6 +7,7 @@ pub mod command;
 pub mod memcached;
 pub mod origin;
 pub mod pages;
+pub mod relay;
 pub mod server;
 pub mod tiers;
 

@@ -21,6 +21,7 @@ mod invalidation;
 mod keys;
 mod limits;
 mod memory;
+mod nodes;
 mod operations;
 mod partial;
 mod passing;

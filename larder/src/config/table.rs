@@ -255,7 +255,7 @@ pub const TABLE: &[Key] = &[
         "Purges are written to a log in the servers, which every node follows.", "false"),
     start("cache.fleet.poll", time(10, MINUTE), Some("100ms"),
         "How often a node reads that log.", r#""50ms""#),
-    start("cache.fleet.lease", time(100, HOUR), Some("2s"),
+    start("cache.fleet.lease", time(100, MINUTE), Some("2s"),
         "How long a node trusts what it holds without having read the log; after it, everything is validated with the origin.", r#""5s""#),
 
     each("cache.enabled", Kind::Bool, Some("true"),

@@ -1,0 +1,309 @@
+//! Purges across nodes, row C4: several larders and several memcacheds, which stop, forget and are cut off from each
+//! other. Time is real here, since leases are.
+
+use crate::harness::relay::{Relay, Way};
+use crate::harness::{Client, Larder, Memcached, Origin, tiers, until};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const PAGES: usize = 5;
+
+/// Short, so that much happens in a short time.
+const LEASE: Duration = Duration::from_millis(800);
+
+/// How long everything goes wrong.
+const TROUBLE: Duration = Duration::from_secs(14);
+
+/// Chance, from a seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let it = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (it ^ it >> 29) % most
+    }
+}
+
+#[allow(clippy::disallowed_methods, reason = "leases are of real time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// Lets real time pass: what goes wrong lasts for a while.
+fn pass(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// One page's version at the origin, and the oldest that may be served.
+#[derive(Default)]
+struct Page {
+    version: AtomicU64,
+    least: AtomicU64,
+}
+
+/// Larders before one origin, each with a network of its own to each memcached.
+struct Fleet {
+    pages: Arc<Vec<Page>>,
+    memcacheds: Vec<Memcached>,
+    relays: Vec<Vec<Relay>>,
+    larders: Vec<Larder>,
+    _folders: Vec<tempfile::TempDir>,
+}
+
+impl Fleet {
+    fn start(nodes: usize, servers: usize) -> Self {
+        let pages: Arc<Vec<Page>> = Arc::new((0..PAGES).map(|_| Page::default()).collect());
+        let told = pages.clone();
+        let asked = AtomicU64::new(0);
+        let origin = Origin::new(move |it| {
+            let page: usize = it.target()[1..].parse().unwrap();
+            let version = told[page].version.load(SeqCst);
+            // Some answers are old by the time they are sent.
+            if asked.fetch_add(1, SeqCst) % 4 == 0 {
+                pass(Duration::from_millis(25));
+            }
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nETag: \"{version}\"\n\n{version}")
+        });
+        let memcacheds: Vec<Memcached> = (0..servers).map(|_| Memcached::start()).collect();
+        let relays: Vec<Vec<Relay>> =
+            (0..nodes).map(|_| memcacheds.iter().map(|it| Relay::to(it.socket())).collect()).collect();
+        let folders: Vec<_> = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
+        let start = |(node, relays): (usize, &Vec<Relay>)| {
+            let names: Vec<String> = relays.iter().map(|it| format!("{:?}", it.name())).collect();
+            let lease = LEASE.as_millis();
+            let fleet = format!(
+                "[cache.fleet]\nservers = [{}]\ndistribution = \"modula\"\ntimeout = \"60ms\"\n\
+                 connect_timeout = \"100ms\"\npoll = \"50ms\"\nlease = \"{lease}ms\"\nlocal_ttl = \"1s\"\nretry = \"1s\"\n",
+                names.join(", ")
+            );
+            // One of them has a disk, too.
+            let disk = if node == 0 { tiers::disk(folders[0].path()) } else { String::new() };
+            Larder::before_with(&origin, "", &format!("{fleet}{disk}"))
+        };
+        let larders: Vec<Larder> = relays.iter().enumerate().map(start).collect();
+        let it = Self { pages, memcacheds, relays, larders, _folders: folders };
+        it.wait_until_in_sync();
+        it
+    }
+
+    fn wait_until_in_sync(&self) {
+        for it in &self.larders {
+            until("it follows all logs", || standing(it)["followed"] == self.memcacheds.len());
+        }
+    }
+
+    /// The origin has another version, and a node is told so. Remembers what may not be served any more.
+    fn purge(&self, node: usize, page: usize, wait: bool) -> Value {
+        let version = self.pages[page].version.fetch_add(1, SeqCst) + 1;
+        let answer = purge(&self.larders[node], page, wait);
+        if wait && answer["complete"] == true {
+            self.pages[page].least.fetch_max(version, SeqCst);
+        }
+        answer
+    }
+}
+
+fn standing(larder: &Larder) -> Value {
+    let stats: Value = serde_json::from_str(&larder.admin_get("/cache/stats").text()).unwrap();
+    stats["nodes"].clone()
+}
+
+fn purge(larder: &Larder, page: usize, wait: bool) -> Value {
+    let body = json!({ "url": format!("http://h/{page}"), "wait": wait }).to_string();
+    let mut client = Client::connect(larder.admin);
+    let head = format!(
+        "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
+        larder.admin,
+        body.len()
+    );
+    client.send(head + &body);
+    let answer = client.read();
+    assert_eq!(200, answer.status, "{answer:?}");
+    serde_json::from_str(&answer.text()).unwrap()
+}
+
+/// The states of the nodes in a receipt, sorted.
+fn nodes(answer: &Value) -> Vec<String> {
+    let receipts = answer["receipts"].as_array().unwrap();
+    let of_nodes = receipts.iter().filter(|it| it["of"].as_str().unwrap().starts_with("node "));
+    let mut states: Vec<String> = of_nodes.map(|it| it["state"].as_str().unwrap().to_owned()).collect();
+    states.sort();
+    states
+}
+
+#[test]
+fn a_receipt_names_every_node() {
+    let fleet = Fleet::start(3, 3);
+    for it in &fleet.larders {
+        assert!(it.get("/1").is_hit() || it.get("/1").is_hit());
+    }
+    let answer = fleet.purge(0, 1, true);
+    assert_eq!(
+        (&json!(true), vec!["past"; 3]),
+        (&answer["complete"], nodes(&answer).iter().map(|it| &**it).collect())
+    );
+    for it in &fleet.larders {
+        assert_eq!("1", it.get("/1").text());
+    }
+    // A node that stands still is not past it, and is waited for as long as it may trust what it holds.
+    fleet.larders[2].signal(libc::SIGSTOP);
+    let begin = now();
+    let answer = fleet.purge(0, 1, true);
+    assert!(begin.elapsed() >= LEASE, "{:?}", begin.elapsed());
+    assert_eq!(vec!["past", "past", "silent"], nodes(&answer), "{answer}");
+    let mut client = fleet.larders[2].client();
+    client.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
+    fleet.larders[2].signal(libc::SIGCONT);
+    assert_eq!("2", client.read().text(), "whatever it held");
+}
+
+#[test]
+fn too_few_servers_are_told_of_honestly() {
+    let fleet = Fleet::start(2, 3);
+    for it in &fleet.relays[0][..2] {
+        it.set(Way::Silent);
+    }
+    let answer = fleet.purge(0, 1, true);
+    assert_eq!(json!(false), answer["complete"]);
+    let told = answer["receipts"].to_string();
+    assert!(told.contains("only 1 of 3 memcached servers took it where 2 must"), "{told}");
+    until("it trusts nothing", || standing(&fleet.larders[0])["in_sync"] == false);
+    assert!(!fleet.larders[0].get("/1").cache().contains("hit;"), "nothing is served without validation");
+    for it in &fleet.relays[0] {
+        it.set(Way::Open);
+    }
+    fleet.wait_until_in_sync();
+    assert_eq!(json!(true), fleet.purge(0, 1, true)["complete"]);
+}
+
+#[test]
+fn servers_that_forgot_have_everything_validated() {
+    let mut fleet = Fleet::start(2, 1);
+    let larder = &fleet.larders[0];
+    assert!(larder.get("/1").is_hit() || larder.get("/1").is_hit());
+    let doubts = larder.counter("log_doubts");
+    fleet.memcacheds[0].start_again();
+    let larder = &fleet.larders[0];
+    until("it noticed", || larder.counter("log_doubts") > doubts);
+    fleet.wait_until_in_sync();
+    assert!(!larder.get("/1").is_hit());
+    assert!(larder.get("/1").is_hit(), "it was validated");
+}
+
+/// What was seen while everything went wrong.
+#[derive(Default)]
+struct Seen {
+    reads: AtomicU64,
+    hits: AtomicU64,
+    purges: AtomicU64,
+    early: AtomicU64,
+    uncertain: AtomicU64,
+}
+
+/// Reads pages from one node until it is over; every read is judged by what was acknowledged before it began.
+fn read(fleet: &Fleet, node: usize, seed: u64, over: &AtomicBool, seen: &Seen) {
+    let mut chance = Chance(seed);
+    let mut client = fleet.larders[node].client();
+    while !over.load(SeqCst) {
+        let page = chance.below(PAGES as u64) as usize;
+        let least = fleet.pages[page].least.load(SeqCst);
+        let answer = client.get(&format!("/{page}"));
+        assert_eq!((200, true), (answer.status, answer.complete), "node {node}: {answer:?}");
+        let version: u64 = answer.text().parse().unwrap();
+        assert!(
+            version >= least,
+            "node {node} gave version {version} of page {page} after a purge for {least} was acknowledged: {}",
+            answer.cache()
+        );
+        seen.reads.fetch_add(1, SeqCst);
+        seen.hits.fetch_add(u64::from(answer.is_hit()), SeqCst);
+        pass(Duration::from_millis(1 + chance.below(4)));
+    }
+}
+
+fn purge_often(fleet: &Fleet, seed: u64, over: &AtomicBool, seen: &Seen) {
+    let mut chance = Chance(seed);
+    while !over.load(SeqCst) {
+        let (node, page) =
+            (chance.below(fleet.larders.len() as u64) as usize, chance.below(PAGES as u64) as usize);
+        let begin = now();
+        let complete = fleet.purge(node, page, true)["complete"] == true;
+        let counted = if complete { &seen.purges } else { &seen.uncertain };
+        counted.fetch_add(1, SeqCst);
+        seen.early.fetch_add(u64::from(complete && begin.elapsed() < LEASE), SeqCst);
+        pass(Duration::from_millis(20 + chance.below(150)));
+    }
+}
+
+/// Something goes wrong, for a while, again and again.
+fn trouble(fleet: &Fleet, seed: u64) {
+    let mut chance = Chance(seed);
+    let end = now() + TROUBLE;
+    while now() < end {
+        let server = chance.below(fleet.memcacheds.len() as u64) as usize;
+        let node = chance.below(fleet.larders.len() as u64) as usize;
+        let (memcached, larder, relay) =
+            (&fleet.memcacheds[server], &fleet.larders[node], &fleet.relays[node][server]);
+        let time = Duration::from_millis(100 + chance.below(1400));
+        match chance.below(5) {
+            0 => {
+                memcached.stop();
+                pass(time);
+                memcached.go_on();
+            }
+            1 => {
+                larder.signal(libc::SIGSTOP);
+                pass(time);
+                larder.signal(libc::SIGCONT);
+            }
+            2 => {
+                // As if it had been started again.
+                assert_eq!("OK\r\n", memcached.ask("flush_all\r\n"));
+                pass(time / 4);
+            }
+            cut => {
+                relay.set(if cut == 3 { Way::Silent } else { Way::Dropped });
+                pass(time);
+                relay.set(Way::Open);
+            }
+        }
+        pass(Duration::from_millis(chance.below(200)));
+    }
+}
+
+#[test]
+fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
+    let fleet = Fleet::start(3, 3);
+    let (over, seen) = (AtomicBool::new(false), Seen::default());
+    /// Ends the others also where one fails.
+    struct Over<'a>(&'a AtomicBool);
+    impl Drop for Over<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+    std::thread::scope(|scope| {
+        let (fleet, over, seen) = (&fleet, &over, &seen);
+        for seed in 0..6 {
+            scope.spawn(move || {
+                let _over = Over(over);
+                read(fleet, seed as usize % 3, seed, over, seen);
+            });
+        }
+        for seed in 0..2 {
+            scope.spawn(move || {
+                let _over = Over(over);
+                purge_often(fleet, 100 + seed, over, seen);
+            });
+        }
+        let _over = Over(over);
+        trouble(fleet, 7);
+    });
+    println!("{:?}", [&seen.reads, &seen.hits, &seen.purges, &seen.early, &seen.uncertain]);
+    let of = |it: &AtomicU64| it.load(SeqCst);
+    assert!(of(&seen.reads) > 1000 && of(&seen.hits) > of(&seen.reads) / 5, "what is held is used");
+    assert!(of(&seen.purges) > 20 && of(&seen.early) > 5, "purges hold, and some need no lease");
+}
