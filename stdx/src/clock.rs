@@ -59,7 +59,7 @@ fn tick_monotonic() {
 }
 
 /// From now on the monotonic reading is as new as the last request that arrived: what is trusted until a certain time
-/// must not be served by a process that was stopped meanwhile. See docs/decisions/0072.
+/// must not be served by a process that was stopped meanwhile. See docs/decisions/0081.
 pub fn mind_arrivals() {
     MINDED.store(true, Relaxed);
 }

@@ -149,14 +149,18 @@ fn a_receipt_names_every_node() {
         assert_eq!("1", it.get("/1").text());
     }
     // A node that stands still is not past it, and is waited for as long as it may trust what it holds.
+    let mut client = fleet.larders[2].client();
+    assert!(client.get("/1").is_hit());
     fleet.larders[2].signal(libc::SIGSTOP);
+    client.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
     let begin = now();
     let answer = fleet.purge(0, 1, true);
     assert!(begin.elapsed() >= LEASE, "{:?}", begin.elapsed());
     assert_eq!(vec!["past", "past", "silent"], nodes(&answer), "{answer}");
-    let mut client = fleet.larders[2].client();
+    // This request begins after the purge was acknowledged, and is there when the node goes on with an old clock.
     client.send("GET /1 HTTP/1.1\r\nHost: h\r\n\r\n");
     fleet.larders[2].signal(libc::SIGCONT);
+    let _began_before = client.read();
     assert_eq!("2", client.read().text(), "whatever it held");
 }
 

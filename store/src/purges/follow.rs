@@ -1,4 +1,4 @@
-//! What the fleet's purge logs ask of the store: see `fleet::log::follower::Holder`, and docs/decisions/0072.
+//! What the fleet's purge logs ask of the store: see `fleet::log::follower::Holder`, and docs/decisions/0081.
 
 use super::rules::Followed;
 use super::{Position, Rule, Scope, Seq, Strength};

@@ -1,5 +1,5 @@
 //! What a node knows of the purge logs, decided purely: what to ask a server, what its answer means, until when the
-//! node may trust what it holds. Asking is in `run`, writing in `purger`; why it holds is docs/decisions/0072.
+//! node may trust what it holds. Asking is in `run`, writing in `purger`; why it holds is docs/decisions/0081.
 //!
 //! Each server has a log of its own. One that is followed without a gap is *continuous*; one whose past is not known
 //! (it forgot, or an entry is gone) is *settling*: it counts again once enough others were read after that, or once

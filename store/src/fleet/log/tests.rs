@@ -386,7 +386,7 @@ fn schedules(default: u64) -> u64 {
 #[test]
 fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
     let mut sums = [0; 6];
-    for seed in 0..schedules(60) {
+    for seed in 0..schedules(40) {
         let field = run(seed, Without::Nothing);
         let it = &field.tally;
         assert_eq!(0, it.older.get(), "seed {seed}");
