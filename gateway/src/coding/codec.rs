@@ -8,7 +8,7 @@ use larder_semantics::coding::Coding;
 use std::io::{self, Write};
 use zstd::zstd_safe::{CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
-/// Bytes that one step of a decoder brings at most: what a client is sent between two looks at other clients.
+/// Bytes that there is room for in one step of a decoder: what a client is sent between two looks at other clients.
 pub const STEP: usize = 32 << 10;
 
 /// A body may become this many times as large when it is decoded, once it has brought [`FREE`] bytes. Pages become 5 to
@@ -116,7 +116,7 @@ pub enum Progress {
     Fed,
 }
 
-/// Decodes a body piece by piece: no step brings more than [`STEP`] bytes, whatever the input says of itself.
+/// Decodes a body piece by piece: no step brings more than there is room for, whatever the input says of itself.
 pub struct Decoder {
     engine: Engine,
     consumed: u64,
@@ -153,15 +153,14 @@ impl Decoder {
         Some(Decoder { engine, consumed: 0, produced: 0, most, ended: false })
     }
 
-    /// Takes from the front of `input` and puts what comes of it into `out`, whose old content goes.
+    /// Takes from the front of `input` and puts what comes of it into `out`, which is not empty; says how many bytes those
+    /// are.
     ///
     /// # Errors
     /// The body cannot be decoded; the decoder is of no further use.
-    pub fn step(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, Undecodable> {
-        out.clear();
-        out.resize(STEP, 0);
+    pub fn step(&mut self, input: &mut &[u8], out: &mut [u8]) -> Result<(Progress, usize), Undecodable> {
         let mut filled = 0;
-        while filled < STEP && !(input.is_empty() && self.ended) {
+        while filled < out.len() && !(input.is_empty() && self.ended) {
             let (took, brought) = self.turn(input, &mut out[filled..])?;
             *input = &input[took..];
             filled += brought;
@@ -180,9 +179,8 @@ impl Decoder {
                 return Err(Undecodable::Broken); // It makes nothing of what is there.
             }
         }
-        out.truncate(filled);
-        let more = filled == STEP || !input.is_empty();
-        Ok(if more { Progress::More } else { Progress::Fed })
+        let more = filled == out.len() || !input.is_empty();
+        Ok((if more { Progress::More } else { Progress::Fed }, filled))
     }
 
     /// Says whether the body was whole, when everything was given to it.
@@ -256,10 +254,10 @@ fn span(before: u64, after: u64) -> usize {
 /// It cannot be decoded, or becomes larger than `most` bytes.
 pub fn decode(coding: Coding, mut coded: &[u8], most: u64) -> Result<Vec<u8>, Undecodable> {
     let mut decoder = Decoder::new(coding, most).ok_or(Undecodable::Broken)?;
-    let (mut plain, mut step) = (Vec::new(), Vec::new());
+    let (mut plain, mut step) = (Vec::new(), vec![0; STEP]);
     loop {
-        let progress = decoder.step(&mut coded, &mut step)?;
-        plain.extend_from_slice(&step);
+        let (progress, brought) = decoder.step(&mut coded, &mut step)?;
+        plain.extend_from_slice(&step[..brought]);
         if progress == Progress::Fed {
             decoder.finish()?;
             plain.shrink_to_fit();

@@ -185,14 +185,20 @@ pub(crate) struct Decoding {
     decoder: Decoder,
     /// What the decoder has not taken yet.
     coded: Bytes,
-    /// What the last step brought.
-    pub plain: Vec<u8>,
+    room: Box<[u8]>,
+    /// How much of `room` the last step filled.
+    filled: usize,
 }
 
 impl Decoding {
     /// A decoding of at most `most` bytes; `None` where there is no decoder.
     pub fn new(coding: Coding, most: u64) -> Option<Self> {
-        Some(Self { decoder: Decoder::new(coding, most)?, coded: Bytes::new(), plain: Vec::new() })
+        Some(Self {
+            decoder: Decoder::new(coding, most)?,
+            coded: Bytes::new(),
+            room: vec![0; codec::STEP].into(),
+            filled: 0,
+        })
     }
 
     /// Hands it the next piece, when the last one was taken whole.
@@ -201,13 +207,20 @@ impl Decoding {
         self.coded = coded;
     }
 
-    /// Decodes some of what it was fed; what it brought is in `plain`.
+    /// What the last step brought.
+    pub fn plain(&self) -> &[u8] {
+        &self.room[..self.filled]
+    }
+
+    /// Decodes some of what it was fed; what it brought is in [`Decoding::plain`].
     pub fn step(&mut self, gateway: &Gateway) -> Result<Progress, Undecodable> {
         let mut rest = &self.coded[..];
-        let progress = self.decoder.step(&mut rest, &mut self.plain);
+        let stepped = self.decoder.step(&mut rest, &mut self.room);
         let taken = self.coded.len() - rest.len();
         self.coded.advance(taken);
-        progress.inspect_err(|why| pool::count(&gateway.counters, *why))
+        let (progress, filled) = stepped.inspect_err(|why| pool::count(&gateway.counters, *why))?;
+        self.filled = filled;
+        Ok(progress)
     }
 
     /// Whether it was whole.

@@ -17,6 +17,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// Bytes of bodies that wait at most: what is waiting cannot be evicted. One body may always wait.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// How the pool is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -43,6 +46,8 @@ pub struct Coders {
 #[derive(Default)]
 struct State {
     orders: VecDeque<Order>,
+    /// Of the bodies of `orders`.
+    bytes: u64,
     threads: usize,
     idle: usize,
 }
@@ -77,6 +82,13 @@ impl Coders {
         let order =
             Order { stored: stored.clone(), forms: forms.clone(), coding, since: clock::precise_micros() };
         let mut state = self.state.lock();
+        let length = stored.body.len();
+        if state.bytes > 0 && state.bytes + length > MOST_BYTES {
+            drop(state);
+            self.counters.coding_queue_full.add_shared(1);
+            return order.forms.not_made(coding, NotMade::Later);
+        }
+        state.bytes += length;
         state.orders.push_back(order);
         self.waiting.store(state.orders.len(), Relaxed);
         if state.idle == 0 && state.threads < self.settings.workers && self.begin(state.threads) {
@@ -84,10 +96,9 @@ impl Coders {
         }
         if state.threads == 0 {
             // The system gives no thread: nobody would ever come for it.
-            while let Some(order) = state.orders.pop_front() {
+            while let Some(order) = self.take(&mut state) {
                 order.forms.not_made(order.coding, NotMade::Later);
             }
-            self.waiting.store(0, Relaxed);
         }
         drop(state);
         self.bell.notify_one();
@@ -113,14 +124,20 @@ impl Coders {
     fn next(&self) -> Order {
         let mut state = self.state.lock();
         loop {
-            if let Some(order) = state.orders.pop_front() {
-                self.waiting.store(state.orders.len(), Relaxed);
+            if let Some(order) = self.take(&mut state) {
                 return order;
             }
             state.idle += 1;
             self.bell.wait(&mut state);
             state.idle -= 1;
         }
+    }
+
+    fn take(&self, state: &mut State) -> Option<Order> {
+        let order = state.orders.pop_front()?;
+        state.bytes -= order.stored.body.len();
+        self.waiting.store(state.orders.len(), Relaxed);
+        Some(order)
     }
 
     fn make(&self, order: &Order) {
@@ -193,3 +210,7 @@ pub(crate) fn read(slice: &FileSlice) -> Option<Vec<u8>> {
     file.read_exact_at(&mut bytes, slice.offset).ok()?;
     Some(bytes)
 }
+
+#[cfg(test)]
+#[path = "pool/tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+use super::*;
+use crate::coding::ready;
+use crate::fetch::assemble;
+use bytes::Bytes;
+use larder_semantics::field::{Field, FieldList};
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::Meta;
+use larder_semantics::transcode::{Compress, Order as Codings};
+use larder_stdx::clock::WallTime;
+use larder_store::Marks;
+
+fn store() -> Arc<Store> {
+    let settings = larder_store::Settings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
+    Store::new(settings, Arc::default()).unwrap()
+}
+
+fn pool(store: &Arc<Store>, workers: usize, queue: usize) -> Arc<Coders> {
+    let levels = Levels { gzip: 6, brotli: 5, zstd: 3 };
+    Coders::new(store.clone(), Arc::default(), Settings { workers, queue, levels })
+}
+
+/// A stored page of `length` bytes under this `Content-Encoding`.
+fn page(store: &Store, coding: &str, body: Vec<u8>) -> Arc<Stored> {
+    let compress = Compress {
+        codings: Codings::DEFAULT,
+        min_size: 0,
+        max_size: 64 << 20,
+        types: vec!["text/*".to_owned()],
+    };
+    let policy = Policy { compress: Some(Arc::new(compress)), ..Policy::default() };
+    let fields = [
+        Field { name: "Content-Type", value: b"text/html" },
+        Field { name: "Content-Encoding", value: coding.as_bytes() },
+    ];
+    let meta = Meta::of(200, &fields, &policy, WallTime(1000), WallTime(1000));
+    let body = store.make_body(&[Bytes::from(body)]).unwrap();
+    let fields = FieldList::from_fields(&fields);
+    Arc::new(ready(
+        assemble(meta, fields, None, body, Box::default(), Marks::default(), &policy.tags),
+        &policy,
+    ))
+}
+
+fn wait(stored: &Stored, coding: Coding) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(stored.forms.as_ref().unwrap().settled(coding));
+}
+
+#[test]
+fn an_order_is_made_by_a_thread() {
+    let store = store();
+    let pool = pool(&store, 2, 10);
+    let stored = page(&store, "identity", b"soup ".repeat(10_000));
+    for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
+        pool.order(&stored, coding);
+        pool.order(&stored, coding);
+        wait(&stored, coding);
+        let form = stored.forms.as_ref().unwrap().get(coding).unwrap();
+        let bytes = bytes_of(&form.body).unwrap();
+        assert!(codec::decode(coding, &bytes, 1 << 20).unwrap() == b"soup ".repeat(10_000));
+        let head = String::from_utf8_lossy(&form.head).into_owned();
+        assert!(
+            head.contains(&format!("Content-Encoding: {}\r\n", transcode::token(coding).unwrap())),
+            "{head}"
+        );
+        assert!(head.ends_with(&format!("Content-Length: {}\r\n", bytes.len())), "{head}");
+    }
+    assert_eq!(3, pool.counters.coding_made.get());
+    assert!(pool.state.lock().threads <= 2);
+}
+
+#[test]
+fn what_cannot_be_decoded_is_remembered() {
+    let store = store();
+    let pool = pool(&store, 1, 10);
+    let bomb = codec::encode(Coding::Zstd, pool.settings.levels, &vec![0; 32 << 20]).unwrap().unwrap();
+    for (body, count) in
+        [(b"no gzip".to_vec(), &pool.counters.decoding_failures), (bomb, &pool.counters.decoding_bombs)]
+    {
+        let coding = if body.len() < 10 { "gzip" } else { "zstd" };
+        let stored = page(&store, coding, body);
+        for _ in 0..3 {
+            pool.order(&stored, Coding::Identity);
+            wait(&stored, Coding::Identity);
+        }
+        assert!(stored.forms.as_ref().unwrap().is_undecodable());
+        assert_eq!(1, count.get(), "{coding}");
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_for_now() {
+    let store = store();
+    let stored = page(&store, "identity", b"soup ".repeat(1000));
+    for (workers, queue) in [(1, 0), (0, 10)] {
+        let pool = pool(&store, workers, queue);
+        pool.order(&stored, Coding::Gzip);
+        assert_eq!(1, pool.counters.coding_queue_full.get());
+    }
+    let forms = stored.forms.as_ref().unwrap();
+    assert!(forms.claim(Coding::Gzip), "it can be ordered again");
+}
+
+#[test]
+fn what_waits_is_bounded_in_bytes() {
+    let store = store();
+    let pool = pool(&store, 1, 10);
+    let large: Vec<_> = (0..2).map(|_| page(&store, "identity", vec![b'a'; 40 << 20])).collect();
+    // Nobody takes anything out.
+    {
+        let mut state = pool.state.lock();
+        (state.idle, state.threads) = (1, 1);
+    }
+    large.iter().for_each(|it| pool.order(it, Coding::Gzip));
+    let waiting = {
+        let state = pool.state.lock();
+        (state.orders.len(), state.bytes)
+    };
+    assert_eq!((1, 40 << 20), waiting);
+    assert_eq!(1, pool.counters.coding_queue_full.get());
+    assert!(large[1].forms.as_ref().unwrap().claim(Coding::Gzip));
+}
