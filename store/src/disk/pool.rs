@@ -99,3 +99,43 @@ fn run(shared: &Shared) {
         (job.work)();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn what_does_not_fit_is_refused_at_once() {
+        let counters = Arc::new(Counters::default());
+        let pool = Pool::new(1, counters.clone());
+        let (begun, has_begun) = mpsc::channel();
+        let (release, wait) = mpsc::channel::<()>();
+        // The device hangs.
+        let hung = pool.run(move || {
+            begun.send(()).unwrap();
+            let _ = wait.recv();
+        });
+        has_begun.recv().unwrap();
+        let waiting: Vec<_> = (0..WAITING).map(|it| pool.run(move || it).unwrap()).collect();
+        assert!(matches!(pool.run(|| ()), Err(Full)));
+        drop(release);
+        hung.unwrap().blocking_recv().unwrap();
+        let answers = waiting.into_iter().map(|it| it.blocking_recv().unwrap());
+        assert_eq!((0..WAITING).collect::<Vec<_>>(), answers.collect::<Vec<_>>());
+        assert_eq!(1 + WAITING as u64, counters.disk_pool_reads.get());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_done() {
+        let pool = Pool::new(1, Arc::default());
+        let (release, wait) = mpsc::channel::<()>();
+        let first = pool.run(move || drop(wait.recv())).unwrap();
+        let (done, was_done) = mpsc::channel();
+        drop(pool.run(move || done.send(())));
+        drop(release);
+        first.blocking_recv().unwrap();
+        pool.run(|| ()).unwrap().blocking_recv().unwrap();
+        assert!(was_done.try_recv().is_err());
+    }
+}
