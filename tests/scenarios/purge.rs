@@ -83,6 +83,12 @@ fn by_tag() {
 }
 
 #[test]
+fn by_condition() {
+    check(json!({ "where": "header[\"content-type\"] == \"text/css\"" }), &["/a/1", "/a/2", "/b/1"]);
+    check(json!({ "where": "status == 200 && key ~ \"/1$\"" }), &["/a/2", "/a/x.css"]);
+}
+
+#[test]
 fn everything() {
     check(json!({ "all": true }), &[]);
 }
@@ -187,6 +193,22 @@ fn the_answer_says_what_was_done() {
     assert_eq!(one["seq"].as_u64().unwrap() + 1, two["seq"].as_u64().unwrap());
     assert_eq!(json!([{ "of": "ram", "state": "past" }]), two["receipts"]);
     assert_eq!(2, larder.counter("purges"));
+}
+
+#[test]
+fn bad_questions_get_one_sentence() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "");
+    let refused = |body: &str| {
+        let (status, answer) = post(&larder, body);
+        assert_eq!(400, status, "{body}: {answer}");
+        answer["detail"].as_str().unwrap().to_owned()
+    };
+    assert_eq!("\"tga\" is not known; did you mean \"tag\"?", refused("{\"tga\": \"x\"}"));
+    assert!(refused("{\"where\": \"status = 3\"}").starts_with("\"where\": column "));
+    assert!(refused("nonsense").starts_with("The body is not JSON: "));
+    assert_eq!(0, larder.counter("purges"));
+    assert_eq!(405, larder.admin_get("/cache/purge").status);
 }
 
 /// A `PURGE` of `/a` at a larder whose route says `purge`.
@@ -328,4 +350,13 @@ fn what_was_purged_softly_at_once_is_validated_once_for_all() {
         assert_eq!("page", client.read().text());
     }
     assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_bad_condition_on_the_command_line() {
+    let larder = Larder::before(&tagged(), "");
+    let admin = larder.admin.to_string();
+    let ended = run(larder.folder.path(), &["purge", "--admin", &admin, "--where", "status = 3"]);
+    assert_eq!(1, ended.code, "{ended:?}");
+    assert!(ended.err.starts_with("larder: \"where\": column "), "{}", ended.err);
 }

@@ -50,7 +50,7 @@ pub fn read(body: &[u8], router: &Router) -> Result<(Asked, bool), String> {
 fn scope(object: &Map<String, Value>, router: &Router) -> Result<Scope, String> {
     // `"all": false` is as good as nothing.
     let is_named = |it: &&str| object.contains_key(*it) && object[*it] != Value::Bool(false);
-    let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(&it)).collect();
+    let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(it)).collect();
     let [name] = named[..] else {
         return Err(match named[..] {
             [] => "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true."
