@@ -269,6 +269,47 @@ fn purge_switched_off_is_no_method() {
     assert!(is_hit(&larder, "/a"));
 }
 
+/// Has larder take over a configuration; in force in its main thread then.
+fn reload(larder: &Larder, config: &str) {
+    let before = larder.counter("config_reloads");
+    std::fs::write(larder.config(), config).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is taken over", || larder.counter("config_reloads") > before);
+}
+
+#[test]
+fn a_subsystem_is_followed_while_its_level_says_so() {
+    let origin = tagged();
+    let config = |levels: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\n{levels}\n\
+             [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::start(Setup { config: config(""), env: Vec::new() });
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let reload = |levels: &str| reload(&larder, &config(levels));
+    larder.get("/before");
+    reload("levels = { origin = \"debug\" }");
+    larder.get("/while?a");
+    let line = "debug origin-asked method=GET url=\"http://h/while?a\" status=200 duration_us=";
+    let is_told = |target: &str| log().contains(target);
+    until("the request is told", || is_told("/while?a"));
+    assert!(
+        log()
+            .lines()
+            .any(|it| it.replace('"', "").contains(&line.replace('"', "")) && it.contains("why=uri-miss")),
+        "{}",
+        log()
+    );
+    reload("");
+    larder.get("/after");
+    purge(&larder, json!({ "tag": "last" }));
+    until("a later event is told", || is_told("tag=last"));
+    assert!(!is_told("/before") && !is_told("/after"), "{}", log());
+}
+
 #[test]
 fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     let origin = tagged();
@@ -284,12 +325,11 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     let told = |what: &str| log().lines().any(|it| it.contains(what));
     purge(&larder, json!({ "tag": "loud" }));
     until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=admin"));
-    std::fs::write(larder.config(), config("error")).unwrap();
-    larder.signal(libc::SIGHUP);
-    until("the level has changed", || told(" reloaded "));
+    reload(&larder, &config("error"));
     purge(&larder, json!({ "tag": "quiet" }));
-    larder.signal(libc::SIGHUP);
-    until("a later event is told", || log().matches(" reloaded ").count() == 2);
+    reload(&larder, &config("info"));
+    purge(&larder, json!({ "tag": "again" }));
+    until("a later event is told", || told("tag=again"));
     assert!(!told("quiet"), "{}", log());
 }
 

@@ -161,7 +161,7 @@ impl Inner {
     }
 
     fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
-        level as u8 >= self.levels[subsystem as usize].load(Relaxed)
+        self.sender.is_some() && level as u8 >= self.levels[subsystem as usize].load(Relaxed)
     }
 }
 
@@ -188,6 +188,12 @@ impl ErrorLog {
     #[must_use]
     pub fn of(&self, subsystem: Subsystem) -> Teller {
         Teller { log: self.clone(), subsystem }
+    }
+
+    /// Whether an event of this subsystem and level is told.
+    #[must_use]
+    pub fn tells(&self, subsystem: Subsystem, level: Level) -> bool {
+        self.0.tells(subsystem, level)
     }
 
     /// Tells from now on what `levels` say, in every clone.

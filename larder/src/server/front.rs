@@ -3,7 +3,7 @@
 
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
-use crate::log::{End, Entry, LogHandle};
+use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
 use larder_gateway::{Gateway, explain};
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::field::{self, FieldList};
@@ -25,6 +25,8 @@ pub struct Front {
     pub log: LogHandle,
     /// Where purges are brought.
     pub purges: Desk,
+    /// The error log, which is told what each request cost where somebody follows that.
+    pub errors: ErrorLog,
 }
 
 /// What came of a request, for the log.
@@ -103,8 +105,9 @@ impl Handler for Front {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let started = self.log.is_on().then(clock::precise_micros);
-        let logged = self.log.is_on().then(|| request.clone());
+        let is_told = self.log.is_on() || self.follows();
+        let started = is_told.then(clock::precise_micros);
+        let logged = is_told.then(|| request.clone());
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target).map(|it| it.0);
         let purged = method::route(&router, &request);
@@ -136,7 +139,10 @@ impl Handler for Front {
                 user_agent: request.fields.get("user-agent"),
                 micros: Some(clock::precise_micros().saturating_sub(started)),
             };
-            self.record(&line, &outcome);
+            self.follow(&line, &outcome);
+            if self.log.is_on() {
+                self.record(&line, &outcome);
+            }
         }
     }
 
@@ -160,6 +166,36 @@ impl Handler for Front {
 }
 
 impl Front {
+    /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.
+    fn follows(&self) -> bool {
+        [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin]
+            .iter()
+            .any(|it| self.errors.tells(*it, Level::Debug))
+    }
+
+    /// Tells whoever follows the subsystem that answered.
+    fn follow(&self, line: &Line<'_>, outcome: &Outcome) {
+        let (subsystem, event, why) = match outcome.report {
+            Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
+            Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
+            Some(Report::Forwarded { reason, .. }) => {
+                (Subsystem::Origin, "origin-asked", cache_status::token(reason))
+            }
+            _ => return,
+        };
+        if !self.errors.tells(subsystem, Level::Debug) {
+            return;
+        }
+        let url = format!("http://{}{}", line.authority, line.target);
+        let (status, micros) = (outcome.status.to_string(), line.micros.unwrap_or(0).to_string());
+        let mut values =
+            vec![("method", line.method), ("url", &url), ("status", &status), ("duration_us", &micros)];
+        if !why.is_empty() {
+            values.push(("why", why));
+        }
+        self.errors.of(subsystem).event(Level::Debug, event, &values);
+    }
+
     /// One line of the access log.
     fn record(&self, line: &Line<'_>, outcome: &Outcome) {
         self.log.record(&Entry {

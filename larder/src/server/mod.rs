@@ -135,7 +135,7 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
         .map(|(number, sockets)| {
             let counters = shared.totals.add_part();
             let (log, purges) = (log.worker(counters.clone()), desk.clone());
-            let own = Own { sockets, counters, log, purges };
+            let own = Own { sockets, counters, log, purges, errors: errors.clone() };
             worker::start(number, shared.clone(), own, inbox.clone())
         })
         .collect::<Result<Vec<_>, _>>()

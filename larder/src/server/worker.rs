@@ -8,7 +8,7 @@ use super::router::{Matched, Router, Site, Target};
 use super::tiers::Lower;
 use super::totals::Totals;
 use crate::config::{self, Config, OriginHost, Service};
-use crate::log::LogHandle;
+use crate::log::{ErrorLog, LogHandle};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
@@ -138,6 +138,8 @@ pub struct Own {
     pub log: LogHandle,
     /// Where purges are brought.
     pub purges: Desk,
+    /// The error log.
+    pub errors: ErrorLog,
 }
 
 /// Starts a worker on its own thread. It ends when it was told to drain and no connection is left.
@@ -157,7 +159,7 @@ pub fn start(
 }
 
 async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
-    let Own { sockets, counters, log, purges } = own;
+    let Own { sockets, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
     worker.share(shared.room.clone());
@@ -165,7 +167,7 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let router = RefCell::new(Rc::new(live.router(&counters)));
-    let front = Rc::new(Front { gateway, router, log, purges });
+    let front = Rc::new(Front { gateway, router, log, purges, errors });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
