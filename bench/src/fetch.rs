@@ -10,7 +10,15 @@ use std::time::Duration;
 /// # Errors
 /// Where the connection breaks, the status is not 200 or there is no `Content-Length`.
 pub fn get(stream: &mut TcpStream) -> Result<Vec<u8>, String> {
-    stream.write_all(b"GET /page.html HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").map_err(|it| it.to_string())?;
+    get_target(stream, "127.0.0.1", "/page.html")
+}
+
+/// The same for another target of another host.
+///
+/// # Errors
+/// As [`get`].
+pub fn get_target(stream: &mut TcpStream, host: &str, target: &str) -> Result<Vec<u8>, String> {
+    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").map_err(|it| it.to_string())?;
     let mut got = Vec::new();
     let mut part = [0; 65536];
     loop {

@@ -95,6 +95,35 @@ pub fn measure(
     Ok(sample)
 }
 
+/// Runs `wrk` on these targets in turn, from `connections` connections; without CPU times.
+///
+/// # Errors
+/// As [`measure`].
+pub fn measure_targets(
+    port: u16,
+    targets: &[String],
+    connections: u32,
+    seconds: u32,
+    nice: i32,
+    script: &Path,
+) -> Result<Sample, String> {
+    let list: Vec<String> = targets.iter().map(|it| format!("{it:?}")).collect();
+    let text = format!(
+        "local targets, at = {{ {} }}, 0\nrequest = function()\n  at = at % #targets + 1\n  \
+         return wrk.format(\"GET\", targets[at])\nend\n{REPORT}",
+        list.join(", ")
+    );
+    std::fs::write(script, text).map_err(|it| it.to_string())?;
+    let mut argv: Vec<String> = ["wrk", "--timeout", "10s", "-t", "1", "-c"].map(str::to_owned).to_vec();
+    argv.extend([connections.to_string(), "-d".into(), seconds.to_string(), "-s".into()]);
+    argv.extend([script.display().to_string(), format!("http://127.0.0.1:{port}/")]);
+    let output = pinned(Cores::Load, nice, &argv)
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|it| format!("wrk cannot be started: {it}"))?;
+    parse(&String::from_utf8_lossy(&output.stdout)).ok_or_else(|| "wrk told nothing".to_owned())
+}
+
 /// Reads the line that `report.lua` prints.
 fn parse(output: &str) -> Option<Sample> {
     let line = output.lines().find_map(|it| it.strip_prefix("RESULT "))?;

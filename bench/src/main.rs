@@ -20,8 +20,10 @@ mod report;
 mod run;
 mod servers;
 mod statistics;
+mod stopped;
 
 use machine::Usage;
+use process::Running;
 use report::Report;
 use run::Settings;
 use servers::Ours;
@@ -88,6 +90,7 @@ fn main() -> ExitCode {
         Ok(Wish::List) => {
             cases::all().iter().for_each(|it| println!("{:<10} {}", it.name, it.title));
             println!("{:<10} 15,000 idle keep-alive connections", "idle");
+            println!("{:<10} one of three memcacheds stopped", "stopped");
             ExitCode::SUCCESS
         }
         Ok(Wish::Run(asked)) => match bench(&asked) {
@@ -143,13 +146,16 @@ fn bench(asked: &Asked) -> Result<(), String> {
     let _ = fs::write("/proc/self/autogroup", asked.nice.to_string());
     let began = (Usage::now(), clock::precise_micros());
     let wanted = |name: &str| asked.only.as_ref().is_none_or(|it| it.iter().any(|it| it == name));
-    let fleet = settings.memcached();
-    settings.fleet = fleet.as_ref().map_or(0, |it| it.port);
+    // One for the cases; three of which one is stopped.
+    let fleet: Vec<Running> = (0..3).map_while(|_| settings.memcached()).collect();
+    settings.fleet = fleet.iter().take(1).map(|it| it.port).collect();
     let mut finished = Vec::new();
     for case in cases::all().iter().filter(|it| wanted(it.name)) {
         finished.push(settings.run(case)?);
     }
     let idle = if wanted("idle") { idle::run(&settings)? } else { Vec::new() };
+    settings.fleet = fleet.iter().map(|it| it.port).collect();
+    let stopped = wanted("stopped").then(|| stopped::run(&settings, &fleet));
     let _ = fs::remove_dir_all(&dir);
     let report = Report {
         date: today(),
@@ -159,6 +165,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
         others: Usage::now().others_since(began.0),
         cases: finished,
         idle,
+        stopped,
     };
     println!("{}", report.markdown());
     eprintln!("took {} s", (clock::precise_micros() - began.1) / 1_000_000);
@@ -183,7 +190,7 @@ fn settings(asked: &Asked, dir: &Path) -> Result<Settings, String> {
         nice: asked.nice,
         idle: idle.min(files.saturating_sub(2000)),
         connections: files.saturating_sub(1000),
-        fleet: 0,
+        fleet: Vec::new(),
         root_user: rustix::process::geteuid().is_root(),
     })
 }

@@ -80,6 +80,11 @@ impl Running {
         Err(format!("does not listen: {}", last_words(log)))
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        end(self.child.id(), signal);
+    }
+
     /// CPU time used so far, in nanoseconds, by the process and its descendants.
     pub fn cpu(&self) -> u64 {
         family(self.child.id()).into_iter().map(cpu_of).sum()

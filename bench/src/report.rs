@@ -9,6 +9,7 @@ use crate::idle::{Figures, Watched};
 use crate::load::Sample;
 use crate::run::{Finished, Outcome, middle};
 use crate::statistics::{Bound, Verdict, median, spread};
+use crate::stopped::Stopped;
 
 /// Everything that a run found.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Report {
     pub cases: Vec<Finished>,
     /// The servers with idle connections; empty where that was not asked for.
     pub idle: Vec<Watched>,
+    /// One of three memcacheds stopped, where that was asked for.
+    pub stopped: Option<Result<Stopped, String>>,
 }
 
 /// One line of the table of targets.
@@ -44,6 +47,8 @@ const IDLE_BYTES: Bound = Bound::AtMost(2048.0);
 const ORIGIN_QUIET_US: f64 = 0.2;
 /// The most that idle connections may add to a request's CPU time.
 const IDLE_EFFECT: Bound = Bound::AtMost(1.03);
+/// How much the p99 of pages may rise whose server is not the stopped one.
+const STOPPED_EFFECT: Bound = Bound::AtMost(1.05);
 
 impl Report {
     fn lines(&self) -> Vec<Line> {
@@ -71,6 +76,13 @@ impl Report {
                 let verdict = bound.judge(figure);
                 lines.push(Line { case, claim, bound: ours.then_some(bound), figure, verdict });
             }
+        }
+        if let Some(stopped) = &self.stopped {
+            let case = "hits of the fleet, one of three memcacheds stopped".to_owned();
+            let claim = "p99 of keys on the others, with ÷ without".to_owned();
+            let figure = stopped.as_ref().ok().and_then(Stopped::effect);
+            let (bound, verdict) = (Some(STOPPED_EFFECT), STOPPED_EFFECT.judge(figure));
+            lines.push(Line { case, claim, bound, figure, verdict });
         }
         lines
     }
@@ -259,6 +271,7 @@ mod tests {
             turns: (3, 1),
             others: 0.25,
             cases: all().into_iter().map(finished).collect(),
+            stopped: None,
             idle: vec![("larder", Err("not built".into()))],
         }
     }

@@ -27,8 +27,8 @@ pub struct Settings {
     pub idle: u64,
     /// Connections that a server must hold at once.
     pub connections: u64,
-    /// The port of a memcached, for the tiers; zero where there is none.
-    pub fleet: u16,
+    /// The ports of memcacheds, for the tiers.
+    pub fleet: Vec<u16>,
     /// Whether we run as root.
     pub root_user: bool,
 }
@@ -189,7 +189,7 @@ impl Settings {
             root: root.to_owned(),
             port,
             origin,
-            fleet: self.fleet,
+            fleet: self.fleet.clone(),
             connections: self.connections,
             root_user: self.root_user,
         };

@@ -60,8 +60,8 @@ pub struct Place {
     pub port: u16,
     /// The origin's port; zero where the server needs none.
     pub origin: u16,
-    /// The port of a memcached; zero where there is none.
-    pub fleet: u16,
+    /// The ports of memcacheds.
+    pub fleet: Vec<u16>,
     /// Connections that it must hold at once.
     pub connections: u64,
     /// Whether we run as root, where some servers want to be told whom to become.
@@ -131,10 +131,10 @@ impl Server {
                     place.origin
                 );
                 let mut plan = larder(place, ours, 1, &route);
+                let servers: Vec<String> = place.fleet.iter().map(|it| format!("127.0.0.1:{it}")).collect();
                 let below = format!(
-                    "[cache.disk]\npath = \"{}\"\n\n[cache.fleet]\nservers = [\"127.0.0.1:{}\"]\nkey_prefix = \"{}-\"\n\n[[site]]",
+                    "[cache.disk]\npath = \"{}\"\n\n[cache.fleet]\nservers = {servers:?}\nkey_prefix = \"{}-\"\n\n[[site]]",
                     place.dir.join("tier").display(),
-                    place.fleet,
                     place.port,
                 );
                 for (_, text) in &mut plan.files {
@@ -239,7 +239,7 @@ mod tests {
             root: "/tmp/root".into(),
             port: 10_111,
             origin: 10_222,
-            fleet: 10_333,
+            fleet: vec![10_333],
             connections: 1000,
             root_user: true,
         };
