@@ -8,7 +8,7 @@ use larder_store::disk::{Disk, Settings, State};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use support::{body, contents, runtime, settings, stored, version};
+use support::{body, contents, heal, runtime, settings, stored, version};
 
 /// A tmpfs of its own, unmounted at the end.
 struct Small {
@@ -78,10 +78,7 @@ fn a_full_file_system_turns_it_off_until_there_is_room() {
     }
     assert!(found + 2 > written, "{found} of {written}");
     std::fs::remove_file(&ballast).unwrap();
-    larder_stdx::clock::tick();
-    disk.look();
-    let _ = disk.flush().wait();
-    assert_eq!(State::On, disk.state());
+    heal(&disk);
     disk.write(b"new", &stored(body(7, 7)));
     disk.flush().wait().unwrap();
     let new = runtime.block_on(disk.read(b"new", &[])).unwrap();
@@ -100,10 +97,7 @@ fn a_start_on_a_full_file_system_is_no_error() {
     let (disk, _) = open(&small.path());
     assert_ne!(State::On, disk.state());
     std::fs::remove_file(&ballast).unwrap();
-    larder_stdx::clock::tick();
-    disk.look();
-    let _ = disk.flush().wait();
-    assert_eq!(State::On, disk.state());
+    heal(&disk);
     disk.write(b"new", &stored(body(1, 1)));
     disk.flush().wait().unwrap();
     assert!(disk.knows(b"new"));
