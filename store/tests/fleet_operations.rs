@@ -4,7 +4,9 @@ mod fleet;
 
 use fleet::memcached::{Memcached, On, nowhere};
 use fleet::{key, patient, run};
-use larder_store::fleet::{Added, Address, At, Failed, Protocol, Settings};
+use larder_store::fleet::{Added, Address, At, Failed, Follower, Protocol, Settings};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const WITHIN: Duration = Duration::from_secs(5);
@@ -154,5 +156,30 @@ fn where_nobody_listens_it_fails_at_once() {
         let (fleet, counters) = fleet::fleet(patient(vec![Address { at: nowhere(), weight: 1 }]));
         assert_eq!(Err(Failed::Broken), fleet.server(0).get_many(&[key("a")], WITHIN).await);
         assert_eq!(1, counters.fleet_failures.get());
+    });
+}
+
+#[test]
+fn each_operation_is_told_to_whoever_follows() {
+    let server = Memcached::start(On::Unix, &[]);
+    run(async {
+        let (fleet, _) = fleet::fleet(patient(vec![server.address()]));
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let follows = Arc::new(AtomicBool::new(false));
+        let (tell, wants) = (told.clone(), follows.clone());
+        fleet.health().follow(Follower {
+            follows: Box::new(move || wants.load(Relaxed)),
+            tell: Box::new(move |it| {
+                tell.lock().unwrap().push(format!("{} {} {}", it.what, it.key, it.came))
+            }),
+        });
+        let it = fleet.server(0);
+        it.set(&key("a"), b"1", 0, WITHIN).await.unwrap();
+        follows.store(true, Relaxed);
+        it.get_many(&[key("a"), key("b")], WITHIN).await.unwrap();
+        it.delete(&key("a"), WITHIN).await.unwrap();
+        follows.store(false, Relaxed);
+        it.delete(&key("a"), WITHIN).await.unwrap();
+        assert_eq!(["get a hit", "get b miss", "delete a done"], told.lock().unwrap()[..]);
     });
 }

@@ -41,6 +41,7 @@ impl Lower {
                 let teller = errors.of(Subsystem::Fleet);
                 let told = Box::new(move |server: &fleet::Address, change| tell(&teller, server, change));
                 let health = Health::new(&settings, counters(), Some(told));
+                health.follow(follower(errors.of(Subsystem::Fleet)));
                 Some((settings, health))
             }
             None => None,
@@ -200,6 +201,23 @@ fn address(it: &crate::config::place::Server) -> fleet::Address {
         Place::Unix(path) => fleet::At::Unix(path.clone()),
     };
     fleet::Address { at, weight: it.weight.unwrap_or(1) }
+}
+
+/// Tells of each operation, while the subsystem's level says so.
+fn follower(teller: Teller) -> fleet::Follower {
+    let follows = teller.clone();
+    let tell = move |it: &fleet::Step<'_>| {
+        let (server, micros) = (it.server.to_string(), it.micros.to_string());
+        let values = [
+            ("server", server.as_str()),
+            ("what", it.what),
+            ("key", it.key),
+            ("came", it.came),
+            ("duration_us", &micros),
+        ];
+        teller.event(Level::Debug, "fleet-operation", &values);
+    };
+    fleet::Follower { follows: Box::new(move || follows.tells(Level::Debug)), tell: Box::new(tell) }
 }
 
 fn tell(teller: &Teller, server: &fleet::Address, change: Change) {

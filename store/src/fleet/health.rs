@@ -10,11 +10,11 @@ use super::settings::{Address, Settings};
 use larder_counters::Counters;
 use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::Mutex;
-use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -76,6 +76,29 @@ pub struct Round(u32);
 /// Who is told of changes: for the log.
 pub type Told = Box<dyn Fn(&Address, Change) + Send + Sync>;
 
+/// One operation and what came of it, for whoever follows each.
+#[derive(Clone, Copy, Debug)]
+pub struct Step<'a> {
+    /// Who was asked.
+    pub server: &'a Address,
+    /// What: `get`, `set`, `delete` and the like.
+    pub what: &'static str,
+    /// The key in the fleet; empty where there is none.
+    pub key: &'a str,
+    /// What came: `hit`, `miss`, `done`, `late` and the like.
+    pub came: &'static str,
+    /// Microseconds that it took.
+    pub micros: u64,
+}
+
+/// Whoever follows each operation.
+pub struct Follower {
+    /// Whether it wants to be told now: asked before each, and cheap.
+    pub follows: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Tells it.
+    pub tell: Box<dyn Fn(&Step<'_>) + Send + Sync>,
+}
+
 /// The state of all servers.
 pub struct Health {
     servers: Box<[Server]>,
@@ -83,6 +106,7 @@ pub struct Health {
     retry: Duration,
     counters: Arc<Counters>,
     told: Option<Told>,
+    follower: OnceLock<Follower>,
     /// Ejections and readmissions so far.
     epoch: AtomicU64,
     /// How often something was removed, by hash of its key.
@@ -121,9 +145,20 @@ impl Health {
             retry: settings.retry,
             counters,
             told,
+            follower: OnceLock::new(),
             epoch: AtomicU64::new(0),
             removed: (0..REMOVED).map(|_| AtomicU64::new(0)).collect(),
         })
+    }
+
+    /// Who is to be told of each operation, of all workers. Said once; later ones are not heard.
+    pub fn follow(&self, follower: Follower) {
+        let _ = self.follower.set(follower);
+    }
+
+    /// The follower, if it wants to be told now.
+    pub(super) fn follower(&self) -> Option<&Follower> {
+        self.follower.get().filter(|it| (it.follows)())
     }
 
     /// Servers.

@@ -18,7 +18,7 @@ mod split;
 mod turns;
 
 pub use hash::Hash;
-pub use health::{Change, Health, Moment, Standing};
+pub use health::{Change, Follower, Health, Moment, Standing, Step};
 pub use keys::Keys;
 pub use ring::Distribution;
 pub use server::{Added, Failed, Server};

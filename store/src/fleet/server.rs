@@ -2,10 +2,11 @@
 //! belongs to, and whether a failing one is left alone, is not decided here.
 
 use super::connection::{Answer, Connection, now};
-use super::health::{Attempt, Health, Moment, Round};
+use super::health::{Attempt, Health, Moment, Round, Step};
 use super::settings::Settings;
 use bytes::Bytes;
 use larder_counters::Counters;
+use larder_stdx::clock;
 use larder_wire::memcached::{FleetKey, Kind, Reply, Request};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -215,9 +216,13 @@ impl Server {
         let round = self.health.round(self.at);
         let kind = request.kind();
         let way = self.way(way);
+        let followed = self.health.follower().map(|_| Followed::of(request));
         match self.connections[way].ask(request, deadline) {
-            Ok(answer) => Ok(Asked { answer, round, kind, way }),
-            Err(_) => Err(Failed::Full),
+            Ok(answer) => Ok(Asked { answer, round, kind, way, followed }),
+            Err(_) => {
+                self.report(kind, followed.as_ref(), "full");
+                Err(Failed::Full)
+            }
         }
     }
 
@@ -226,6 +231,7 @@ impl Server {
         let failed = match timeout_at(deadline, asked.answer).await {
             Ok(Ok(answer)) if is_sign_of_health(asked.kind, &answer.reply) => {
                 self.health.succeeded(self.at);
+                self.report(asked.kind, asked.followed.as_ref(), name_of(&answer.reply));
                 return Ok(answer);
             }
             Ok(Ok(_)) => Failed::Refused,
@@ -236,7 +242,30 @@ impl Server {
             }
         };
         self.health.failed(self.at, asked.round, Moment::now());
+        let came = match failed {
+            Failed::Late => "late",
+            Failed::Broken => "broken",
+            Failed::Full => "full",
+            Failed::Refused => "refused",
+        };
+        self.report(asked.kind, asked.followed.as_ref(), came);
         Err(failed)
+    }
+
+    fn report(&self, kind: Kind, followed: Option<&Followed>, came: &'static str) {
+        let (Some(followed), Some(follower)) = (followed, self.health.follower()) else { return };
+        let what = match kind {
+            Kind::Get => "get",
+            Kind::Set => "set",
+            Kind::Add => "add",
+            Kind::Delete => "delete",
+            Kind::Increment => "increment",
+            Kind::Touch => "touch",
+            Kind::Noop => "noop",
+        };
+        let server = &self.settings.servers[self.at];
+        let micros = clock::precise_micros().saturating_sub(followed.since);
+        (follower.tell)(&Step { server, what, key: &followed.key, came, micros });
     }
 
     fn way(&self, way: Way) -> usize {
@@ -275,6 +304,41 @@ fn is_sign_of_health(kind: Kind, reply: &Reply) -> bool {
     }
 }
 
+fn name_of(reply: &Reply) -> &'static str {
+    match reply {
+        Reply::Hit(_) => "hit",
+        Reply::Miss => "miss",
+        Reply::Done => "done",
+        Reply::Number(_) => "number",
+        Reply::NotStored => "not-stored",
+        Reply::Exists => "exists",
+        Reply::NotFound => "not-found",
+        Reply::Refused(_) => "refused",
+    }
+}
+
+/// What is remembered of a request for whoever follows each.
+struct Followed {
+    key: String,
+    /// Microseconds, as `clock::precise_micros` counts them.
+    since: u64,
+}
+
+impl Followed {
+    fn of(request: &Request<'_>) -> Self {
+        let key = match request {
+            Request::Get { key, .. }
+            | Request::Set { key, .. }
+            | Request::Add { key, .. }
+            | Request::Delete { key, .. }
+            | Request::Increment { key, .. }
+            | Request::Touch { key, .. } => key.as_str(),
+            Request::Noop => "",
+        };
+        Self { key: key.to_owned(), since: clock::precise_micros() }
+    }
+}
+
 /// A request that was sent.
 pub(super) struct Asked {
     answer: tokio::sync::oneshot::Receiver<Answer>,
@@ -282,4 +346,5 @@ pub(super) struct Asked {
     kind: Kind,
     /// The connection by which it went.
     pub(super) way: usize,
+    followed: Option<Followed>,
 }
