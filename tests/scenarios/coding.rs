@@ -2,7 +2,7 @@
 //! is the same, the fields are true of it, and the origin is asked once.
 
 use crate::harness::origin::{Gate, Received, Script};
-use crate::harness::{Client, Larder, Origin, Response, tiers, until};
+use crate::harness::{Client, Larder, Memcached, Origin, Response, tiers, until};
 use larder_gateway::coding::codec::{self, Levels};
 use larder_semantics::coding::Coding;
 use std::sync::Arc;
@@ -750,4 +750,29 @@ fn explain_tells_the_forms() {
     assert!(told("gzip, br").ends_with("; this request gets gzip and has br made"), "{}", told("gzip, br"));
     assert!(told("identity").ends_with("; this request gets what is stored"));
     assert!(told("br, identity;q=0").ends_with("; this request waits for br"));
+}
+
+#[test]
+fn what_another_node_has_put_into_the_fleet_is_served_to_every_client() {
+    let memcached = Memcached::start();
+    let origin = stubborn();
+    let node = || {
+        let section = tiers::fleet(&[&memcached], "timeout = \"1s\"");
+        Larder::before_with(&origin, COMPRESS, &section)
+    };
+    let (first, second) = (node(), node());
+    for (puts, coding) in (1..).zip(["identity", "gzip", "br", "zstd"]) {
+        let target = format!("/{coding}/length/0");
+        first.client().get_with(&target, &accept(coding));
+        tiers::settled(&first, puts);
+        for accepted in CLIENTS {
+            for _ in 0..2 {
+                let response = second.client().get_with(&target, &accept(accepted));
+                check(coding, accepted, &response);
+                assert!(response.is_hit(), "{coding} {accepted}: {response:?}");
+            }
+        }
+    }
+    until_coded(&mut second.client(), "/identity/length/0", "Accept-Encoding: br\r\n", "br");
+    assert_eq!(4, origin.requests());
 }
