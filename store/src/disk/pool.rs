@@ -130,11 +130,11 @@ mod tests {
     fn what_nobody_waits_for_is_not_done() {
         let pool = Pool::new(1, Arc::default());
         let (release, wait) = mpsc::channel::<()>();
-        let first = pool.run(move || drop(wait.recv())).unwrap();
+        let first = pool.run(move || wait.recv().is_err()).unwrap();
         let (done, was_done) = mpsc::channel();
         drop(pool.run(move || done.send(())));
         drop(release);
-        first.blocking_recv().unwrap();
+        assert!(first.blocking_recv().unwrap());
         pool.run(|| ()).unwrap().blocking_recv().unwrap();
         assert!(was_done.try_recv().is_err());
     }
