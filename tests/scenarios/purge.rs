@@ -237,6 +237,18 @@ fn purge_where_it_is_allowed() {
 }
 
 #[test]
+fn purge_of_a_path_that_looks_like_another_host() {
+    let larder = Larder::before(&tagged(), "purge = { method = true }");
+    for target in ["//other/a", "/a", "//a"] {
+        larder.get(target);
+        assert!(is_hit(&larder, target));
+        let answer = larder.client().request("PURGE", target, "", "");
+        assert_eq!(200, answer.status, "{target}: {answer:?}");
+        assert!(!is_hit(&larder, target), "{target}");
+    }
+}
+
+#[test]
 fn purge_softly() {
     let (answer, larder, origin) = by_method("purge = { method = true }", "Fastly-Soft-Purge: 1\r\n");
     assert!(answer.text().contains("\"soft\""), "{answer:?}");
@@ -399,4 +411,25 @@ fn a_bad_condition_on_the_command_line() {
     let ended = run(larder.folder.path(), &["purge", "--admin", &admin, "--where", "status = 3"]);
     assert_eq!(1, ended.code, "{ended:?}");
     assert!(ended.err.starts_with("larder: \"where\": column "), "{}", ended.err);
+}
+
+#[test]
+fn a_purge_outlives_the_process() {
+    let disk = tempfile::tempdir().unwrap();
+    let origin = tagged();
+    let start = || {
+        let top = format!("[cache.disk]\npath = \"{}\"\nmin_ttl = \"0s\"\n", disk.path().display());
+        Larder::before_with(&origin, "", &top)
+    };
+    let larder = start();
+    larder.get("/a");
+    larder.get("/b");
+    until("both are on disk", || larder.counter("disk_writes") == 2);
+    let answer = purge(&larder, json!({ "tag": "a" }));
+    assert_eq!(json!({ "of": "disk", "state": "past" }), answer["receipts"][1]);
+    drop(larder); // As by kill -9: nothing is written any more.
+    let larder = start();
+    let (purged, kept) = (larder.get("/a"), larder.get("/b"));
+    assert_eq!((false, true), (purged.is_hit(), kept.is_hit()), "{} {}", purged.cache(), kept.cache());
+    assert_eq!(3, origin.requests());
 }

@@ -119,15 +119,29 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
 /// It is no URL of a route that is cached here.
 pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let (authority, target) = split(text, host)?;
-    let found = router.find("GET", &authority, &target).map(|it| it.0);
-    match found.or_else(|| router.at_path(&authority, &target).map(|it| &it.target)) {
+    target_of(&authority, &target, router)
+}
+
+/// The same for authority and target as a request has them, whatever the target looks like.
+///
+/// # Errors
+/// It is no URL of a route that is cached here.
+pub fn requested(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+    let mut normal = String::new();
+    key::authority("http", authority, &mut normal);
+    target_of(&normal, target, router)
+}
+
+fn target_of(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+    let found = router.find("GET", authority, target).map(|it| it.0);
+    match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
         Some(Target::Files(_)) => {
             Err(format!("{authority}{target} is a static file: it is in no tier of the cache."))
         }
         Some(Target::Proxy(route)) => {
             let mut key = Vec::new();
-            route.policy.key.of_url().write("http", &authority, &target, &[], &mut key);
+            route.policy.key.of_url().write("http", authority, target, &[], &mut key);
             Ok(key.into())
         }
     }

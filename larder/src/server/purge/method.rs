@@ -100,7 +100,7 @@ fn scopes(request: &Request, router: &Router) -> Result<Vec<Scope>, String> {
         return Err(format!("{} tags are named; one request purges at most {MOST_TAGS}.", tags.len()));
     }
     if tags.is_empty() {
-        let url = asked::url(&request.target, Some(&request.authority), router)?;
+        let url = asked::requested(&request.authority, &request.target, router)?;
         return Ok(vec![Scope::Url(url)]);
     }
     Ok(tags.into_iter().map(Scope::Tag).collect())
