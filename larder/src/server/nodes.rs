@@ -20,10 +20,15 @@ use serde_json::{Value, json};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 /// How long a node that stops may take to say so.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Purges that wait for other nodes at one time: each asks the servers again and again. Further ones are in force here
+/// meanwhile.
+const WAITING: usize = 32;
 
 /// What the configuration says of the logs.
 pub struct Plan {
@@ -64,6 +69,7 @@ pub struct Nodes {
     servers: Vec<String>,
     lease: Duration,
     counters: Arc<Counters>,
+    turns: Semaphore,
     following: Vec<AbortHandle>,
 }
 
@@ -100,7 +106,14 @@ impl Nodes {
             tokio::task::spawn_local(told).abort_handle()
         };
         let following = (0..fleet.servers()).map(follow).collect();
-        Some(Rc::new(Self { log, servers: plan.servers, lease: plan.lease, counters, following }))
+        Some(Rc::new(Self {
+            log,
+            servers: plan.servers,
+            lease: plan.lease,
+            counters,
+            turns: Semaphore::new(WAITING),
+            following,
+        }))
     }
 
     /// Purges on this node, in a way that others can be told of.
@@ -119,6 +132,7 @@ impl Nodes {
     /// Tells the other nodes; with `wait` the receipts come when none of them can use what is removed.
     pub async fn spread(&self, it: Begun, wait: bool) -> Vec<Receipt> {
         self.counters.log_purges_sent.add_shared(1);
+        let _turn = self.turns.acquire().await;
         let receipt = match self.log.spread(&it.entry, it.seq, wait).await {
             Ok(it) => it,
             Err(why) => {
