@@ -240,17 +240,22 @@ impl Job {
             Got::Miss { turn } => return Said::Lost(turn),
             Got::Unavailable => return Said::Unavailable,
         };
-        if let Some(held) = held.filter(|it| it.meta.partial.is_none() || self.serves(it)) {
-            match tiers::compare(&found.envelope.meta, &held.meta, || below::is_same(&found, held)) {
-                // One that was purged here since is not what the fleet has, though it be the same.
-                Compared::Same | Compared::Older => return Said::Stands(turn),
-                Compared::Newer => {}
+        let compared = match held {
+            // A part that does not answer is as nothing beside a whole.
+            Some(held) if held.meta.partial.is_none() || self.serves(held) => {
+                tiers::compare(&found.envelope.meta, &held.meta, || below::is_same(&found, held))
             }
+            _ => Compared::Newer,
+        };
+        if compared != Compared::Newer && held.is_some_and(|it| self.serves(it)) {
+            return Said::Stands(turn);
         }
         let stored = self.gateway.of_fleet(policy, &self.request, *found);
         match stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it)) {
-            Some(stored) => Said::Has(Arc::new(stored), turn),
-            None => Said::Lost(turn),
+            // What is held may be doubted for want of what the fleet's copy tells.
+            Some(it) if compared == Compared::Newer || self.serves(&it) => Said::Has(Arc::new(it), turn),
+            _ if compared != Compared::Newer => Said::Stands(turn),
+            _ => Said::Lost(turn),
         }
     }
 

@@ -2,7 +2,7 @@
 //! clients get the right bytes.
 
 use super::super::harness::origin::{Gate, Script, response};
-use super::super::harness::tiers::{binary, disk, fleet, node, of_size, same, settled};
+use super::super::harness::tiers::{binary, disk, fleet, killed, node, of_size, same, settled};
 use super::super::harness::{Larder, Memcached, Origin, until};
 
 #[test]
@@ -470,4 +470,61 @@ fn explain_tells_what_each_tier_holds() {
     let found = larder.get("/1000");
     assert!(found.cache().contains("fwd=stale"), "{}", found.cache());
     until("it is everywhere", || ask() == "hit: variants, response, response");
+}
+
+/// Waits until a node trusts what it holds: it has read the purge log.
+fn in_sync(node: &Larder) {
+    until("the log is followed", || node.counter("log_polls") >= 3);
+}
+
+#[test]
+fn with_the_purge_log_one_fills_another_serves_and_a_restart_keeps_it() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let folder = tempfile::tempdir().unwrap();
+    let sections =
+        format!("[cache.fleet]\nservers = [{:?}]\ntimeout = \"1s\"\nlease = \"10s\"\n", memcached.name());
+    let with_disk = sections.clone() + &disk(folder.path());
+    let a = Larder::before_with(&origin, "", &with_disk);
+    in_sync(&a);
+    for target in ["/1000", "/100000"] {
+        a.get(target);
+    }
+    settled(&a, 2);
+    until("it is on disk", || a.counter("disk_writes") >= 2);
+    let b = Larder::before_with(&origin, "", &sections);
+    in_sync(&b);
+    for target in ["/1000", "/100000"] {
+        let found = b.get(target);
+        assert!(found.cache().ends_with("; detail=fleet"), "{target}: {}", found.cache());
+    }
+    killed(a);
+    let a = Larder::before_with(&origin, "", &with_disk);
+    in_sync(&a);
+    for (length, target) in [(1000, "/1000"), (100_000, "/100000")] {
+        let found = a.get(target);
+        assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
+        assert!(found.body == binary(length));
+    }
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn a_removal_that_a_stopped_server_missed_is_remembered_by_the_node() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|it| match it.line().starts_with("POST") {
+        true => "HTTP/1.1 200 OK\n\ndone".to_owned(),
+        false => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nanswer {}", it.number),
+    });
+    let top = fleet(&[&memcached], "retry = \"1s\"");
+    let a = Larder::before_with(&origin, "", &top);
+    a.get("/");
+    settled(&a, 1);
+    a.advance(2);
+    memcached.stop();
+    assert_eq!(200, a.client().request("POST", "/", "", "x").status);
+    memcached.go_on();
+    a.advance(2);
+    let found = a.get("/");
+    assert_eq!("answer 2", found.text(), "{}", found.cache());
 }

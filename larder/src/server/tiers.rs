@@ -8,7 +8,7 @@ use larder_counters::Counters;
 use larder_gateway::Tiers;
 use larder_store::disk::{self, State};
 use larder_store::fleet::{self, Change, Fleet, Health};
-use larder_store::{Disk, Rule, Scope, Store, Strength};
+use larder_store::{Disk, Store};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -131,10 +131,6 @@ fn open_disk(
     })?;
     let restored = disk.restored();
     store.restore(restored.last_seq, restored.rules);
-    // The number with which this process begins stands in the journal before anything that was born with it is written:
-    // the next process would take it for that of a purge that was lost. No key is empty.
-    let nothing = Rule { scope: Scope::Url(Box::default()), strength: Strength::Hard, positions: Vec::new() };
-    drop(disk.purged(store.born().seq, &nothing));
     Ok(disk)
 }
 

@@ -9,6 +9,7 @@ use super::journal::Journal;
 use super::log::{Log, NotWritten, Source};
 use super::queue::{Op, Queue};
 use super::{Base, State};
+use crate::purges::{Rule, Scope, Strength};
 use crate::shelf::{Body, Stored};
 use larder_stdx::clock;
 use larder_wire::envelope;
@@ -130,6 +131,9 @@ impl Writer {
         if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.marks.born.seq) {
             return counters.disk_skipped.add_shared(1);
         }
+        if stored.marks.born.seq > self.journal.last() && self.number(stored.marks.born.seq).is_err() {
+            return counters.disk_off_skipped.add_shared(1);
+        }
         match self.append(hash, stamp, key, stored, scratch) {
             Ok(Put::In) => counters.disk_writes.add_shared(1),
             Ok(Put::Late) => counters.disk_skipped.add_shared(1),
@@ -229,7 +233,15 @@ impl Writer {
         }
     }
 
-    fn rule(&mut self, seq: u64, rule: crate::purges::Rule) -> io::Result<()> {
+    /// Writes down a number that no purge of this disk has: that with which a process begins, or doubts all that is
+    /// older. What was born with it would else tell the next process that a purge was lost.
+    fn number(&mut self, seq: u64) -> io::Result<()> {
+        // No key is empty.
+        let scope = Scope::Url(Box::default());
+        self.rule(seq, Rule { scope, strength: Strength::Hard, positions: Vec::new() })
+    }
+
+    fn rule(&mut self, seq: u64, rule: Rule) -> io::Result<()> {
         let oldest = self.log.as_ref().map_or(0, Log::oldest_birth);
         let Some(log) = &mut self.log else {
             // Nothing is on the disk that could be purged, and nothing will be that was born before.

@@ -107,11 +107,33 @@ fn a_damaged_journal_makes_everything_be_validated() {
 #[test]
 fn a_number_is_not_given_twice_where_the_journal_lost_it() {
     let mut tier = Tier::new();
-    let stored = Arc::into_inner(sample::plain(sample::text("x"))).unwrap();
-    let born = Born { seq: 41, ..Born::default() };
-    tier.put("a", Arc::new(Stored { marks: Marks { born, ..Marks::default() }, ..stored }));
-    tier.restart();
+    tier.text("first", "x");
+    let journal = tier.path().join("purges");
+    let before = fs::read(&journal).unwrap();
+    tier.put("a", born_at(41));
+    tier.close();
+    fs::write(&journal, before).unwrap();
+    tier.open().unwrap();
     assert!(doubts(&tier, 42), "purge 41 is not in the journal");
+}
+
+#[test]
+fn a_number_without_a_purge_is_written_down() {
+    let mut tier = Tier::new();
+    tier.put("a", born_at(41));
+    tier.restart();
+    let restored = tier.disk().restored();
+    assert_eq!(41, restored.last_seq);
+    assert!(
+        restored.rules.iter().all(|it| it.1.scope == Scope::Url(Box::default())),
+        "nothing is purged by it"
+    );
+}
+
+fn born_at(seq: u64) -> Arc<Stored> {
+    let stored = Arc::into_inner(sample::plain(sample::text("x"))).unwrap();
+    let born = Born { seq, ..Born::default() };
+    Arc::new(Stored { marks: Marks { born, ..Marks::default() }, ..stored })
 }
 
 #[test]
