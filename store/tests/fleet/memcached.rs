@@ -1,5 +1,6 @@
 //! Real memcached processes for tests, on free ports or Unix sockets, killed when they are dropped.
 
+use larder_stdx::clock;
 use larder_store::fleet::{Address, At};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -46,10 +47,23 @@ impl Memcached {
         Address { at: self.at.clone(), weight: 1 }
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal. One that stops it has done so when this ends, in every thread of it.
     pub fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args([format!("-{name}"), id]).status().unwrap().success());
+        let deadline = clock::precise_micros() + 10_000_000;
+        while name == "STOP" && !self.has_stopped() {
+            assert!(clock::precise_micros() < deadline, "it does not stop");
+            std::thread::yield_now();
+        }
+    }
+
+    fn has_stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        threads.flatten().all(|it| {
+            let stat = std::fs::read_to_string(it.path().join("stat")).unwrap_or_default();
+            stat.rsplit(") ").next().is_some_and(|it| it.starts_with('T'))
+        })
     }
 
     /// Kills it and waits until it is gone.
