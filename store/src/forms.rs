@@ -217,9 +217,18 @@ impl Store {
         fields: FieldList,
         body: Vec<u8>,
     ) -> Result<(), OverBudget> {
+        let length = body.len() as u64;
         let kept = self
             .make_body(&[Bytes::from(body)])
             .and_then(|body| self.put_form(forms, coding, head, fields, body));
+        // Counted before anybody is told.
+        match kept {
+            Ok(()) => {
+                self.counters.coding_made.add_shared(1);
+                self.counters.coding_bytes_made.add_shared(length);
+            }
+            Err(OverBudget) => self.counters.coding_no_room.add_shared(1),
+        }
         forms.settle(Codings::NONE.with(coding).bits());
         kept
     }

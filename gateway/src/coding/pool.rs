@@ -149,17 +149,12 @@ impl Coders {
         };
         match made {
             Ok(body) => {
-                let (read, made) = (stored.body.len(), body.len() as u64);
                 let fields = transcode::form_fields(&stored.fields, coding);
-                let head = head_of(stored.meta.status, &fields, made, |it| is_hidden(stored, it));
-                match self.store.keep_form(forms, coding, head, fields, body) {
-                    Ok(()) => {
-                        self.counters.coding_made.add_shared(1);
-                        self.counters.coding_bytes_read.add_shared(read);
-                        self.counters.coding_bytes_made.add_shared(made);
-                    }
-                    Err(_) => self.counters.coding_no_room.add_shared(1),
-                }
+                let head =
+                    head_of(stored.meta.status, &fields, body.len() as u64, |it| is_hidden(stored, it));
+                self.counters.coding_bytes_read.add_shared(stored.body.len());
+                // Where there is no room, that is counted, and a later hit asks again.
+                let _ = self.store.keep_form(forms, coding, head, fields, body);
             }
             Err(why) => forms.not_made(coding, why),
         }

@@ -9,9 +9,9 @@ use larder_semantics::transcode::{Compress, Order as Codings};
 use larder_stdx::clock::WallTime;
 use larder_store::Marks;
 
-fn store() -> Arc<Store> {
+fn store(counters: &Arc<Counters>) -> Arc<Store> {
     let settings = larder_store::Settings { budget: 256 << 20, heap_line: 16 << 10, fills: 10 };
-    Store::new(settings, Arc::default()).unwrap()
+    Store::new(settings, counters.clone()).unwrap()
 }
 
 fn pool(store: &Arc<Store>, workers: usize, queue: usize) -> Arc<Coders> {
@@ -48,7 +48,8 @@ fn wait(stored: &Stored, coding: Coding) {
 
 #[test]
 fn an_order_is_made_by_a_thread() {
-    let store = store();
+    let counters = Arc::default();
+    let store = store(&counters);
     let pool = pool(&store, 2, 10);
     let stored = page(&store, "identity", b"soup ".repeat(10_000));
     for coding in [Coding::Gzip, Coding::Brotli, Coding::Zstd] {
@@ -65,13 +66,13 @@ fn an_order_is_made_by_a_thread() {
         );
         assert!(head.ends_with(&format!("Content-Length: {}\r\n", bytes.len())), "{head}");
     }
-    assert_eq!(3, pool.counters.coding_made.get());
+    assert_eq!(3, counters.coding_made.get());
     assert!(pool.state.lock().threads <= 2);
 }
 
 #[test]
 fn what_cannot_be_decoded_is_remembered() {
-    let store = store();
+    let store = store(&Arc::default());
     let pool = pool(&store, 1, 10);
     let bomb = codec::encode(Coding::Zstd, pool.settings.levels, &vec![0; 32 << 20]).unwrap().unwrap();
     for (body, count) in
@@ -90,7 +91,7 @@ fn what_cannot_be_decoded_is_remembered() {
 
 #[test]
 fn a_full_queue_refuses_for_now() {
-    let store = store();
+    let store = store(&Arc::default());
     let stored = page(&store, "identity", b"soup ".repeat(1000));
     for (workers, queue) in [(1, 0), (0, 10)] {
         let pool = pool(&store, workers, queue);
@@ -103,7 +104,7 @@ fn a_full_queue_refuses_for_now() {
 
 #[test]
 fn what_waits_is_bounded_in_bytes() {
-    let store = store();
+    let store = store(&Arc::default());
     let pool = pool(&store, 1, 10);
     let large: Vec<_> = (0..2).map(|_| page(&store, "identity", vec![b'a'; 40 << 20])).collect();
     // Nobody takes anything out.
