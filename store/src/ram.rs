@@ -367,6 +367,13 @@ impl Store {
         self.ledger.used()
     }
 
+    /// Something beside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
+    /// against the budget, up to half of it: what is beyond is seen by [`Store::mind_memory`].
+    pub fn account_beside(&self, entered: &mut u64, now: u64) {
+        self.ledger.settle(entered, now.min(self.ledger.most_for_one() * 2));
+        self.trim();
+    }
+
     /// Compares what the process has resident with what is in use, and evicts where there is too much: an allocator
     /// that cannot give back what was freed, or connections that take more than [`OUTSIDE`], make the budget
     /// smaller, down to a half. The store looks by itself while fills come; a timer calls it some times a second for

@@ -260,7 +260,7 @@ impl House {
                         self.reload("the file changed", admin.as_deref());
                     }
                     larder_stdx::clock::tick();
-                    disk.look();
+                    disk.look(&self.shared.store);
                     let sums = self.shared.totals.sums();
                     limits.look(larder_stdx::clock::monotonic(), sums.into_iter(), &self.errors);
                 }

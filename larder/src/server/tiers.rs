@@ -9,7 +9,7 @@ use larder_gateway::Tiers;
 use larder_store::disk::{self, State};
 use larder_store::fleet::{self, Change, Fleet, Health};
 use larder_store::{Disk, Store};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 /// What all workers share of the tiers below RAM.
@@ -84,19 +84,25 @@ pub struct DiskWatch {
     disk: Option<Arc<Disk>>,
     teller: Teller,
     last: RefCell<State>,
+    /// What the store has entered for the index.
+    entered: Cell<u64>,
 }
 
 impl DiskWatch {
     /// Of a tier that is on as far as anybody was told.
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
-        Self { disk: lower.disk.clone(), teller: errors.of(Subsystem::Disk), last: RefCell::new(State::On) }
+        let teller = errors.of(Subsystem::Disk);
+        Self { disk: lower.disk.clone(), teller, last: RefCell::new(State::On), entered: Cell::new(0) }
     }
 
-    /// Tries again after a failure, where it is time to.
-    pub fn look(&self) {
+    /// Tries again after a failure, where it is time to; enters in the books of RAM what the index takes.
+    pub fn look(&self, store: &Store) {
         let Some(disk) = &self.disk else { return };
         disk.look();
+        let mut entered = self.entered.get();
+        store.account_beside(&mut entered, disk.memory());
+        self.entered.set(entered);
         let now = disk.state();
         let last = self.last.replace(now.clone());
         match now {

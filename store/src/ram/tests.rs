@@ -247,3 +247,16 @@ proptest! {
         prop_assert!(store.used() < 64 << 10, "only the tables' own memory is left: {}", store.used());
     }
 }
+
+#[test]
+fn what_a_lower_tier_takes_is_of_the_budget() {
+    let store = store(4 << 20);
+    let mut entered = 0;
+    let before = store.used();
+    store.account_beside(&mut entered, 1 << 20);
+    assert_eq!((1 << 20, before + (1 << 20)), (entered, store.used()));
+    store.account_beside(&mut entered, 1 << 40);
+    assert_eq!(2 << 20, entered, "half of it stays for responses");
+    store.account_beside(&mut entered, 0);
+    assert_eq!((0, before), (entered, store.used()));
+}
