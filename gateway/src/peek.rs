@@ -40,11 +40,10 @@ impl Gateway {
         let mut tiers = Vec::new();
         let mut chosen = held.map(|it| (it.clone(), Tier::Ram));
         let facts = RequestFacts::read(&request.method, &fields);
+        let serves =
+            |it: &Stored| reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_none();
         // A part that does not answer is as nothing beside a whole.
-        let is_part = |it: &Arc<Stored>| {
-            it.meta.partial.is_some()
-                && reuse::decide(Ok(&it.meta), &facts, policy, now, &mut Silent).reason().is_some()
-        };
+        let is_part = |it: &Arc<Stored>| it.meta.partial.is_some() && !serves(it);
         if let Some(disk) = self.disk_of(policy) {
             let found = match disk.knows(key) {
                 true => disk.read(key, &fields).await.and_then(|it| self.store.admit(key, it)).map(Arc::new),
@@ -69,7 +68,10 @@ impl Gateway {
                     match found.and_then(|it| self.store.admit_foreign(key, it)) {
                         None => Holds::Nothing,
                         Some(found) => {
-                            if compared.is_none_or(|it| it == Compared::Newer) {
+                            let held_serves = chosen.as_ref().is_some_and(|it| serves(&it.0));
+                            if compared.is_none_or(|it| it == Compared::Newer)
+                                || !held_serves && serves(&found)
+                            {
                                 chosen = Some((Arc::new(found), Tier::Fleet));
                             }
                             Holds::Response
