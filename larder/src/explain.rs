@@ -43,6 +43,9 @@ pub fn tell(answer: &Value) -> String {
         };
         let _ = writeln!(out, "{:<8} {holds}", text(&tier["tier"]));
     }
+    if let Some(standing) = answer["nodes"]["say"].as_str() {
+        let _ = writeln!(out, "nodes    {standing}");
+    }
     if answer["stored"].is_object() {
         let stored = &answer["stored"];
         let _ = writeln!(out, "stored   status {}, {} bytes", stored["status"], stored["bytes"]);

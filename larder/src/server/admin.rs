@@ -230,7 +230,9 @@ impl Admin {
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
                     return problem(409, "The configuration was changed meanwhile; ask again.".to_owned());
                 };
-                (200, explanation_json(&proxied.name, site, &explanation, settings, &row.decided))
+                let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
+                told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+                (200, told)
             }
         }
     }

@@ -402,7 +402,10 @@ impl Follower {
     /// Everything held is doubted: whatever is not known of any log up to here is made up for.
     fn doubt(&mut self, holder: &impl Holder) {
         holder.doubt();
-        self.events.push(Event::Doubted);
+        // Whoever never trusted anything loses nothing: that is how every start begins.
+        if self.trust > 0 {
+            self.events.push(Event::Doubted);
+        }
         for it in &mut self.servers {
             it.settling = None;
             it.made_up = it.head;

@@ -328,6 +328,17 @@ impl Field {
                 sim.cut.borrow_mut().push((node, server));
                 sim.after(while_, move || field.sim.cut.borrow_mut().retain(|it| *it != (node, server)));
             }
+            8 => {
+                // A stranger writes over something of the log.
+                let mut memory = sim.servers[server].borrow_mut();
+                let mut keys: Vec<_> = memory.items.keys().filter(|it| it[0] == b'x').cloned().collect();
+                keys.sort();
+                if !keys.is_empty() {
+                    let key = keys.swap_remove(sim.chance.below(keys.len() as u64) as usize);
+                    let noise = [&b"lpe1"[..], b"12", b"lpn1", b"99999999999999999999", b"\0"];
+                    memory.items.insert(key, noise[sim.chance.below(5) as usize].to_vec());
+                }
+            }
             6 => {
                 sim.stop(node);
                 sim.after(while_, move || field.sim.go_on(node));
@@ -368,7 +379,7 @@ fn run(seed: u64, without: Without) -> Rc<Field> {
         it.purge(any(it), it.sim.chance.below(PAGES), all, wait);
     });
     // Everything, or forgetting alone: by servers, and by nodes that start again.
-    let kinds: &[u64] = if seed % 6 == 0 { &[1, 7] } else { &[0, 1, 2, 3, 4, 5, 6, 7] };
+    let kinds: &[u64] = if seed % 6 == 0 { &[1, 7] } else { &[0, 1, 2, 3, 4, 5, 6, 7, 8] };
     if let Some(rest) = u64::checked_div(1_200_000, troubled) {
         every(&field, 50_000, rest, move |it| it.trouble(nodes, kinds));
     }
