@@ -171,6 +171,18 @@ impl Job {
         }
     }
 
+    /// What came from the fleet is as warm after a restart as what came from the origin.
+    fn put_on_disk(&self, writer: &FillWriter, stored: &Arc<Stored>) {
+        let Some(disk) = self.gateway.disk_of(&self.route.policy) else { return };
+        if !tiers::goes_down(&stored.meta, clock::wall()) || disk.holds(&self.key, stored) {
+            return;
+        }
+        disk.write(&self.key, stored);
+        if writer.was_removed() {
+            disk.remove(&self.key);
+        }
+    }
+
     /// Asks the fleet; where another node is about to make what is missing or stale anew, waits for that.
     async fn in_fleet(
         &mut self,
@@ -197,6 +209,7 @@ impl Job {
                 Said::Has(stored, turn) => {
                     self.gateway.stands(&stored);
                     self.put_in_ram(writer, &stored);
+                    self.put_on_disk(writer, &stored);
                     if self.serves(&stored) {
                         return Descended::Found(stored, Tier::Fleet, Some(turn));
                     }

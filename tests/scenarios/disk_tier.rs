@@ -35,6 +35,25 @@ fn a_restart_keeps_what_was_stored() {
 }
 
 #[test]
+fn a_restart_keeps_the_hit_ratio() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = of_size();
+    let a = on_disk(&origin, folder.path(), "");
+    let targets: Vec<String> = (0..300).map(|it| format!("/{}", 100 + it * 97)).collect();
+    let mut client = a.client();
+    targets.iter().for_each(|it| drop(client.get(it)));
+    written(&a, 300);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), "");
+    let mut client = b.client();
+    for target in &targets {
+        let found = client.get(target);
+        assert!(found.is_hit() && found.body == binary(target[1..].parse().unwrap()), "{}", found.cache());
+    }
+    assert_eq!(300, origin.requests());
+}
+
+#[test]
 fn a_head_a_range_and_only_if_cached_are_hits_of_the_disk() {
     let folder = tempfile::tempdir().unwrap();
     let origin = of_size();

@@ -510,6 +510,24 @@ fn with_the_purge_log_one_fills_another_serves_and_a_restart_keeps_it() {
 }
 
 #[test]
+fn what_came_from_the_fleet_outlives_the_process() {
+    let memcached = Memcached::start();
+    let origin = of_size();
+    let folder = tempfile::tempdir().unwrap();
+    let a = node(&origin, &memcached);
+    a.get("/50000");
+    settled(&a, 1);
+    let b = Larder::before_with(&origin, "", &(fleet(&[&memcached], "") + &disk(folder.path())));
+    assert!(b.get("/50000").cache().ends_with("; detail=fleet"));
+    until("it is on disk", || b.counter("disk_writes") >= 1);
+    killed(b);
+    let b = Larder::before_with(&origin, "", &disk(folder.path()));
+    let found = b.get("/50000");
+    assert!(found.cache().ends_with("; detail=disk") && found.body == binary(50_000), "{}", found.cache());
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
 fn a_removal_that_a_stopped_server_missed_is_remembered_by_the_node() {
     let memcached = Memcached::start();
     let origin = Origin::new(|it| match it.line().starts_with("POST") {

@@ -149,10 +149,13 @@ fn nothing_is_left(larder: &Larder) {
             serde_json::from_str(&larder.admin_get("/cache/stats").text()).unwrap();
         stats["ram"]["used_bytes"].as_u64().unwrap()
     };
+    // The disk's index is of the budget, too, and of each removal it keeps some bytes until its segment is sealed. The
+    // storm's own bytes are many times that.
+    let most = if larder.counter("disk_removals") > 0 { 1 << 20 } else { 2048 };
     until("nothing is kept and nothing in flight", || {
         for page in 0..8 {
             larder.client().request("DELETE", &format!("/{page}"), "", "");
         }
-        used() < 2048
+        used() < most
     });
 }
