@@ -1,7 +1,7 @@
 //! Purges across nodes, row C4: several larders and several memcacheds, which stop, forget and are cut off from each
 //! other. Time is real here, since leases are.
 
-use crate::harness::command::run;
+use crate::harness::command::{run, wait};
 use crate::harness::relay::{Relay, Way};
 use crate::harness::{Client, Larder, Memcached, Origin, tiers, until};
 use serde_json::{Value, json};
@@ -55,7 +55,9 @@ struct Fleet {
     memcacheds: Vec<Memcached>,
     relays: Vec<Vec<Relay>>,
     larders: Vec<Larder>,
-    _folders: Vec<tempfile::TempDir>,
+    folders: Vec<tempfile::TempDir>,
+    origin: Origin,
+    lease: Duration,
 }
 
 impl Fleet {
@@ -76,22 +78,30 @@ impl Fleet {
         let relays: Vec<Vec<Relay>> =
             (0..nodes).map(|_| memcacheds.iter().map(|it| Relay::to(it.socket())).collect()).collect();
         let folders: Vec<_> = (0..nodes).map(|_| tempfile::tempdir().unwrap()).collect();
-        let start = |(node, relays): (usize, &Vec<Relay>)| {
-            let names: Vec<String> = relays.iter().map(|it| format!("{:?}", it.name())).collect();
-            let lease = lease.as_millis();
-            let fleet = format!(
-                "[cache.fleet]\nservers = [{}]\ndistribution = \"modula\"\ntimeout = \"60ms\"\n\
-                 connect_timeout = \"100ms\"\npoll = \"50ms\"\nlease = \"{lease}ms\"\nlocal_ttl = \"1s\"\nretry = \"1s\"\n",
-                names.join(", ")
-            );
-            // One of them has a disk, too.
-            let disk = if node == 0 { tiers::disk(folders[0].path()) } else { String::new() };
-            Larder::before_with(&origin, "", &format!("{fleet}{disk}"))
-        };
-        let larders: Vec<Larder> = relays.iter().enumerate().map(start).collect();
-        let it = Self { pages, memcacheds, relays, larders, _folders: folders };
+        let mut it = Self { pages, memcacheds, relays, larders: Vec::new(), folders, origin, lease };
+        it.larders = (0..nodes).map(|node| it.node(node)).collect();
         it.wait_until_in_sync();
         it
+    }
+
+    /// Starts one node, with whatever is on its disk.
+    fn node(&self, node: usize) -> Larder {
+        let names: Vec<String> = self.relays[node].iter().map(|it| format!("{:?}", it.name())).collect();
+        let lease = self.lease.as_millis();
+        let fleet = format!(
+            "[cache.fleet]\nservers = [{}]\ndistribution = \"modula\"\ntimeout = \"60ms\"\n\
+             connect_timeout = \"100ms\"\npoll = \"50ms\"\nlease = \"{lease}ms\"\nlocal_ttl = \"1s\"\nretry = \"1s\"\n",
+            names.join(", ")
+        );
+        // One of them has a disk, too.
+        let disk = if node == 0 { tiers::disk(self.folders[0].path()) } else { String::new() };
+        Larder::before_with(&self.origin, "", &format!("{fleet}{disk}"))
+    }
+
+    /// Ends a node as an operator does.
+    fn end(&mut self, node: usize) {
+        self.larders[node].signal(libc::SIGTERM);
+        assert!(wait(&mut self.larders[node].child).success());
     }
 
     fn wait_until_in_sync(&self) {
@@ -224,6 +234,41 @@ fn one_of_three_servers_may_forget_and_nothing_is_doubted() {
     for it in &fleet.larders {
         assert_eq!("1", it.get("/1").text());
     }
+}
+
+#[test]
+fn a_disk_is_warm_after_a_restart_but_for_what_was_purged_meanwhile() {
+    let mut fleet = Fleet::start(2, 3, LONG);
+    let node = &fleet.larders[0];
+    for page in ["/1", "/2"] {
+        assert_eq!("0", node.get(page).text());
+    }
+    until("both are on disk", || node.counter("disk_writes") >= 2);
+    fleet.end(0);
+    assert_eq!(json!(true), fleet.purge(1, 1, true)["complete"]);
+    fleet.larders[0] = fleet.node(0);
+    fleet.wait_until_in_sync();
+    assert_eq!("1", fleet.larders[0].get("/1").text());
+    let url = format!("http://{}/2", fleet.larders[0].address);
+    let admin = fleet.larders[0].admin.to_string();
+    let told = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
+    assert!(told.contains("It is answered from the store. It lies on disk."), "{told}");
+    let warm = fleet.larders[0].get("/2");
+    assert!(warm.is_hit(), "{}", warm.cache());
+}
+
+#[test]
+fn a_node_that_left_is_not_waited_for() {
+    let mut fleet = Fleet::start(3, 3, SHORT);
+    fleet.end(2);
+    fleet.larders.pop();
+    // Who is there is certain only when a lease has passed since the servers began to count.
+    until("a purge is past all that are left before a lease has passed", || {
+        let begin = now();
+        let answer = fleet.purge(0, 1, true);
+        assert_eq!(vec!["past", "past"], nodes(&answer), "{answer}");
+        begin.elapsed() < SHORT
+    });
 }
 
 /// What was seen while everything went wrong.
