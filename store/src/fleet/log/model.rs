@@ -150,16 +150,17 @@ impl Sim {
     /// Runs until `end`.
     pub fn run(&self, end: Micros) {
         loop {
-            let Some(((at, _), due)) = self.due.borrow_mut().pop_first() else { return };
-            if at > end {
-                return;
-            }
+            let mut all = self.due.borrow_mut();
+            let Some(first) = all.first_entry().filter(|it| it.key().0 <= end) else { break };
+            let ((at, _), due) = first.remove_entry();
+            drop(all);
             self.now.set(at);
             match due {
                 Due::Deed(deed) => deed(),
                 Due::Task(id) => self.poll(id),
             }
         }
+        self.now.set(end);
     }
 
     fn poll(&self, id: usize) {

@@ -2,11 +2,11 @@
 //! while nodes stop. No read may give what is older than a purge that was acknowledged before it began; and each part
 //! of the protocol is needed: without it, the same test finds such a read.
 
-use super::follower::{Holder, Terms};
+use super::follower::{Answer, Follower, Holder, Terms, new_generation};
 use super::model::{Link, Micros, Place, Sim};
 use super::{Keys, Log, LogServer, World};
 use crate::purges::{Position, Seq};
-use larder_wire::purge_entry::{About, Deed, Entry};
+use larder_wire::purge_entry::{About, Deed, Entry, Node as Told, Numbered};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -58,6 +58,18 @@ struct Holding {
 }
 
 impl Holding {
+    fn new(place: Place, without: Without) -> Self {
+        Self {
+            place,
+            without,
+            pages: RefCell::default(),
+            rules: RefCell::default(),
+            known: RefCell::default(),
+            floor: RefCell::default(),
+            clock: Cell::default(),
+        }
+    }
+
     fn seq(&self) -> Seq {
         self.rules.borrow().len() as Seq
     }
@@ -195,15 +207,7 @@ impl Field {
     fn start(self: &Rc<Self>, id: usize) {
         let drift = self.sim.chance.below(6001) as i64 - 3000;
         let place = Place { sim: self.sim.clone(), drift };
-        let holding = Rc::new(Holding {
-            place: place.clone(),
-            without: self.without,
-            pages: RefCell::default(),
-            rules: RefCell::default(),
-            known: RefCell::default(),
-            floor: RefCell::default(),
-            clock: Cell::default(),
-        });
+        let holding = Rc::new(Holding::new(place.clone(), self.without));
         let servers: Vec<_> = (0..self.sim.servers.len()).map(|it| self.link(id, it)).collect();
         let mut terms = Terms::new(servers.len(), self.lease, self.sim.chance.next(), "node".into());
         if self.without == Without::WriteQuorum {
@@ -414,6 +418,59 @@ fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
     // A protocol that trusts nothing, or acknowledges nothing, would pass too.
     assert!(hits > reads / 4 && foreign > reads / 100, "what is held is used");
     assert!(purges > uncertain * 2 && early > purges / 10, "purges hold, and most need not wait for a lease");
+}
+
+#[test]
+fn a_node_that_vanished_costs_a_lease_and_is_forgotten() {
+    let field = Field::new(1, 3, Without::Nothing);
+    (0..2).for_each(|it| field.start(it));
+    let sim = field.sim.clone();
+    let pass = |seconds: u64| sim.run(sim.now() + seconds * 1_000_000);
+    // Whether a purge is acknowledged before a lease has passed.
+    let is_early = || {
+        let (purges, early) = (field.tally.purges.get(), field.tally.early.get());
+        field.purge(0, 0, false, true);
+        pass(2);
+        assert_eq!(purges + 1, field.tally.purges.get(), "it holds");
+        field.tally.early.get() > early
+    };
+    pass(3);
+    assert!(is_early(), "both tell that they are past it");
+    sim.kill(1);
+    assert!(!is_early(), "one tells nothing");
+    pass(70);
+    assert!(!is_early(), "nor after a minute; then the nodes are counted anew");
+    pass(2);
+    assert!(is_early(), "without it");
+    sim.end();
+    field.nodes.take();
+}
+
+#[test]
+fn nodes_with_other_servers_are_noticed() {
+    let node = |servers, logs: &[u64]| Told {
+        id: 2,
+        servers,
+        wall: 0,
+        left: false,
+        name: "other".into(),
+        followed: logs.iter().map(|it| (*it, 0)).collect(),
+    };
+    let mut follower = Follower::new(Terms::new(1, 1000, 1, "own".into()));
+    let place = Place { sim: Sim::new(1, 1), drift: 0 };
+    let holding = Rc::new(Holding::new(place, Without::Nothing));
+    let (head, nodes) = (Numbered { name: 9, number: 0 }.write(), new_generation(1, 1000));
+    follower.registered(0, nodes);
+    let nodes = nodes.write();
+    for sent in [10, 20] {
+        let answer = Answer { head: Some(&head), nodes: Some(&nodes), entries: Vec::new() };
+        follower.answered(0, follower.ask(0), sent, sent, &answer, &holding);
+    }
+    assert_eq!(1, follower.in_sync(30));
+    assert!(!follower.differs(&node(1, &[9]), 30));
+    assert!(follower.differs(&node(2, &[9]), 30), "it has one more");
+    assert!(follower.differs(&node(1, &[8]), 30), "it has another");
+    assert!(!follower.differs(&node(1, &[8]), 5000), "perhaps, but the server cannot be reached at present");
 }
 
 /// Some run of these finds an older read.
