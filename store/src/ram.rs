@@ -265,10 +265,14 @@ impl Store {
         }
         let (verdict, met) = self.purges.verdict(key, &stored, 0);
         let stored = stored.after(verdict).ok_or(NotStored::Removed)?;
-        let standing = self.standing(hash, key);
-        if verdict != Verdict::Keep && standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
-            // Asked for before a purge, and come after what was asked for since.
-            return Err(NotStored::Removed);
+        let mut standing = self.standing(hash, key);
+        if verdict != Verdict::Keep {
+            // What stands there may be purged, and not met since.
+            standing = standing.and_then(|it| self.purges.left_of(it));
+            if standing.as_ref().is_some_and(|it| it.has_newer(&stored)) {
+                // Asked for before a purge, and come after what was asked for since.
+                return Err(NotStored::Removed);
+            }
         }
         let bounds = self.bounds(max_variants);
         let (shelf, dropped) = Shelf::with(standing.as_deref(), key, stored, None, bounds, met);

@@ -141,6 +141,15 @@ impl Purges {
         shelf.map(seq, |it| it.after(of(it))).map_or(Judged::Gone, Judged::Changed)
     }
 
+    /// What the rules leave of a shelf.
+    pub fn left_of(&self, shelf: Arc<Shelf>) -> Option<Arc<Shelf>> {
+        match self.judge(&shelf, None) {
+            Judged::AsItIs(_) => Some(shelf),
+            Judged::Changed(left) => Some(Arc::new(left)),
+            Judged::Gone => None,
+        }
+    }
+
     /// Lets go of rules that everything in RAM has met.
     pub(super) fn forget(&self, until: Seq, keep: usize, ledger: &crate::ledger::Ledger) {
         let mut rules = self.rules.write();

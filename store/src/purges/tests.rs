@@ -458,3 +458,16 @@ fn rules_that_everything_has_met_are_forgotten_where_there_is_no_tier_below() {
     };
     assert!(used(false) + 700 * 320 < used(true));
 }
+
+#[test]
+fn what_stands_purged_and_unmet_is_nothing_newer() {
+    let store = store(1 << 20);
+    let (mut writer, _reader) = lead(&store, "a");
+    let here = store.born();
+    store.purge(rule(Scope::All, Strength::Soft));
+    put(&store, "a", &["blue"]);
+    store.purge(rule(Scope::Tag("blue".into()), Strength::Hard));
+    writer.head(head(&[], here.clone()), true);
+    assert!(writer.insert(tagged(&[], here, "x"), 1).is_ok());
+    assert_eq!(Seen::Stale, seen(&store, "a"));
+}
