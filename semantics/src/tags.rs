@@ -1,8 +1,9 @@
 //! The tags of a response, by which it can be purged: those of `Surrogate-Key`, `Cache-Tag` and the like, and the groups
 //! of RFC 9875. What purges do is in `purged`.
 //!
-//! A group is a tag too: its text is the origin of the key, a space, and the group's name. Other tags have no spaces, so
-//! the two never meet.
+//! A group is a tag twice: by its name, with which an operator purges it wherever it is, and with the origin of the key
+//! and a space before it, for what responses of that origin invalidate. Other tags have no spaces, so that no response
+//! invalidates them.
 
 use crate::field::{Field, all};
 use crate::method;
@@ -42,7 +43,7 @@ pub fn of(fields: &[Field<'_>], policy: &TagPolicy, key: &[u8]) -> Box<[u64]> {
         let words = all(fields, name).flat_map(|line| line.split(|it| matches!(it, b' ' | b',' | b'\t')));
         tags.extend(words.filter(|it| !it.is_empty()).take(MOST + 1).map(hash_bytes));
     }
-    groups(fields, "cache-groups", MOST + 1, |name| tags.push(hash(&group(key, name))));
+    groups(fields, "cache-groups", MOST + 1, |name| tags.extend([hash(name), hash(&group(key, name))]));
     in_order(tags)
 }
 
@@ -187,12 +188,15 @@ mod tests {
 
     #[test]
     fn groups_are_of_their_origin() {
-        check(&[("Cache-Groups", r#""a", "b c""#)], &["http://example.com a", "http://example.com b c"]);
+        check(
+            &[("Cache-Groups", r#""a", "b c""#)],
+            &["a", "b c", "http://example.com a", "http://example.com b c"],
+        );
         check(
             &[("Cache-Groups", r#""a";x=1"#), ("Cache-Groups", r#""b""#)],
-            &["http://example.com a", "http://example.com b"],
+            &["a", "b", "http://example.com a", "http://example.com b"],
         );
-        check(&[("Cache-Groups", r#""a", b, 1, ("c")"#)], &["http://example.com a"]);
+        check(&[("Cache-Groups", r#""a", b, 1, ("c")"#)], &["a", "http://example.com a"]);
         check(&[("Cache-Groups", r#""a", "#)], &[]);
         check(&[("Cache-Groups", "a b")], &[]);
         let of = |key: &[u8]| of(&fields(&[("Cache-Groups", r#""a""#)]), &TagPolicy::default(), key);

@@ -433,3 +433,32 @@ fn a_purge_outlives_the_process() {
     assert_eq!((false, true), (purged.is_hit(), kept.is_hit()), "{} {}", purged.cache(), kept.cache());
     assert_eq!(3, origin.requests());
 }
+
+#[test]
+fn groups_are_purged_by_their_name() {
+    let origin = Origin::new(|_| {
+        "HTTP/1.1 200 OK\nCache-Control: max-age=60\nCache-Groups: \"one\", \"two\"\n\nx".to_owned()
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    purge(&larder, json!({ "tag": "three" }));
+    assert!(is_hit(&larder, "/"));
+    purge(&larder, json!({ "where": "tag == \"two\"" }));
+    assert!(!is_hit(&larder, "/"));
+    purge(&larder, json!({ "tag": "one" }));
+    assert!(!is_hit(&larder, "/"));
+}
+
+#[test]
+fn urls_with_bytes_that_no_uri_may_have() {
+    let origin = tagged();
+    let larder = Larder::before(&origin, "");
+    for target in ["/a|b", "/a%zz", "/a?x[]=1", "/a{b}\"", "/a%"] {
+        for (name, url) in [("url", format!("http://h{target}")), ("prefix", format!("h{target}*"))] {
+            larder.get(target);
+            assert!(is_hit(&larder, target), "{target} is stored");
+            purge(&larder, json!({ name: url }));
+            assert!(!is_hit(&larder, target), "{name} {target}");
+        }
+    }
+}

@@ -5,6 +5,7 @@ use crate::server::router::{Router, Target};
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
 use larder_store::purges::{Scope, Strength};
+use larder_wire::http1::request::encoded;
 use serde_json::{Map, Value};
 
 /// A purge that was understood.
@@ -206,17 +207,13 @@ fn split(text: &str, host: Option<&str>) -> Result<(String, String), String> {
     }
     let mut authority = String::new();
     key::authority("http", named, &mut authority);
-    let mut encoded = String::with_capacity(target.len() + 1);
+    let mut sent = String::with_capacity(target.len() + 1);
     if !target.starts_with('/') {
-        encoded.push('/');
+        sent.push('/');
     }
-    for byte in target.bytes() {
-        match byte {
-            b'!'..=b'~' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    Ok((authority, encoded))
+    sent.push_str(target);
+    // As requests are: what no URI may have is encoded once.
+    Ok((authority, encoded(&sent)))
 }
 
 #[cfg(test)]
@@ -244,6 +241,7 @@ mod tests {
         check("/a", Some("h"), Ok(("h", "/a")));
         check("h/a", Some("H"), Ok(("h", "/a")));
         check("h/a b/ü", None, Ok(("h", "/a%20b/%C3%BC")));
+        check("h/a|b?c[]=%zz%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%25zz%7C")));
         check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
         check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
         check("ftp://h/a", None, Ok(("ftp", "//h/a")));
