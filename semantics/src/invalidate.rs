@@ -3,12 +3,13 @@
 use crate::field::{self, Field};
 use crate::key;
 use crate::method;
+use crate::target as spelling;
 
 /// The most `Location` and `Content-Location` lines of one response that are followed, of each.
 const MAX_LINES: usize = 4;
 
 /// The targets to invalidate, origin-form, on the request's own origin: its target, and those that
-/// `Location` and `Content-Location` name on the same origin. Empty for safe methods and for error
+/// `Location` and `Content-Location` name on the same origin, spelled as keys are ([`crate::target`]). Empty for safe methods and for error
 /// responses (4xx, 5xx).
 ///
 /// `authority` is the request's; its case and a default port do not matter. References to other origins
@@ -51,9 +52,14 @@ struct Base<'a> {
 }
 
 impl Base<'_> {
-    /// The origin-form that `reference` comes to; `None` where it is on another origin or is no URI.
+    /// The origin-form that `reference` comes to, as a request for the same text is stored under; `None` where it is on
+    /// another origin or is no URI.
     fn resolve(&self, reference: &[u8]) -> Option<String> {
-        let reference = encoded(reference)?;
+        // What the base has is spelled so already, and an authority may have brackets: not before.
+        self.raw(&ascii(reference)?).map(|it| spelling::encoded(&it))
+    }
+
+    fn raw(&self, reference: &str) -> Option<String> {
         let reference = reference.split('#').next()?;
         let reference = match scheme_of(reference) {
             Some((scheme, _)) if !scheme.eq_ignore_ascii_case(self.scheme) => return None,
@@ -93,7 +99,7 @@ impl Base<'_> {
 }
 
 /// The reference as clients send it: bytes beyond ASCII percent-encoded. `None` for spaces and controls.
-fn encoded(reference: &[u8]) -> Option<String> {
+fn ascii(reference: &[u8]) -> Option<String> {
     let mut out = String::with_capacity(reference.len());
     for it in reference {
         match it {
@@ -199,6 +205,20 @@ mod tests {
     }
 
     #[test]
+    fn spelled_as_a_request_for_the_same_text_is() {
+        check_reference("/list?f[x]=1", Some("/list?f%5Bx%5D=1"));
+        check_reference("/a|b", Some("/a%7Cb"));
+        check_reference("http://example.com/a|b", Some("/a%7Cb"));
+        check_reference("//example.com/a|b", Some("/a%7Cb"));
+        check_reference("/%zz", Some("/%25zz"));
+        check_reference("/%7Cb", Some("/%7Cb"));
+        check_reference("/\"q\"", Some("/%22q%22"));
+        check_reference("../a|b", Some("/a%7Cb"));
+        check_reference("?x=[1]", Some("/a/b?x=%5B1%5D"));
+        check_reference("/\u{e4}|", Some("/%C3%A4%7C"));
+    }
+
+    #[test]
     fn other_origins_are_left_alone() {
         check_reference("https://example.com/x", None);
         check_reference("http://example.com:81/x", None);
@@ -239,9 +259,9 @@ mod tests {
     fn the_base_may_have_a_port() {
         let fields = [Field { name: "Location", value: b"https://[::1]:8443/x" }];
         assert_eq!(["/p", "/x"], targets("PUT", "https", "[::1]:8443", "/p", 200, &fields)[..]);
-        let fields = [Field { name: "Location", value: b"https://[::1]/x" }];
+        let fields = [Field { name: "Location", value: b"https://[::1]/x[]" }];
         assert_eq!(["/p"], targets("PUT", "https", "[::1]:8443", "/p", 200, &fields)[..]);
-        assert_eq!(["/p", "/x"], targets("PUT", "https", "[::1]:443", "/p", 200, &fields)[..]);
+        assert_eq!(["/p", "/x%5B%5D"], targets("PUT", "https", "[::1]:443", "/p", 200, &fields)[..]);
     }
 
     proptest! {
@@ -250,6 +270,7 @@ mod tests {
             let fields = [Field { name: "Location", value: &value }];
             let all = targets("POST", "http", "h", "/a/b", 200, &fields);
             prop_assert!(all.iter().all(|it| it.starts_with('/') && !it.contains('#')));
+            prop_assert!(!all.iter().any(|it| spelling::needs_encoding(it)));
         }
 
         #[test]

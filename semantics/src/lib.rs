@@ -24,6 +24,7 @@ pub mod reuse;
 pub mod storable;
 pub mod stored;
 pub mod tags;
+pub mod target;
 pub mod targeted;
 pub mod tiers;
 pub mod trace;

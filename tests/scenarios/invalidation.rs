@@ -61,6 +61,31 @@ fn what_location_and_content_location_name_on_the_same_origin() {
 }
 
 #[test]
+fn references_are_spelled_as_requests_are() {
+    let origin = Origin::new(|it| match it.line().split(' ').next() {
+        Some("GET") => format!("HTTP/1.1 200 OK\n{FRESH}\n\n{}", it.target()),
+        _ => format!("HTTP/1.1 201 Created\nLocation: {}\n\n", it.field("x-location").unwrap_or("/")),
+    });
+    let larder = Larder::before(&origin, "");
+    for (reference, page) in [
+        ("/list?f[x]=1", "/list?f[x]=1"),
+        ("/a|b", "/a|b"),
+        ("http://h/c|d", "/c|d"),
+        ("//h/e|f", "/e|f"),
+        ("/%zz", "/%zz"),
+        ("/\"q\"", "/\"q\""),
+        ("../g|h", "/g|h"),
+        ("?x=[1]", "/at/this?x=[1]"),
+        ("/i%7Cj", "/i|j"),
+    ] {
+        larder.get(page);
+        assert!(larder.get(page).is_hit(), "{page}");
+        larder.client().request("POST", "/at/this", &format!("X-Location: {reference}\r\n"), "x");
+        assert!(!larder.get(page).is_hit(), "{reference}");
+    }
+}
+
+#[test]
 fn every_variant_goes() {
     let pages = Pages::new("");
     let vary = "Cache-Control: max-age=600 | Vary: Foo";

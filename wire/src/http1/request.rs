@@ -8,9 +8,9 @@ use super::facts::{Facts, Seen, is_token_byte, length};
 use super::lines::{self, BadLines};
 use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::target::{encoded, needs_encoding};
 use std::mem::MaybeUninit;
 use target::Target;
-pub use target::{encoded, needs_encoding};
 
 /// Bounds of a request head.
 #[derive(Clone, Copy, Debug)]
@@ -256,7 +256,7 @@ fn read_head<'a, 'b: 'a>(
     Ok(RequestHead {
         method,
         target: target.target,
-        needs_encoding: method != "CONNECT" && target::needs_encoding(target.target),
+        needs_encoding: method != "CONNECT" && needs_encoding(target.target),
         authority,
         version,
         fields,

@@ -4,8 +4,8 @@ use crate::config::problem::nearest;
 use crate::server::router::{Router, Target};
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
+use larder_semantics::target::encoded;
 use larder_store::purges::{Scope, Strength};
-use larder_wire::http1::request::encoded;
 use serde_json::{Map, Value};
 
 /// A purge that was understood.

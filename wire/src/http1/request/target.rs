@@ -38,56 +38,6 @@ pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject>
     absolute(method, raw)
 }
 
-/// Which bytes may stand in a path or a query as they are (RFC 3986 §3.3, §3.4): `pchar`, `/` and `?`. A `%` may where
-/// two hexadecimal digits follow.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut at = 0;
-    while at < 256 {
-        plain[at] = (at as u8).is_ascii_alphanumeric();
-        at += 1;
-    }
-    let others = b"-._~!$&'()*+,;=:@/?";
-    let mut at = 0;
-    while at < others.len() {
-        plain[others[at] as usize] = true;
-        at += 1;
-    }
-    plain
-};
-
-fn is_plain(target: &[u8], at: usize) -> bool {
-    match target[at] {
-        b'%' => matches!(target[at + 1..], [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()),
-        byte => PLAIN[usize::from(byte)],
-    }
-}
-
-/// Whether a target in origin-form has bytes that no URI may have.
-#[must_use]
-pub fn needs_encoding(target: &str) -> bool {
-    let bytes = target.as_bytes();
-    (0..bytes.len()).any(|at| !is_plain(bytes, at))
-}
-
-/// The target with every byte percent-encoded that no URI may have. Refusing them would be as strict, but browsers
-/// send `|` and `[` in queries as they are; sent on raw, two servers could read two things.
-#[must_use]
-pub fn encoded(target: &str) -> String {
-    use std::fmt::Write as _;
-    let bytes = target.as_bytes();
-    let mut out = String::with_capacity(bytes.len() + 16);
-    for (at, byte) in bytes.iter().enumerate() {
-        if is_plain(bytes, at) {
-            out.push(char::from(*byte));
-        } else {
-            // A string takes everything.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 /// Absolute-form: `http` or `https`, no user information. `http://host?query` is refused, since the target
 /// that it means, `/?query`, stands nowhere in the buffer; no client that is known to us sends it.
 fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {

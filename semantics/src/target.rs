@@ -1,0 +1,83 @@
+//! The one spelling of a request target: what no URI may have is percent-encoded. Keys and requests to origins are made of
+//! it. Taking a request's target apart is not here (`wire`), resolving a reference neither ([`crate::invalidate`]).
+
+use std::fmt::Write as _;
+
+/// Which bytes may stand in a path or a query as they are (RFC 3986 §3.3, §3.4): `pchar`, `/` and `?`. A `%` may where
+/// two hexadecimal digits follow.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        plain[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    let others = b"-._~!$&'()*+,;=:@/?";
+    let mut at = 0;
+    while at < others.len() {
+        plain[others[at] as usize] = true;
+        at += 1;
+    }
+    plain
+};
+
+fn is_plain(target: &[u8], at: usize) -> bool {
+    match target[at] {
+        b'%' => matches!(target[at + 1..], [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()),
+        byte => PLAIN[usize::from(byte)],
+    }
+}
+
+/// Whether a target in origin-form has bytes that no URI may have.
+#[must_use]
+pub fn needs_encoding(target: &str) -> bool {
+    let bytes = target.as_bytes();
+    (0..bytes.len()).any(|at| !is_plain(bytes, at))
+}
+
+/// The target with every byte percent-encoded that no URI may have. Refusing them would be as strict, but browsers
+/// send `|` and `[` in queries as they are; sent on raw, two servers could read two things.
+#[must_use]
+pub fn encoded(target: &str) -> String {
+    let bytes = target.as_bytes();
+    let mut out = String::with_capacity(bytes.len() + 16);
+    for (at, byte) in bytes.iter().enumerate() {
+        if is_plain(bytes, at) {
+            out.push(char::from(*byte));
+        } else {
+            // A string takes everything.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[track_caller]
+    fn check(target: &str, expect: &str) {
+        assert_eq!(expect, encoded(target), "{target}");
+        assert_eq!(target != expect, needs_encoding(target), "{target}");
+    }
+
+    #[test]
+    fn what_no_uri_may_have_is_encoded() {
+        let plain = "/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f";
+        check(plain, plain);
+        check("/a|b{c}[d]^\"<>\\`", "/a%7Cb%7Bc%7D%5Bd%5D%5E%22%3C%3E%5C%60");
+        check("/%2e%2E/%zz%00%?a[]", "/%2e%2E/%25zz%00%25?a%5B%5D");
+        check("/%%41%4", "/%25%41%254");
+    }
+
+    proptest! {
+        #[test]
+        fn once_is_enough(target in "[/-~%|\\[\\]]{0,24}") {
+            let once = encoded(&target);
+            prop_assert!(!needs_encoding(&once));
+            prop_assert_eq!(&once, &encoded(&once));
+        }
+    }
+}
