@@ -131,6 +131,11 @@ fn errors_that_a_header_provokes() {
             let odd = it.field("x-odd").is_some() || it.field("content-type").is_some();
             odd.then(|| "HTTP/1.1 400 No\n\nerror".to_owned())
         });
+        // Nor where the application says of everything that it may be kept.
+        harmless(odd, "", |it| {
+            let odd = it.field("x-odd").is_some() || it.field("content-type").is_some();
+            odd.then(|| "HTTP/1.1 400 No\nCache-Control: public, max-age=60\n\nerror".to_owned())
+        });
     }
 }
 
