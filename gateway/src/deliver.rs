@@ -452,7 +452,7 @@ impl<'c> Machine<'_, 'c> {
         fields.push("Date", date::format(clock::wall()));
         fields.push("Content-Type", "text/plain; charset=utf-8");
         fields.push("Cache-Control", "no-store");
-        if status == 405 {
+        if matches!(status, 200 | 405) {
             fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
         if matches!(status, 400 | 408 | 413) {

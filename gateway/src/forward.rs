@@ -5,7 +5,7 @@ use crate::route::{Gateway, Route};
 use larder_origin::Outgoing;
 use larder_semantics::cookies;
 use larder_semantics::date;
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::is_nominated;
@@ -73,8 +73,10 @@ pub fn outgoing(
         && !cookies::is_private(&sent, &policy.private_cookies);
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
     let accept = accept_encoding(policy, &sent, ask);
+    let forwards = max_forwards(&request.method, &sent);
     let keep = |it: &Field<'_>| match it.name.len() {
         15 if accept.is_some() && it.is("accept-encoding") => false,
+        12 if forwards.is_some() && it.is("max-forwards") => false,
         6 => !(anonymous && it.is("cookie") || it.is("expect") || is_ours(it.name)),
         _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
@@ -88,6 +90,9 @@ pub fn outgoing(
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
+    }
+    if let Some(forwards) = forwards {
+        fields.push("Max-Forwards", forwards.saturating_sub(1).to_string());
     }
     if let Some(accept) = accept {
         fields.push("Accept-Encoding", accept);
@@ -121,6 +126,19 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<
         Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
     };
     Some(transcode::ask(sent, stored))
+}
+
+/// How many times the request may still be passed on (RFC 9110 §7.6.2): it is looked at for OPTIONS, as TRACE goes no
+/// further anyway. `None` where nothing, or nothing valid, says so. A number beyond ours is our largest.
+#[must_use]
+pub fn max_forwards(method: &str, fields: &[Field<'_>]) -> Option<u64> {
+    if method != "OPTIONS" {
+        return None;
+    }
+    let mut values = field::all(fields, "max-forwards");
+    let (Some(value), None) = (values.next(), values.next()) else { return None };
+    let digits = std::str::from_utf8(value).ok().filter(|it| !it.is_empty())?;
+    digits.bytes().all(|it| it.is_ascii_digit()).then(|| digits.parse().unwrap_or(u64::MAX))
 }
 
 /// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must

@@ -170,6 +170,11 @@ impl<'c> Machine<'_, 'c> {
             self.error = 508;
             return Step::Error;
         }
+        if forward::max_forwards(&self.request.method, self.fields) == Some(0) {
+            let sentence = "This server answers, since the request may go no further (Max-Forwards: 0).";
+            self.answer = Some(Answer::Own { status: 200, sentence });
+            return Step::Deliver;
+        }
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
             Some(Bypass::Method | Bypass::Body) => {
                 self.reason = ForwardReason::Method;

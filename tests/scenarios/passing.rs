@@ -134,6 +134,46 @@ fn a_larder_that_is_its_own_origin_says_so() {
 }
 
 #[test]
+fn max_forwards_of_options_is_obeyed() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nthe origin");
+    let larder = Larder::before(&origin, "");
+    let ask = |method: &str, target: &str, value: &str| {
+        larder.client().request(method, target, &format!("Max-Forwards: {value}\r\n"), "")
+    };
+    for target in ["/", "*"] {
+        let it = ask("OPTIONS", target, "0");
+        assert_eq!(
+            (200, true),
+            (it.status, it.field("allow").is_some_and(|it| it.contains("GET"))),
+            "{it:?}"
+        );
+        assert_ne!("the origin", it.text());
+    }
+    assert_eq!(0, origin.requests());
+    for (method, value, passed) in [
+        ("OPTIONS", "1", "0"),
+        ("OPTIONS", "10", "9"),
+        ("OPTIONS", "00", ""),
+        ("OPTIONS", "99999999999999999999999", "18446744073709551614"),
+        ("OPTIONS", "-1", "-1"),
+        ("OPTIONS", "x", "x"),
+        ("OPTIONS", "1, 1", "1, 1"),
+        ("GET", "0", "0"),
+        ("POST", "5", "5"),
+    ] {
+        let before = origin.requests();
+        let it = ask(method, "/", value);
+        assert_eq!(200, it.status, "{method} {value}");
+        let received = origin.received();
+        let found = received.get(before).map_or("", |it| it.field("max-forwards").unwrap_or("none"));
+        assert_eq!(passed, found, "{method} {value}");
+    }
+    let twice = larder.client().request("OPTIONS", "/", "Max-Forwards: 0\r\nMax-Forwards: 0\r\n", "");
+    assert_eq!("the origin", twice.text(), "two say nothing");
+    assert_eq!(405, ask("TRACE", "/", "0").status);
+}
+
+#[test]
 fn a_304_that_nobody_asked_for_is_a_bad_answer() {
     let origin = Origin::fixed("HTTP/1.1 304 Not Modified\nETag: \"a\"\n\n");
     let larder = Larder::before(&origin, "");
