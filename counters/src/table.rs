@@ -159,6 +159,8 @@ counters! {
     origin_bad_responses: Count, "Origin responses that were not valid HTTP, or were cut short.";
     origin_bytes_sent: Bytes, "Bytes written to origins, heads included.";
     origin_bytes_received: Bytes, "Bytes read from origins, heads included.";
+    origin_head_too_large: Limit, "Origin responses refused because the head was over `proxy.head_size`.";
+    origin_too_many_fields: Limit, "Origin responses refused because the head had too many fields.";
     origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
     origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
     files_loads: Count, "Lookups of static files that asked the disk.";

@@ -77,7 +77,8 @@ fn said(why: BadResponse) -> &'static str {
     match why {
         BadResponse::StatusLine => "its status line is malformed, or switches protocols unasked",
         BadResponse::Field => "a header line is malformed",
-        BadResponse::TooLarge => "its head is larger than allowed",
+        BadResponse::TooLarge => "its head is larger than proxy.head_size allows",
+        BadResponse::TooManyFields => "its head has more fields than are read",
         BadResponse::Length => "its Content-Length is invalid or contradicts another",
         BadResponse::TransferEncoding => "its Transfer-Encoding is not understood",
     }

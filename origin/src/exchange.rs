@@ -20,7 +20,7 @@ use bytes::{Buf, Bytes};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
 use larder_wire::http1::{Framing, chunked};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::io::IoSlice;
 use std::mem;
@@ -37,6 +37,8 @@ const SCRATCH: usize = 64 * 1024;
 /// Its futures may be awaited side by side by one task (`select!`, `join!`): one that writes, one that reads.
 pub struct Exchange {
     state: RefCell<State>,
+    /// Its failure has been told.
+    is_told: Cell<bool>,
 }
 
 impl Exchange {
@@ -46,7 +48,8 @@ impl Exchange {
         connection: Connection,
         request: Outgoing,
     ) -> Result<Self, OriginError> {
-        let exchange = Self { state: RefCell::new(State::new(place, connection, request)) };
+        let state = RefCell::new(State::new(place, connection, request));
+        let exchange = Self { state, is_told: Cell::new(false) };
         poll_fn(|cx| {
             exchange.state.borrow_mut().send_head(cx);
             Poll::Ready(())
@@ -89,7 +92,7 @@ impl Exchange {
     /// # Errors
     /// See [`OriginError`].
     pub async fn head(&self) -> Result<Response, OriginError> {
-        poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await
+        poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await.inspect_err(|it| self.tell(it))
     }
 
     /// The next bytes of the body; `None` after the last, which has been verified by its framing. Bytes that are
@@ -98,13 +101,20 @@ impl Exchange {
     /// # Errors
     /// The body is incomplete.
     pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
-        poll_fn(|cx| self.state.borrow_mut().poll_next(cx)).await
+        poll_fn(|cx| self.state.borrow_mut().poll_next(cx)).await.inspect_err(|it| self.tell(it))
     }
 
     /// The trailer section, after the body's end.
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
         self.state.borrow().trailers.clone()
+    }
+
+    /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.
+    fn tell(&self, error: &OriginError) {
+        if !self.is_told.replace(true) {
+            self.state.borrow().origin.tell(error);
+        }
     }
 
     async fn flush(&self) -> Result<(), OriginError> {
@@ -239,6 +249,8 @@ impl State {
         match &error {
             OriginError::Timeout => counters.origin_timeouts.add(1),
             OriginError::InterimFlood => counters.origin_interim_flood.add(1),
+            OriginError::BadHead(BadResponse::TooLarge) => counters.origin_head_too_large.add(1),
+            OriginError::BadHead(BadResponse::TooManyFields) => counters.origin_too_many_fields.add(1),
             OriginError::BadHead(_) | OriginError::BadBody | OriginError::Disconnected => {
                 counters.origin_bad_responses.add(1);
             }

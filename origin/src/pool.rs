@@ -6,7 +6,7 @@ use crate::dial::Dialer;
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
 use larder_counters::Counters;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -41,7 +41,12 @@ pub struct Origin {
     /// Counts sweeps: the clock of the unused connections.
     sweep: Cell<u64>,
     sweeper: Cell<Sweeper>,
+    /// Who is told of failures.
+    told: OnceCell<Told>,
 }
+
+/// Who is told of each exchange that failed, and why.
+pub type Told = Box<dyn Fn(&OriginError)>;
 
 struct Unused {
     connection: Connection,
@@ -90,7 +95,19 @@ impl Origin {
             idle: RefCell::default(),
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
+            told: OnceCell::new(),
         })
+    }
+
+    /// Has `told` called from now on for each exchange that failed, whatever is made of it; later calls change nothing.
+    pub fn on_failure(&self, told: Told) {
+        let _ = self.told.set(told);
+    }
+
+    pub(crate) fn tell(&self, error: &OriginError) {
+        if let Some(told) = self.told.get() {
+            told(error);
+        }
     }
 
     /// Where it is.
@@ -106,6 +123,10 @@ impl Origin {
     /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
     /// [`OriginError::Timeout`] where the origin does not take the head.
     pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Exchange, OriginError> {
+        self.begin(request).await.inspect_err(|it| self.tell(it))
+    }
+
+    async fn begin(self: &Rc<Self>, request: Outgoing) -> Result<Exchange, OriginError> {
         let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
         let place = self.place(&deadline).await?;
         let connection = match self.reuse() {

@@ -364,3 +364,72 @@ fn impatient_with_stale(origin: &Origin) -> Larder {
     );
     Larder::start(Setup { config, env: Vec::new() })
 }
+
+#[test]
+fn the_error_log_says_which_origin_failed_and_why() {
+    let sends = |bytes: Vec<u8>| Origin::scripted(move |_| vec![Script::Send(bytes.clone()), Script::Close]);
+    let gate = Gate::new();
+    let shut = gate.clone();
+    let many: String = (0..200).map(|it| format!("X-{it}: a\r\n")).collect();
+    let origins = [
+        ("garbage", sends(b"what?\r\n\r\n".to_vec()), "its status line is malformed"),
+        (
+            "early",
+            Origin::scripted(|_| vec![Script::Close]),
+            "closed the connection before its response was whole",
+        ),
+        (
+            "cut",
+            sends(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort".to_vec()),
+            "before its response was whole",
+        ),
+        (
+            "chunk",
+            sends(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec()),
+            "not validly chunked",
+        ),
+        (
+            "slow",
+            Origin::scripted(move |_| vec![Script::Gate(shut.clone()), Script::Close]),
+            "did not answer in time",
+        ),
+        (
+            "large",
+            sends(format!("HTTP/1.1 200 OK\r\nX-Large: {}\r\n\r\n", "a".repeat(9000)).into()),
+            "larger than proxy.head_size allows",
+        ),
+        ("many", sends(format!("HTTP/1.1 200 OK\r\n{many}\r\n").into()), "more fields than are read"),
+        (
+            "interim",
+            sends(b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100)),
+            "more interim responses than are allowed",
+        ),
+    ];
+    let away = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut routes: Vec<(&str, String, &str)> =
+        origins.iter().map(|(name, origin, why)| (*name, origin.url(), *why)).collect();
+    routes.push(("refused", format!("http://{away}"), "cannot be reached: "));
+    routes.push(("unknown", "http://nowhere.invalid:80".to_owned(), "nowhere.invalid cannot be resolved: "));
+    let mut config =
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"off\"\nerror = \"error.log\"\n\
+                      [[site]]\nhosts = [\"*\"]\n"
+            .to_owned();
+    for (name, url, _) in &routes {
+        config.push_str(&format!(
+            "[[site.route]]\npath = \"/{name}\"\n\
+             proxy = {{ to = [\"{url}\"], first_byte_timeout = \"400ms\", head_size = \"8KiB\" }}\n"
+        ));
+    }
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    for (name, url, why) in &routes {
+        larder.get(&format!("/{name}"));
+        let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+        let event = format!(" error origin-failed route=*/{name} origin={url} why=\"");
+        let told = |line: &str| line.contains(&event) && line.contains(why) && line.ends_with(" left_out=0");
+        until("it is told", || log().lines().any(told));
+    }
+    gate.open();
+    for counter in ["origin_head_too_large", "origin_too_many_fields", "origin_interim_flood"] {
+        assert_eq!(1, larder.counter(counter), "{counter}");
+    }
+}

@@ -131,19 +131,43 @@ impl Teller {
 
     /// As [`ErrorLog::seldom`].
     pub fn seldom(&self, level: Level, event: &'static str, values: &[(&str, &str)]) {
-        if self.tells(level) && self.log.is_due(event) {
+        if self.tells(level) && self.log.due(event, "", clock::monotonic()).is_some() {
             self.log.write(level, event, values);
         }
     }
+
+    /// As [`Teller::event`], but at most once a second for each `event` and `of`; with `left_out`, how many were left out
+    /// since the last.
+    pub fn seldom_of(&self, level: Level, event: &'static str, of: &str, values: &[(&str, &str)]) {
+        if self.tells(level)
+            && let Some(left_out) = self.log.due(event, of, clock::monotonic())
+        {
+            let left_out = left_out.to_string();
+            self.log.write(level, event, &[values, &[("left_out", left_out.as_str())]].concat());
+        }
+    }
 }
+
+/// An event that repeats.
+struct Told {
+    event: &'static str,
+    /// Whose; empty where there is one for all.
+    of: Box<str>,
+    last: Monotonic,
+    left_out: u64,
+}
+
+/// Events that repeat of which it is known when they were told. They are told of what the configuration names; of more
+/// than these, some may be told oftener.
+const REPEATING: usize = 1024;
 
 struct Inner {
     sink: Mutex<Option<Sink>>,
     sender: Option<Sender>,
     stamp: Mutex<Stamp>,
     dropped: AtomicU64,
-    /// When each event that repeats was last told.
-    told: Mutex<Vec<(&'static str, Monotonic)>>,
+    /// When each event that repeats was last told; the last told are at the back.
+    told: Mutex<Vec<Told>>,
     /// The least level of each subsystem, as a number; see [`Inner::tells`]. Changed by a reload.
     levels: [AtomicU8; Subsystem::ALL.len()],
 }
@@ -238,16 +262,26 @@ impl ErrorLog {
         self.of(Subsystem::Server).seldom(level, event, values);
     }
 
-    /// Whether `event` was last told a second ago or more; it counts as told now if so.
-    fn is_due(&self, event: &'static str) -> bool {
-        let now = clock::monotonic();
+    /// How many were left out since `event` was last told of `of`, if that was a second ago or more; it counts as told
+    /// now if so, and as left out if not.
+    pub(super) fn due(&self, event: &'static str, of: &str, now: Monotonic) -> Option<u64> {
         let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match told.iter_mut().find(|it| it.0 == event) {
-            Some((_, last)) if now.0.saturating_sub(last.0) < 1000 => return false,
-            Some((_, last)) => *last = now,
-            None => told.push((event, now)),
+        let at = told.iter().position(|it| it.event == event && *it.of == *of);
+        match at {
+            Some(at) if now.0.saturating_sub(told[at].last.0) < 1000 => {
+                told[at].left_out += 1;
+                return None;
+            }
+            Some(at) => {
+                let left_out = told.remove(at).left_out;
+                told.push(Told { event, of: of.into(), last: now, left_out: 0 });
+                return Some(left_out);
+            }
+            None if told.len() >= REPEATING => drop(told.remove(0)),
+            None => {}
         }
-        true
+        told.push(Told { event, of: of.into(), last: now, left_out: 0 });
+        Some(0)
     }
 
     /// Events that were dropped because the log could not be written fast enough.
@@ -324,5 +358,10 @@ pub(super) fn manual(out: &mut String) {
     out.push_str(
         "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter (`counters.md`), `times` how often \
          since the last\nline, `total` how often since the start.\n",
+    );
+    out.push_str(
+        "\n`origin-failed` tells of an exchange with an origin that failed, at most once a second for each origin: `route`, `origin`, \
+         `why`, and `left_out`,\nhow many more there were since the last line. It is a `warn` where `proxy.connections` was \
+         reached and an `error` otherwise, also\nwhere a stored response was served instead.\n",
     );
 }

@@ -182,6 +182,25 @@ fn limits_are_told_once_a_second() {
 }
 
 #[test]
+fn what_repeats_is_told_once_a_second_of_each() {
+    let errors = ErrorLog::off();
+    let due = |of: &str, now| errors.due("failed", of, Monotonic(now));
+    assert_eq!(Some(0), due("a", 0));
+    assert_eq!(None, due("a", 1));
+    assert_eq!(Some(0), due("b", 1));
+    assert_eq!(None, due("a", 999));
+    assert_eq!(Some(2), due("a", 1000), "those that were left out");
+    assert_eq!(None, due("b", 1000));
+    assert_eq!(Some(1), due("b", 1001));
+    assert_eq!(Some(0), due("a", 2000));
+    assert_eq!(Some(0), errors.due("another", "a", Monotonic(2000)));
+    for number in 0..5000 {
+        assert_eq!(Some(0), due(&format!("o{number}"), 2000));
+    }
+    assert_eq!(Some(0), due("a", 2001), "of so many it is not known any more");
+}
+
+#[test]
 fn each_subsystem_has_a_least_level_that_changes_live() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("errors");

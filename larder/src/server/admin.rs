@@ -7,6 +7,7 @@ use super::router::{Router, Target};
 use super::totals::Totals;
 use super::worker::Live;
 use crate::config::Decided;
+use crate::log::ErrorLog;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_gateway::explain::{Explanation, Holds, TierHolds};
@@ -124,7 +125,7 @@ fn is_for_us(request: &Request, client: &Client) -> bool {
 impl Admin {
     /// Explains by a new configuration from now on.
     pub fn take_over(&self, live: Arc<Live>) {
-        *self.router.borrow_mut() = Rc::new(live.router(&self.counters));
+        *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off()));
         *self.live.borrow_mut() = live;
     }
 

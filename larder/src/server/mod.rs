@@ -280,7 +280,7 @@ impl House {
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             gateway,
-            router: RefCell::new(Rc::new(live.router(&counters))),
+            router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off()))),
             live: RefCell::new(live.clone()),
             public: self.public.clone(),
             totals: self.shared.totals.clone(),

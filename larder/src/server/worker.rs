@@ -8,13 +8,13 @@ use super::router::{Matched, Router, Site, Target};
 use super::tiers::Lower;
 use super::totals::Totals;
 use crate::config::{self, Config, OriginHost, Service};
-use crate::log::{ErrorLog, LogHandle};
+use crate::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
-use larder_origin::{Address, Origin};
+use larder_origin::{Address, Blame, Origin, Told};
 use larder_semantics::tiers::TierSet;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound};
@@ -54,7 +54,7 @@ impl Live {
 
     /// The routes as one worker runs them.
     #[must_use]
-    pub fn router(&self, counters: &Arc<Counters>) -> Router {
+    pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog) -> Router {
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| Site {
             hosts: site.hosts.clone(),
             routes: site
@@ -64,7 +64,7 @@ impl Live {
                 .map(|(number, route)| Matched {
                     path: route.path.clone(),
                     methods: route.methods.clone(),
-                    target: self.target((at, number), site, route, counters),
+                    target: self.target((at, number), site, route, counters, errors),
                     purge: route.purge.clone(),
                 })
                 .collect(),
@@ -78,12 +78,14 @@ impl Live {
         site: &config::Site,
         route: &config::Route,
         counters: &Arc<Counters>,
+        errors: &ErrorLog,
     ) -> Target {
         let host = site.hosts.first().map_or_else(String::new, ToString::to_string);
         let name = format!("{host}{}", route.path);
         match &route.service {
             Service::Proxy(proxy) => {
                 let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
+                origin.on_failure(told(errors.of(Subsystem::Origin), &name, &proxy.to));
                 let host = match proxy.host {
                     OriginHost::Client => HostSent::Clients(own_host(&proxy.to)),
                     OriginHost::Own => HostSent::Own(own_host(&proxy.to)),
@@ -166,7 +168,7 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
-    let router = RefCell::new(Rc::new(live.router(&counters)));
+    let router = RefCell::new(Rc::new(live.router(&counters, &errors)));
     let front = Rc::new(Front { gateway, router, log, purges, errors });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
@@ -177,7 +179,7 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         worker.set_limits(live.config.limits.of_worker(shared.workers));
-        *front.router.borrow_mut() = Rc::new(live.router(&counters));
+        *front.router.borrow_mut() = Rc::new(live.router(&counters, &front.errors));
     }
     worker.drain();
     worker.drained().await;
@@ -191,6 +193,22 @@ async fn flush_log(front: Rc<Front>) {
         tick.tick().await;
         front.log.flush();
     }
+}
+
+/// Tells the error log of failures of `origin`.
+fn told(teller: Teller, route: &str, origin: &Address) -> Told {
+    let (route, origin) = (route.to_owned(), origin.to_string());
+    Box::new(move |error| {
+        let level = match error.blame() {
+            Blame::Origin => Level::Error,
+            Blame::Us => Level::Warn,
+        };
+        if teller.tells(level) {
+            let why = error.sentence();
+            let values = [("route", route.as_str()), ("origin", &origin), ("why", &why)];
+            teller.seldom_of(level, "origin-failed", &origin, &values);
+        }
+    })
 }
 
 fn own_host(address: &Address) -> String {

@@ -31,8 +31,10 @@ pub enum BadResponse {
     StatusLine,
     /// A field line is malformed, or obs-folded.
     Field,
-    /// The head is over its limit.
+    /// The head has more bytes than its limit.
     TooLarge,
+    /// It has more than [`MAX_FIELDS`] field lines.
+    TooManyFields,
     /// `Content-Length` is invalid or contradicts itself, or stands beside `Transfer-Encoding`.
     Length,
     /// A transfer coding that we do not know, or `chunked` not last, or in HTTP/1.0.
@@ -62,7 +64,7 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadRes
     let lines = match lines::scan(window) {
         Ok(lines) => lines,
         Err(BadLines::BareLineFeed) => return Err(BadResponse::Field),
-        Err(BadLines::TooMany) => return Err(BadResponse::TooLarge),
+        Err(BadLines::TooMany) => return Err(BadResponse::TooManyFields),
     };
     match lines.end {
         Some(end) => read_head(&window[..end], method).map(|it| Parsed::Head(it, end)),
@@ -105,7 +107,7 @@ fn blame(error: httparse::Error) -> BadResponse {
     match error {
         HeaderName | HeaderValue | NewLine => BadResponse::Field,
         Status | Token | Version => BadResponse::StatusLine,
-        TooManyHeaders => BadResponse::TooLarge,
+        TooManyHeaders => BadResponse::TooManyFields,
     }
 }
 

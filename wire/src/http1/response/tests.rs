@@ -252,7 +252,7 @@ fn bounds() {
     check("HTTP/1.1 200 OK\r\nA: \0", Err(BadResponse::Field));
     let many = |count: usize| format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(count));
     assert_eq!(MAX_FIELDS, read(many(MAX_FIELDS), "GET").unwrap().fields.len());
-    refused(many(MAX_FIELDS + 1), TooLarge);
+    refused(many(MAX_FIELDS + 1), BadResponse::TooManyFields);
 }
 
 /// Bytes that are nearly a head: real parts, oddities, and noise.
