@@ -123,7 +123,7 @@ impl Machine<'_, '_> {
     /// What another's fill has found below and put into RAM may be served where the origin failed.
     pub fn take_stale(&mut self) {
         if self.found.is_none()
-            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, u64::MAX)
+            && let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
         {
             self.found = shelf.select(self.fields, &mut Vec::new()).cloned();
         }

@@ -189,7 +189,8 @@ impl Store {
     }
 
     /// Looks a key up, under a shared lock, and notes the use for S3-FIFO. What was purged since it was last met is
-    /// treated so first. `now` is monotonic milliseconds, for the memory of hit-for-miss and for trust.
+    /// treated so first, and so is what is not trusted now. `now` is for the memory of hit-for-miss alone: milliseconds of
+    /// the clock by which [`Store::remember_miss`] was told until when.
     #[must_use]
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
@@ -197,11 +198,11 @@ impl Store {
             Some(slot) if *slot.shelf.key == *key => {
                 slot.note_use();
                 let shelf = slot.shelf.clone();
-                if self.purges.is_met_by(&shelf, now) {
+                if self.purges.is_met_by(&shelf) {
                     return Lookup::Shelf(shelf);
                 }
                 drop(shard);
-                self.look_again(hash, shelf, now)
+                self.look_again(hash, shelf)
             }
             // Without the key a miss is remembered of its hash only: two keys of one hash would go alone, no more.
             _ if shard.misses.knows(hash, now) => Lookup::HitForMiss,

@@ -2,6 +2,7 @@
 //! other. Time is real here, since leases are.
 
 use crate::harness::command::{run, wait};
+use crate::harness::origin::{Script, response};
 use crate::harness::relay::{Relay, Way};
 use crate::harness::{Client, Larder, Memcached, Origin, tiers, until};
 use serde_json::{Value, json};
@@ -387,4 +388,42 @@ fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
     let of = |it: &AtomicU64| it.load(SeqCst);
     assert!(of(&seen.reads) > 1000 && of(&seen.hits) > of(&seen.reads) / 5, "what is held is used");
     assert!(of(&seen.purges) > 20 && of(&seen.early) > 5, "purges hold, and some need no lease");
+}
+
+#[test]
+fn a_node_that_follows_the_log_trusts_what_it_has() {
+    let alive = Arc::new(AtomicBool::new(true));
+    let answers = alive.clone();
+    let origin = Origin::scripted(move |_| match answers.load(SeqCst) {
+        true => {
+            let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60, stale-if-error=600\nETag: \"e\"\n\nhello";
+            vec![Script::Send(response(text))]
+        }
+        false => vec![Script::Reset],
+    });
+    let memcached = Memcached::start();
+    let top = format!("[cache.fleet]\nservers = [{:?}]\nlocal_ttl = \"1h\"\n", memcached.name());
+    let larder = Larder::before_with(&origin, "", &top);
+    until("it follows the log", || standing(&larder)["followed"] == 1);
+    larder.get("/");
+    until("it is in the fleet", || larder.counter("fleet_puts") == 1);
+    let mut client = larder.client();
+    for (lines, status) in [
+        ("Range: bytes=0-1\r\n", 206),
+        ("Range: bytes=1-\r\n", 206),
+        ("If-Match: \"other\"\r\n", 412),
+        ("If-None-Match: \"e\"\r\n", 304),
+        ("", 200),
+    ] {
+        let found = client.request("GET", "/", lines, "");
+        assert_eq!((status, true), (found.status, found.is_hit()), "{lines}: {}", found.cache());
+    }
+    let said = run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]);
+    assert!(said.out.contains("verdict  hit\n"), "{}", said.out);
+    assert!(client.get("/").is_hit(), "being asked about changes nothing");
+    assert_eq!(1, origin.requests());
+    alive.store(false, SeqCst);
+    larder.advance(61);
+    let stale = client.get("/");
+    assert_eq!((200, "hello".to_owned()), (stale.status, stale.text()), "{}", stale.cache());
 }

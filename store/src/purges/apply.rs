@@ -20,7 +20,7 @@ use crate::ram::{KeyHash, Lookup, Store};
 use crate::shelf::{Shelf, Stored};
 use larder_semantics::purged::{self, Verdict};
 use larder_semantics::stored::Meta;
-use larder_stdx::clock::{self, WallTime};
+use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -77,18 +77,18 @@ impl Purges {
 
     /// Whether a shelf may be served as it is.
     #[inline]
-    pub fn is_met_by(&self, shelf: &Shelf, now: u64) -> bool {
-        shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(now)
+    pub fn is_met_by(&self, shelf: &Shelf) -> bool {
+        shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
     }
 
     #[inline]
-    fn trusts(&self, now: u64) -> bool {
-        now <= self.now.trust.load(Relaxed)
+    fn trusts(&self, now: Monotonic) -> bool {
+        now.0 <= self.now.trust.load(Relaxed)
     }
 
     /// Whether a fetch that began at `begun`, and has this head if it has any, is one that a request of now may join.
     pub fn may_join(&self, key: &[u8], begun: Seq, head: Option<&SharedHead>) -> bool {
-        if !self.trusts(clock::monotonic().0) {
+        if !self.trusts(clock::monotonic()) {
             return false;
         }
         if begun >= self.seq() {
@@ -253,7 +253,7 @@ impl Store {
     /// Whether what is stored may be trusted now.
     #[must_use]
     pub fn trusted(&self) -> bool {
-        self.purges.trusts(clock::monotonic().0)
+        self.purges.trusts(clock::monotonic())
     }
 
     /// What is asked of an origin now is born so: taken before the request leaves.
@@ -318,8 +318,8 @@ impl Store {
     /// The slow path of a lookup: rules came since this shelf was met last, or it is not trusted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Arc<Shelf>, now: u64) -> Lookup {
-        let doubt = (!self.purges.trusts(now)).then(clock::wall);
+    pub(crate) fn look_again(&self, hash: KeyHash, shelf: Arc<Shelf>) -> Lookup {
+        let doubt = (!self.trusted()).then(clock::wall);
         match self.meet(hash, &shelf, doubt) {
             Met::AsItIs => Lookup::Shelf(shelf),
             Met::Changed(shelf) => Lookup::Shelf(shelf),
