@@ -144,18 +144,26 @@ pub fn max_forwards(method: &str, fields: &[Field<'_>]) -> Option<u64> {
 /// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must
 /// select no variant and be part of no key, or a stranger could store one page under another's key.
 pub fn drop_nominated(fields: &mut FieldList) {
-    let plain = |it: &[u8]| {
-        it.split(|it| *it == b',').all(|it| {
-            let it = it.trim_ascii();
-            it.eq_ignore_ascii_case(b"keep-alive") || it.eq_ignore_ascii_case(b"close")
-        })
-    };
-    if fields.get_all("connection").all(plain) {
+    if !fields.get_all("connection").any(nominates) {
         return;
     }
     let before = fields.clone();
     let before = before.view();
     fields.retain(|it| !is_nominated(it.name, &before) || is_never_nominated(it.name));
+}
+
+/// Whether a request has a field that [`drop_nominated`] may drop.
+#[must_use]
+pub fn has_nominated(fields: &[Field<'_>]) -> bool {
+    fields.iter().any(|it| it.name.len() == 10 && it.is("connection") && nominates(it.value))
+}
+
+/// Whether a value of `Connection` names anything but what becomes of the connection.
+fn nominates(value: &[u8]) -> bool {
+    value.split(|it| *it == b',').any(|it| {
+        let it = it.trim_ascii();
+        !it.eq_ignore_ascii_case(b"keep-alive") && !it.eq_ignore_ascii_case(b"close")
+    })
 }
 
 /// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.

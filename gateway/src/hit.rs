@@ -45,7 +45,9 @@ impl Gateway {
         out: &mut Outbox,
     ) -> Option<FastHit> {
         let facts = RequestFacts::read(head.method, head.fields);
-        if facts.range.is_some() || forward::bypass(&route.policy, &facts, head.target, head.fields).is_some()
+        if facts.range.is_some()
+            || forward::has_nominated(head.fields)
+            || forward::bypass(&route.policy, &facts, head.target, head.fields).is_some()
         {
             return None;
         }

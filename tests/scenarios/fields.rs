@@ -52,6 +52,19 @@ fn connection_nominated_request_fields_select_no_variant() {
     assert_eq!(None, page.received()[0].field("foo"));
     assert!(!page.get("Foo: 1").is_hit(), "the origin saw none");
     assert!(page.get("").is_hit());
+    page.get("Foo: 1");
+    let stored = page.get("Foo: 1");
+    assert!(stored.is_hit() && stored.text() == "answer 2", "{stored:?}");
+    // Nor one that is stored: to the origin this is the request without.
+    for nominated in ["Foo", "foo", "keep-alive, Foo", "Foo,close", "Keep-Alive | Connection: FOO"] {
+        let it = page.ask_unexplained("GET", &format!("Foo: 1 | Connection: {nominated}"), "");
+        assert_eq!("answer 1", it.text(), "{nominated}");
+    }
+    for plain in ["close", "keep-alive", "Keep-Alive, Close"] {
+        let it = page.ask_unexplained("GET", &format!("Foo: 1 | Connection: {plain}"), "");
+        assert_eq!("answer 2", it.text(), "{plain}");
+    }
+    assert_eq!(2, page.requests());
 }
 
 #[test]
