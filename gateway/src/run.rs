@@ -176,7 +176,7 @@ impl<'c> Machine<'_, 'c> {
             return Step::Deliver;
         }
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
-            Some(Bypass::Method | Bypass::Body) => {
+            Some(Bypass::Method) => {
                 self.reason = ForwardReason::Method;
                 Step::Pass
             }

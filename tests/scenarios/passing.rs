@@ -99,7 +99,7 @@ fn a_get_with_a_body_passes_the_cache() {
     let pages = Pages::new("");
     let page = pages.page(&["Cache-Control: max-age=60"]);
     for number in 1..=2 {
-        assert!(page.ask_unexplained("GET", "", "what").cache().contains("fwd=method"));
+        assert!(page.ask_unexplained("GET", "", "what").cache().contains("fwd=bypass"));
         assert_eq!(number, page.requests());
     }
     assert_eq!(b"what", &page.received()[0].body[..]);
