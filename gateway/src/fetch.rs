@@ -130,6 +130,8 @@ impl Job {
             None => return,
         };
         match arrived.response.status {
+            // Some origins answer `If-Range` with a 304, which is nothing that was asked.
+            304 if rest.is_some() => self.ask_whole(writer).await,
             304 if self.validate => {
                 if let Some(new) = self.freshen(&arrived, &writer).await {
                     self.gateway.counters.cache_validated.add(1);

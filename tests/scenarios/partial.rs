@@ -297,3 +297,17 @@ fn an_origin_that_ignores_ranges_is_helped() {
     assert_eq!(BODY, page.get("").text());
     assert_eq!(1, page.requests());
 }
+
+#[test]
+fn a_304_to_the_rest_of_a_part_is_asked_again_whole() {
+    let pages = Pages::new("");
+    let page = pages.page(&[&part(0, 9, "ETag: \"a\""), "304 | ETag: \"a\"", &whole("ETag: \"a\"")]);
+    page.get("Range: bytes=0-9");
+    let it = page.get("");
+    assert_eq!((200, BODY), (it.status, it.text().as_str()), "{it:?}");
+    let sent = page.received();
+    assert_eq!((Some("bytes=10-"), Some("\"a\"")), (sent[1].field("range"), sent[1].field("if-range")));
+    assert_eq!((None, None), (sent[2].field("range"), sent[2].field("if-range")));
+    assert!(page.get("").is_hit());
+    assert_eq!(3, page.requests());
+}
