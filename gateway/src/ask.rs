@@ -65,7 +65,7 @@ impl Machine<'_, '_> {
                     None => self.origin_failed(502),
                 }
             }
-            FillHead::Failed(status) => self.origin_failed(status),
+            FillHead::Failed(status) | FillHead::Unreachable(status) => self.origin_failed(status),
         }
     }
 

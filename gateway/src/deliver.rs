@@ -31,6 +31,10 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+/// How many bytes of a body may have to come before those that a range request waits for: where more are missing, the
+/// origin has them sooner.
+const SOON: u64 = 1 << 20;
+
 /// The response that is to be sent.
 pub(crate) enum Answer<'c> {
     /// From the store.
@@ -371,7 +375,7 @@ impl<'c> Machine<'_, 'c> {
         if let Some(coding) = self.must_decode(&head.fields, status, report) {
             return self.send_along_decoded(reply, reader, head, coding, fields, report).await;
         }
-        if status == 200 && self.facts.method == "GET" {
+        if status == 200 && matches!(self.facts.method, "GET" | "HEAD") {
             match self.precondition(&head.meta) {
                 Precondition::Proceed => {}
                 early => return self.send_precondition(reply, early, fields, report).await,
@@ -395,6 +399,9 @@ impl<'c> Machine<'_, 'c> {
             (None, None) => ResponseBody::Stream,
         };
         self.head(reply, if window.is_some() { 206 } else { status }, fields, body, Some(report)).await?;
+        if self.facts.method == "HEAD" {
+            return Ok(None); // Nothing of the body is waited for.
+        }
         let mut at = 0;
         loop {
             match flush_while_waiting(reply, reader.next()).await? {
@@ -418,6 +425,28 @@ impl<'c> Machine<'_, 'c> {
                 Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                 Err(FillEnd::Failed) => return Err(Cut::Origin),
             }
+        }
+    }
+
+    /// Whether a request for a part, or for the head alone, is answered by another's fetch of the whole as the origin would
+    /// answer it, and as soon. `arrived` bytes of the body have come.
+    pub fn reads_along(&self, head: &SharedHead, arrived: u64) -> bool {
+        if self.facts.range.is_none() && self.facts.method != "HEAD" {
+            return true;
+        }
+        let (reason, status) = (self.reason, None);
+        let report = Report::Forwarded { reason, status, stored: true, collapsed: true };
+        if self.must_decode(&head.fields, head.status, report).is_some() {
+            return false; // A part of another form; a length of another form.
+        }
+        match self.facts.range {
+            None => true,
+            Some(_) if head.status != 200 => false,
+            Some(_) => match self.selection(head) {
+                Selection::One(first, _) => self.validate || first <= arrived.saturating_add(SOON),
+                Selection::Unsatisfiable => true,
+                Selection::Whole | Selection::Many(_) => self.validate,
+            },
         }
     }
 

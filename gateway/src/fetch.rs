@@ -126,7 +126,7 @@ impl Job {
         let rest = self.rest();
         let arrived = match self.ask_watched(self.question(rest.as_ref()), &writer).await {
             Some(Ok(arrived)) => arrived,
-            Some(Err(error)) => return self.fail(writer, error.status()),
+            Some(Err(error)) => return self.fail(writer, head_of(&error)),
             None => return,
         };
         match arrived.response.status {
@@ -168,17 +168,17 @@ impl Job {
     async fn ask_whole(self, writer: FillWriter) {
         match self.ask_watched(Ask::Whole, &writer).await {
             Some(Ok(again)) => self.receive_or_fail(again, writer).await,
-            Some(Err(error)) => self.fail(writer, error.status()),
+            Some(Err(error)) => self.fail(writer, head_of(&error)),
             None => {}
         }
     }
 
     async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
         if arrived.response.status == 304 {
-            return self.fail(writer, 502); // Nobody had asked on a condition.
+            return self.fail(writer, FillHead::Failed(502)); // Nobody had asked on a condition.
         }
         if arrived.response.status >= 500 && self.may_serve_stale() {
-            return self.fail(writer, arrived.response.status);
+            return self.fail(writer, FillHead::Failed(arrived.response.status));
         }
         self.receive(arrived, writer).await;
     }
@@ -199,8 +199,8 @@ impl Job {
         self.route.policy.on_abort == OnAbort::Cancel && !self.background
     }
 
-    fn fail(&self, mut writer: FillWriter, status: u16) {
-        writer.head(FillHead::Failed(status), false);
+    fn fail(&self, mut writer: FillWriter, head: FillHead) {
+        writer.head(head, false);
         writer.finish(FillEnd::Failed);
     }
 
@@ -596,6 +596,14 @@ impl Job {
             Beside::Replaces => Some(new),
             Beside::Gives => None,
         }
+    }
+}
+
+/// What others are told of a failed exchange.
+fn head_of(error: &OriginError) -> FillHead {
+    match error.is_without_connection() {
+        true => FillHead::Unreachable(error.status()),
+        false => FillHead::Failed(error.status()),
     }
 }
 

@@ -23,9 +23,11 @@ use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::http1::{Client, Reply, RequestBody};
 use larder_wire::http1::request::Request;
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Sleep;
 
 /// How often one request looks again after another's fetch before it goes alone.
 pub(crate) const LOOKS: u8 = 2;
@@ -84,6 +86,8 @@ pub(crate) struct Machine<'a, 'c> {
     /// The store remembers already that answers are not shared.
     pub remembered: bool,
     pub error: u16,
+    /// How long this request still waits for others, however many: made when the first wait begins.
+    pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
     pub vary: Vec<Box<str>>,
 }
@@ -128,6 +132,7 @@ impl Gateway {
             doubted: false,
             remembered: false,
             error: 502,
+            patience: None,
             vary: Vec::new(),
         };
         let mut step = Step::Receive;
@@ -314,6 +319,14 @@ impl<'c> Machine<'_, 'c> {
         self.validate = validate;
         let step = if validate { Step::Validate } else { Step::Fetch };
         if self.goes_alone(validate) {
+            // What asks for less than the whole begins nothing for others, but reads along where it can.
+            self.reader = match self.may_follow() {
+                true => self.gateway.store.follow(self.hash, flight, &self.key),
+                false => None,
+            };
+            if self.reader.is_some() {
+                return Step::Wait;
+            }
             self.company = Company::Alone;
             return step;
         }
@@ -340,19 +353,24 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Whether this request may not share a fetch from the origin.
+    /// Whether this request may not begin a fetch for others.
     pub fn goes_alone(&self, validate: bool) -> bool {
+        let facts = self.facts;
+        !self.may_follow() || facts.method == "HEAD" || (facts.range.is_some() && !validate)
+    }
+
+    /// Whether this request may wait for another's fetch.
+    fn may_follow(&self) -> bool {
         // By what the origin said, that is; what a purge ended is validated once for all.
         let ended = |it: &Lifetime| it.seconds == 0 && it.source != LifetimeSource::Purged;
         let always_asks = self.found.as_ref().is_some_and(|it| it.meta.no_cache || ended(&it.meta.lifetime));
         let facts = self.facts;
-        self.company == Company::Alone
-            || facts.method == "HEAD"
-            || (facts.range.is_some() && !validate)
+        let alone = self.company == Company::Alone
             || facts.authorization
             || facts.directives.no_store
             || always_asks
-            || self.looks >= LOOKS
+            || self.looks >= LOOKS;
+        !alone
     }
 
     /// Another's fill may have stored and ended between our lookup and our own beginning: then its response answers.
@@ -395,29 +413,31 @@ impl<'c> Machine<'_, 'c> {
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
         let alone = if self.validate { Step::Validate } else { Step::Fetch };
-        let Ok(head) = tokio::time::timeout(patience, reader.head()).await else {
-            self.gateway.counters.collapse_timeouts.add(1);
-            self.company = Company::Alone;
-            return alone;
+        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let head = tokio::select! {
+            biased;
+            head = reader.head() => head,
+            () = patience.as_mut() => {
+                self.gateway.counters.collapse_timeouts.add(1);
+                self.company = Company::Alone;
+                return alone;
+            }
         };
         match head {
             FillHead::LookAgain => Step::Lookup,
             FillHead::Found(stored, tier) => self.bring(stored, tier),
-            FillHead::Failed(status) => {
-                self.take_stale();
-                let step = self.origin_failed(status);
-                if let Some(Answer::Stored { report: Report::Forwarded { collapsed, .. }, .. }) =
-                    &mut self.answer
-                {
-                    *collapsed = true; // The request that failed was another's.
-                }
-                step
+            FillHead::Unreachable(status) => {
+                let stale = self.stale_of_another();
+                stale.unwrap_or_else(|| self.origin_failed(status))
             }
+            // What one request provokes is no answer to another's: one of those who waited asks next.
+            FillHead::Failed(_) => self.stale_of_another().unwrap_or(Step::Lookup),
+            FillHead::Private(head) if head.status >= 500 => Step::Lookup,
             FillHead::Private(_) => {
                 self.company = Company::Alone;
                 alone
             }
-            FillHead::Shared(head) => match self.fits(&head) {
+            FillHead::Shared(head) => match self.fits(&head, reader.arrived()) {
                 Fits::Yes => {
                     self.read_along(reader, head, true);
                     Step::Store
@@ -435,8 +455,9 @@ impl<'c> Machine<'_, 'c> {
         }
     }
 
-    /// Whether the response that another began to fetch may answer this request (RFC 9111 §4).
-    fn fits(&self, head: &SharedHead) -> Fits {
+    /// Whether the response that another began to fetch, and of whose body `arrived` bytes have come, may answer this
+    /// request (RFC 9111 §4).
+    fn fits(&self, head: &SharedHead, arrived: u64) -> Fits {
         let mut variant = Vec::new();
         vary::write_key(&head.vary, self.fields, &mut variant);
         if *variant != *head.variant {
@@ -445,7 +466,11 @@ impl<'c> Machine<'_, 'c> {
         let decision =
             reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
         match decision {
-            Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => Fits::Yes,
+            Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating
+                if self.reads_along(head, arrived) =>
+            {
+                Fits::Yes
+            }
             _ => Fits::MayNotShare,
         }
     }
@@ -464,22 +489,34 @@ impl<'c> Machine<'_, 'c> {
         self.answer = Some(Answer::Reading { reader, head, status, fields, report });
     }
 
-    /// The origin failed: stale if allowed, else an error (RFC 9111 §4.2.4, RFC 5861 §4).
+    /// The origin failed: stale if allowed, else an error.
     pub fn origin_failed(&mut self, status: u16) -> Step {
-        let now = clock::wall();
-        let stale = self
-            .found
-            .clone()
-            .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent));
-        if let Some(stored) = stale {
-            self.gateway.counters.cache_stale_hits.add(u64::from(hit::ttl(&stored.meta, now) <= 0));
-            let report = self.forwarded(self.local.origin_status.get());
-            self.answer = Some(Answer::Stored { stored, report });
-            return Step::Hit;
+        if let Some(step) = self.stale_instead(false) {
+            return step;
         }
         // What the origin said of its own failure stays with the leader; a follower says that it failed.
         self.error = if matches!(status, 502..=504) { status } else { 502 };
         Step::Error
+    }
+
+    /// What is stored, where it may stand in for an origin that failed (RFC 9111 §4.2.4, RFC 5861 §4); `collapsed` says
+    /// that the request that failed was another's.
+    fn stale_instead(&mut self, collapsed: bool) -> Option<Step> {
+        let now = clock::wall();
+        let stored = self
+            .found
+            .clone()
+            .filter(|it| reuse::on_error(&it.meta, self.facts, &self.route.policy, now, &mut Silent))?;
+        self.gateway.counters.cache_stale_hits.add(u64::from(hit::ttl(&stored.meta, now) <= 0));
+        let (reason, status) = (self.reason, self.local.origin_status.get());
+        let report = Report::Forwarded { reason, status, stored: false, collapsed };
+        self.answer = Some(Answer::Stored { stored, report });
+        Some(Step::Hit)
+    }
+
+    fn stale_of_another(&mut self) -> Option<Step> {
+        self.take_stale();
+        self.stale_instead(true)
     }
 
     fn error(&mut self) -> Step {

@@ -46,6 +46,12 @@ impl OriginError {
         }
     }
 
+    /// Whether no connection could be had, so that nothing of the request reached the origin: no request can provoke that.
+    #[must_use]
+    pub fn is_without_connection(&self) -> bool {
+        matches!(self, Self::Connect(_) | Self::ConnectTimeout | Self::Busy)
+    }
+
     /// Whose fault it is.
     #[must_use]
     pub fn blame(&self) -> Blame {
@@ -102,6 +108,8 @@ mod tests {
         check(Timeout, 504, "the origin did not answer in time");
         check(Busy, 503, "every connection to the origin is in use");
         assert_eq!(502, OriginError::BadHead(BadResponse::Length).status());
+        assert!(Busy.is_without_connection() && ConnectTimeout.is_without_connection());
+        assert!(!Timeout.is_without_connection() && !Disconnected.is_without_connection());
         assert_eq!(Blame::Us, Busy.blame());
         assert_eq!(Blame::Origin, Timeout.blame());
     }

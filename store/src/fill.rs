@@ -46,8 +46,11 @@ pub enum FillHead {
     /// The origin was not asked: this lay in that tier, or stands in RAM still. It is of this variant, and every
     /// reader decides for itself whether it may use it.
     Found(Arc<Stored>, Tier),
-    /// The origin failed before a head; the gateway's own code for it.
+    /// The origin failed before a head; the gateway's own code for it. The request that was sent may have provoked it:
+    /// it says nothing about any other.
     Failed(u16),
+    /// No connection to the origin could be had, whatever the request was; the gateway's own code for it.
+    Unreachable(u16),
 }
 
 /// The head of the response that is being filled.
@@ -145,15 +148,7 @@ impl Store {
     /// `key`, by which [`Store::remove`] finds it. One that began before a purge that may be about it is not joined.
     pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
-        let join = |fill: &Fill| {
-            let head = fill.state.lock().shared_head();
-            let may = self.purges.may_join(key, fill.begun, head.as_deref());
-            if may {
-                fill.state.lock().join();
-            }
-            may
-        };
-        match self.flights.join_or(id, key, join, || Fill::new(self, id, key)) {
+        match self.flights.join_or(id, key, |it| self.join(it, key), || Fill::new(self, id, key)) {
             Joined::There(fill) => Begin::Follow(FillReader { fill, at: 0, place: Place::Follower }),
             Joined::New(fill) => {
                 let (writer, reader) = Fill::ends(fill);
@@ -164,6 +159,25 @@ impl Store {
                 Begin::Full
             }
         }
+    }
+
+    /// Joins the fetch in flight for `flight` as [`Store::begin`] does, where there is one that may be joined; begins
+    /// none.
+    pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
+        let id = FlightId { primary, flight: Flight::Shared(flight) };
+        let fill = self.flights.join(id, key, |it| self.join(it, key))?;
+        Some(FillReader { fill, at: 0, place: Place::Follower })
+    }
+
+    /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
+    /// the flights.
+    fn join(&self, fill: &Fill, key: &[u8]) -> bool {
+        let head = fill.state.lock().shared_head();
+        let may = self.purges.may_join(key, fill.begun, head.as_deref());
+        if may {
+            fill.state.lock().join();
+        }
+        may
     }
 
     /// A fill that nobody can join: for fetches that go alone. What was removed since `since`, which was asked before
@@ -522,6 +536,12 @@ impl FillReader {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.place == Place::Leader
+    }
+
+    /// Bytes of body that have come so far.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.fill.state.lock().length
     }
 
     /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.

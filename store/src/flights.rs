@@ -91,6 +91,12 @@ impl Flights {
         Joined::New(fill)
     }
 
+    /// Calls `join` on the fill that is there, and gives it where that says yes.
+    pub fn join(&self, id: FlightId, key: &[u8], join: impl FnOnce(&Fill) -> bool) -> Option<Arc<Fill>> {
+        let stripe = self.stripe(id.primary).lock();
+        stripe.get(&id).filter(|it| *it.key == *key && join(it)).cloned()
+    }
+
     /// Puts a fill there that nobody joins, under an id of its own.
     pub fn add_alone(&self, primary: KeyHash, make: impl FnOnce(FlightId) -> Arc<Fill>) -> Arc<Fill> {
         let id = FlightId { primary, flight: Flight::Alone(self.serial.fetch_add(1, Relaxed)) };

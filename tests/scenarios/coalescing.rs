@@ -203,21 +203,6 @@ fn followers_of_a_validation_have_its_answer() {
 }
 
 #[test]
-fn an_origin_that_fails_fails_for_all_at_once() {
-    let gate = Gate::new();
-    let held = gate.clone();
-    let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone()), Script::Close]);
-    let larder = Larder::before(&origin, "");
-    let mut clients = crowd(&larder, |_| String::new());
-    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
-    gate.open();
-    for client in &mut clients {
-        assert_eq!(502, client.read().status);
-    }
-    assert_eq!(1, origin.requests());
-}
-
-#[test]
 fn a_crowd_s_own_conditions_and_ranges() {
     let gate = Gate::new();
     let held = gate.clone();
@@ -239,33 +224,122 @@ fn a_crowd_s_own_conditions_and_ranges() {
     assert_eq!((None, None), (received.field("if-none-match"), received.field("if-match")));
 }
 
-#[test]
-fn head_and_range_beside_a_fetch_do_not_wait() {
-    let gate = Gate::new();
+/// Byte N of the long body.
+fn byte(at: usize) -> u8 {
+    b'a' + (at * 7 % 26) as u8
+}
+
+/// An origin of a body of 3 MB: `first` bytes come at once, the rest when the gate is opened. Whoever asks for a range
+/// or with HEAD is told so.
+fn long(gate: &Arc<Gate>, first: usize, more: &'static str) -> Origin {
+    const LENGTH: usize = 3_000_000;
     let held = gate.clone();
-    let origin = Origin::scripted(move |request| match (request.number, request.field("range")) {
-        (0, _) => vec![
-            Script::Send(response(
-                "HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\nContent-Length: 6\n\nabc",
-            )),
-            Script::Gate(held.clone()),
-            Script::Send(b"def".to_vec()),
-        ],
-        (_, Some(_)) => vec![Script::Send(response(
-            "HTTP/1.1 206 P\nCache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 4-5/6\n\nef",
-        ))],
-        _ => vec![Script::Send(response("HTTP/1.1 200 OK\nETag: \"a\"\nContent-Length: 6\n\n"))],
-    });
+    let body: Vec<u8> = (0..LENGTH).map(byte).collect();
+    Origin::scripted(move |request| {
+        if request.field("range").is_some() {
+            let text = "HTTP/1.1 206 P\nCache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 0-4/3000000\n\nasked";
+            return vec![Script::Send(response(text))];
+        }
+        if request.line().starts_with("HEAD") {
+            return vec![Script::Send(response("HTTP/1.1 200 OK\nX-Asked: 1\nContent-Length: 9\n\n"))];
+        }
+        let head = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\n{more}\n");
+        let mut start = response(&format!("{head}Content-Length: {LENGTH}\n\n"));
+        start.extend_from_slice(&body[..first]);
+        vec![Script::Send(start), Script::Gate(held.clone()), Script::Send(body[first..].to_vec())]
+    })
+}
+
+#[test]
+fn head_and_ranges_join_a_fetch_of_the_whole() {
+    let gate = Gate::new();
+    let origin = long(&gate, 1000, "X: 1");
     let larder = Larder::before(&origin, "");
     let mut leader = larder.client();
     leader.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    until("half of it is here", || gate.waiting() == 1);
-    assert_eq!("ef", larder.client().get_with("/", "Range: bytes=4-5\r\n").text());
-    assert_eq!(Some("6"), larder.client().request("HEAD", "/", "", "").field("content-length"));
+    until("the beginning is here", || gate.waiting() == 1);
+    let head = larder.client().request("HEAD", "/", "", "");
+    assert_eq!((200, Some("3000000")), (head.status, head.field("content-length")), "{head:?}");
+    assert!(head.cache().ends_with("collapsed"), "{head:?}");
+    let not_modified = larder.client().request("HEAD", "/", "If-None-Match: \"a\"\r\n", "");
+    assert_eq!(304, not_modified.status, "{not_modified:?}");
+    let here = larder.client().get_with("/", "Range: bytes=100-199\r\n");
+    assert_eq!((206, Some("bytes 100-199/3000000")), (here.status, here.field("content-range")), "{here:?}");
+    assert_eq!((100..200).map(byte).collect::<Vec<_>>(), here.body);
+    let none = larder.client().get_with("/", "Range: bytes=3000000-\r\n");
+    assert_eq!((416, Some("bytes */3000000")), (none.status, none.field("content-range")), "{none:?}");
+    // Not here yet, but soon.
+    let ranges = [(900, 1100), (999, 999), (1000, 1000), (5000, 400_000), (70_000, 2_999_999)];
+    let mut clients: Vec<_> = ranges.iter().map(|_| larder.client()).collect();
+    for (client, (first, last)) in clients.iter_mut().zip(ranges) {
+        client.send(format!("GET / HTTP/1.1\r\nHost: h\r\nRange: bytes={first}-{last}\r\n\r\n"));
+    }
+    until("all read along", || larder.counter("requests_collapsed") == 9);
     gate.open();
-    assert_eq!("abcdef", leader.read().text());
+    for (client, (first, last)) in clients.iter_mut().zip(ranges) {
+        let answer = client.read();
+        let range = format!("bytes {first}-{last}/3000000");
+        assert_eq!((206, Some(range.as_str())), (answer.status, answer.field("content-range")));
+        assert!(answer.complete && answer.body == (first..=last).map(byte).collect::<Vec<_>>(), "{range}");
+    }
+    assert_eq!(3_000_000, leader.read().body.len());
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn ranges_that_a_fetch_of_the_whole_does_not_serve_soon_ask_for_themselves() {
+    let gate = Gate::new();
+    let origin = long(&gate, 1000, "X: 1");
+    let larder = Larder::before(&origin, "");
+    let mut leader = larder.client();
+    leader.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the beginning is here", || gate.waiting() == 1);
+    for (number, lines) in [
+        "Range: bytes=2900000-2900004", // Far behind what has come.
+        "Range: bytes=-5",
+        "Range: bytes=0-1,4-5",                // Several parts would be one whole.
+        "Range: bytes=0-4\r\nIf-Range: \"b\"", // Not of this representation.
+    ]
+    .iter()
+    .enumerate()
+    {
+        let answer = larder.client().get_with("/", &format!("{lines}\r\n"));
+        assert_eq!("asked", answer.text(), "{lines} {answer:?}");
+        assert_eq!(number + 2, origin.requests(), "{lines}");
+    }
+    gate.open();
+    assert_eq!(3_000_000, leader.read().body.len());
     let whole = larder.get("/");
-    assert!(whole.is_hit() && whole.text() == "abcdef", "{whole:?}");
+    assert!(whole.is_hit() && whole.body.len() == 3_000_000, "{whole:?}");
+}
+
+#[test]
+fn head_and_ranges_wait_for_a_head_that_may_not_be_theirs() {
+    for (head, shared) in [
+        ("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nhello", true),
+        ("HTTP/1.1 200 OK\nCache-Control: private\n\nhello", false),
+    ] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let origin = Origin::scripted(move |request| {
+            let plain = request.line().starts_with("GET") && request.field("range").is_none();
+            let wait = plain.then(|| Script::Gate(held.clone()));
+            wait.into_iter().chain([Script::Send(response(head))]).collect()
+        });
+        let larder = Larder::before(&origin, "");
+        let (mut leader, mut ranged, mut headed) = (larder.client(), larder.client(), larder.client());
+        leader.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        until("the leader is at the gate", || gate.waiting() == 1);
+        ranged.send("GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=1-3\r\n\r\n");
+        headed.send("HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
+        until("both wait", || larder.counter("requests_collapsed") == 2);
+        assert_eq!(1, origin.requests());
+        gate.open();
+        assert_eq!("hello", leader.read().text());
+        assert_eq!(if shared { "ell" } else { "hello" }, ranged.read().text());
+        assert_eq!(200, headed.read_for("HEAD").status);
+        assert_eq!(if shared { 1 } else { 3 }, origin.requests());
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod files_attacks;
 mod first_page;
 mod fleet_faults;
 mod fleet_tier;
+mod followers;
 mod framing;
 mod heuristics;
 mod invalidation;

@@ -133,14 +133,41 @@ fn a_private_body_is_for_its_leader() {
 
 #[test]
 fn look_again_and_failed_end_the_company() {
-    for head in [FillHead::LookAgain, FillHead::Failed(504)] {
+    for head in [FillHead::LookAgain, FillHead::Failed(504), FillHead::Unreachable(502)] {
         let store = store(8 << 20);
         let (mut writer, _reader) = lead(&store, b"k");
         let mut follower = follow(&store, b"k");
+        let kind = std::mem::discriminant(&head);
         writer.head(head, false);
         assert!(matches!(begin(&store, b"k"), Begin::Lead(..)));
-        assert!(matches!(now(follower.head()), Some(FillHead::LookAgain | FillHead::Failed(504))));
+        assert!(matches!(now(follower.head()), Some(now) if std::mem::discriminant(&now) == kind));
     }
+}
+
+#[test]
+fn who_only_follows_begins_nothing() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    let hash = store.hash(b"k");
+    let try_to = || store.follow(hash, hash, b"k");
+    assert!(try_to().is_none());
+    assert_eq!((empty, 0), (store.used(), store.flights.len()));
+    let (mut writer, leader) = lead(&store, b"k");
+    let mut early = try_to().unwrap();
+    assert!(
+        !early.is_leader() && store.follow(hash, hash, b"other").is_none(),
+        "another key of the same hash"
+    );
+    writer.head(shared(), true);
+    push(&mut writer, b"one");
+    assert_eq!((3, b"one".to_vec()), (early.arrived(), drain(&mut early).0));
+    let mut late = try_to().unwrap();
+    assert_eq!((3, b"one".to_vec()), (writer.readers(), drain(&mut late).0));
+    store.remove(hash, b"k");
+    assert!(try_to().is_none(), "what was removed is not joined");
+    writer.finish(FillEnd::Complete(None));
+    drop((early, leader, late));
+    assert_eq!((empty, 0), (store.used(), store.flights.len()));
 }
 
 #[test]
