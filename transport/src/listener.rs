@@ -39,6 +39,8 @@ impl fmt::Display for Listen {
 
 /// Connections that may wait to be accepted; the kernel's own limit may be lower.
 const BACKLOG: i32 = 4096;
+/// Longest path of a Unix socket, bytes: `sun_path` has 108, and the last is NUL.
+const MAX_UNIX_PATH: usize = 107;
 /// Connections accepted in one go before others have their turn.
 const BATCH: usize = 64;
 /// How long accepting rests when the system has no descriptor or memory left.
@@ -189,6 +191,11 @@ enum Access {
 
 /// A socket file that nobody listens on any more is replaced; anything else in the way stays.
 fn unix(path: &Path, access: Access) -> io::Result<Socket> {
+    let length = path.as_os_str().len();
+    if length > MAX_UNIX_PATH {
+        let why = format!("its path has {length} bytes, and a Unix socket's may have {MAX_UNIX_PATH}");
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, why));
+    }
     let address = SockAddr::unix(path)?;
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     if is_socket {
@@ -197,6 +204,9 @@ fn unix(path: &Path, access: Access) -> io::Result<Socket> {
             return Err(io::ErrorKind::AddrInUse.into());
         }
         std::fs::remove_file(path)?;
+    } else if let Ok(other) = std::fs::symlink_metadata(path) {
+        let what = if other.is_dir() { "a directory" } else { "a file that is no socket" };
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{what} is there already")));
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&address)?;
@@ -226,6 +236,8 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
             "permission is denied".to_owned(),
             "choose a port from 1024 up, or a path that this user may write",
         ),
+        io::ErrorKind::AlreadyExists => (error.to_string(), "choose another path, or take it away"),
+        io::ErrorKind::InvalidFilename => (error.to_string(), "choose a shorter one"),
         io::ErrorKind::NotFound => {
             ("there is no such directory".to_owned(), "make it, or choose another path")
         }

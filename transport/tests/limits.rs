@@ -121,7 +121,18 @@ fn a_socket_file_is_replaced_only_if_nobody_listens() {
     let refused = listener::bind(&listen).err().unwrap();
     assert!(refused.contains("it is in use"), "{refused}");
     std::fs::write(folder.path().join("file"), "mine").unwrap();
-    assert!(listener::bind(&Listen::Unix(folder.path().join("file"))).is_err());
+    let other = |path: std::path::PathBuf, expect: &str| {
+        let refused = listener::bind(&Listen::Unix(path.clone())).err().unwrap();
+        assert_eq!(format!("cannot listen on unix:{}: {expect}.", path.display()), refused);
+    };
+    other(
+        folder.path().join("file"),
+        "a file that is no socket is there already; choose another path, or take it away",
+    );
+    other(folder.path().to_owned(), "a directory is there already; choose another path, or take it away");
+    let long = |length: usize| folder.path().join("x".repeat(length - 1 - folder.path().as_os_str().len()));
+    other(long(108), "its path has 108 bytes, and a Unix socket's may have 107; choose a shorter one");
+    assert!(listener::bind(&Listen::Unix(long(107))).is_ok(), "107 are not too many");
     assert_eq!("mine", std::fs::read_to_string(folder.path().join("file")).unwrap());
 
     let server = Server::on(bound, limits());
