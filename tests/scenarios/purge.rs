@@ -462,3 +462,43 @@ fn urls_with_bytes_that_no_uri_may_have() {
         }
     }
 }
+
+#[test]
+fn a_body_that_is_too_large_for_the_admin_is_a_413() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    for length in ["65537", "68157440", "99999999999"] {
+        let mut client = Client::connect(larder.admin);
+        let head = format!(
+            "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n",
+            larder.admin
+        );
+        let body = if length == "65537" { "x".repeat(65537) } else { String::new() };
+        let it = client.send(head + &body).read();
+        assert_eq!((413, true), (it.status, it.complete), "{length}: {it:?}");
+        assert!(it.text().contains("The body is over 65536 bytes."), "{length}: {it:?}");
+    }
+}
+
+#[test]
+fn head_on_the_admin_is_get_without_the_body() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    for path in ["/", "/cache/stats"] {
+        let mut client = Client::connect(larder.admin);
+        let mut ask = |method: &str| {
+            client
+                .send(format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.admin))
+                .read_for(method)
+        };
+        let head = ask("HEAD");
+        let length: usize = head.field("content-length").unwrap().parse().unwrap();
+        assert_eq!((200, 0, true), (head.status, head.body.len(), length > 100), "{path}: {head:?}");
+        let get = ask("GET");
+        assert_eq!((200, head.field("content-type")), (get.status, get.field("content-type")), "{path}");
+    }
+    for (method, path, allow) in [("PUT", "/cache/stats", "GET, HEAD"), ("GET", "/cache/purge", "POST")] {
+        let it = larder.admin_request(method, path);
+        assert_eq!((405, Some(allow)), (it.status, it.field("allow")), "{method} {path}");
+    }
+}

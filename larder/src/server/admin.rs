@@ -15,7 +15,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::trace::{Outcome, Rule};
 use larder_stdx::clock;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
+use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Version;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use serde_json::{Value, json};
@@ -64,8 +64,9 @@ impl Handler for Admin {
         mut reply: Reply<'c>,
     ) {
         let path = request.target.split('?').next().unwrap_or("");
-        if request.method == "GET" && path == "/" && is_for_us(&request, client) {
-            let _ = send(&mut reply, 200, "text/html; charset=utf-8", super::note::PAGE.as_bytes()).await;
+        if matches!(request.method.as_str(), "GET" | "HEAD") && path == "/" && is_for_us(&request, client) {
+            let page = super::note::PAGE.as_bytes();
+            let _ = send(&mut reply, &request, 200, "text/html; charset=utf-8", page).await;
             let _ = reply.finish(None).await;
             return;
         }
@@ -73,13 +74,16 @@ impl Handler for Admin {
         let (status, value) = loop {
             match body.next().await {
                 Ok(Some(more)) if bytes.len() + more.len() <= MAX_BODY => bytes.extend_from_slice(&more),
-                Ok(Some(_)) => break problem(413, format!("The body is over {MAX_BODY} bytes.")),
+                Ok(Some(_)) | Err(ClientGone::TooLarge) => {
+                    reply.close_after();
+                    break problem(413, format!("The body is over {MAX_BODY} bytes."));
+                }
                 Ok(None) => break self.route(&request, client, path, &bytes).await,
                 Err(_) => return,
             }
         };
         let text = serde_json::to_vec(&value).unwrap_or_default();
-        let _ = send(&mut reply, status, "application/json", &text).await;
+        let _ = send(&mut reply, &request, status, "application/json", &text).await;
         let _ = reply.finish(None).await;
     }
 
@@ -88,15 +92,22 @@ impl Handler for Admin {
 
 async fn send(
     reply: &mut Reply<'_>,
+    request: &Request,
     status: u16,
     content_type: &str,
     body: &[u8],
-) -> Result<(), larder_transport::http1::ClientGone> {
+) -> Result<(), ClientGone> {
     let mut fields = FieldList::new();
     fields.push("Content-Type", content_type);
     fields.push("Cache-Control", "no-store");
     fields.push("X-Content-Type-Options", "nosniff");
+    if status == 405 {
+        fields.push("Allow", if request.target.starts_with("/cache/stats") { "GET, HEAD" } else { "POST" });
+    }
     reply.head(status, &fields, ResponseBody::Length(body.len() as u64)).await?;
+    if request.method == "HEAD" {
+        return Ok(());
+    }
     reply.piece(Piece::Bytes(body.to_vec().into())).await
 }
 
@@ -148,7 +159,7 @@ impl Admin {
             );
         }
         match (request.method.as_str(), path) {
-            ("GET", "/cache/stats") => (200, self.stats()),
+            ("GET" | "HEAD", "/cache/stats") => (200, self.stats()),
             ("POST", "/cache/explain") => self.explain(body).await,
             ("POST", "/cache/purge") => self.purge(body).await,
             ("POST", "/test/clock") if self.clock_moves => self.move_clock(&request.target),
