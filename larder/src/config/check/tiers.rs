@@ -133,6 +133,13 @@ impl Check {
             );
             self.problem(self.source(key), key, &text);
         }
+        if fleet.hash == Hash::Crc && fleet.distribution != Distribution::Modula && servers.len() > 1 {
+            let text = "with a ketama distribution nearly all keys go to one server, since \"crc\" has 15 bits, as in \
+                        libmemcached; choose hash = \"md5\", or distribution = \"modula\""
+                .to_owned();
+            let source = self.source("cache.fleet.hash");
+            self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
+        }
         let weighted = servers.iter().find(|it| it.weight.is_some());
         if let Some(it) = weighted.filter(|_| fleet.distribution != Distribution::KetamaWeighted) {
             let text = format!(

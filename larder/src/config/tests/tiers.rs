@@ -59,6 +59,22 @@ fn the_fleet() {
 }
 
 #[test]
+fn a_hash_of_few_bits_on_a_ring_is_a_warning() {
+    let warnings = |servers: &str, lines: &str| {
+        let config =
+            read(&format!("[cache.fleet]\nservers = [{servers}]\nhash = \"crc\"\n{lines}{SITE}")).unwrap();
+        config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let expect = "t.toml:3: cache.fleet.hash: with a ketama distribution nearly all keys go to one server, since \"crc\" has 15 \
+                  bits, as in libmemcached; choose hash = \"md5\", or distribution = \"modula\"";
+    let two = "\"a\", \"b\"";
+    assert_eq!([expect], warnings(two, "").as_slice());
+    assert_eq!([expect], warnings(two, "distribution = \"ketama_weighted\"\n").as_slice());
+    assert!(warnings(two, "distribution = \"modula\"\n").is_empty());
+    assert!(warnings("\"a\"", "").is_empty(), "one server has them all anyway");
+}
+
+#[test]
 fn what_contradicts_in_a_fleet() {
     #[track_caller]
     fn fleet(lines: &str, expect: &str) {
