@@ -10,6 +10,7 @@ use larder_store::disk::{self, State};
 use larder_store::fleet::{self, Change, Fleet, Health};
 use larder_store::{Disk, Store};
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What all workers share of the tiers below RAM.
@@ -132,12 +133,17 @@ fn open_disk(
         queue: it.queue,
         retry: it.retry,
     };
-    let disk = Disk::open(settings, counters).map_err(|error| {
-        format!("The disk tier {} cannot be opened: {}.", it.path.display(), plain(&error))
-    })?;
+    let disk = Disk::open(settings, counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
     let restored = disk.restored();
     store.restore(restored.last_seq, restored.rules);
     Ok(disk)
+}
+
+/// Why there is no disk tier, with its directory named once.
+fn not_opened(path: &Path, why: &str) -> String {
+    let path = path.display().to_string();
+    let beneath = if why.contains(&path) { String::new() } else { format!(" {path}") };
+    format!("The disk tier{beneath} cannot be opened: {why}.")
 }
 
 fn fleet_settings(it: &tiers::Fleet) -> Result<fleet::Settings, String> {
@@ -230,5 +236,35 @@ fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
             teller.event(Level::Warn, "server-ejected", &values);
         }
         Change::Readmitted => teller.event(Level::Info, "server-readmitted", &[("server", &server)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_directory_of_a_disk_tier_is_named_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let settings = disk::Settings {
+            path: file.clone(),
+            size: 1 << 30,
+            segment_size: 64 << 20,
+            min_ttl: 10,
+            heap_line: 0,
+            readers: 1,
+            queue: 1 << 20,
+            retry: std::time::Duration::from_secs(1),
+        };
+        let error = Disk::open(settings, Arc::default()).err().expect("a file is no directory");
+        let expect =
+            format!("The disk tier cannot be opened: cache.disk.path: {} is no directory.", file.display());
+        assert_eq!(expect, not_opened(&file, &plain(&error)));
+        assert_eq!(
+            "The disk tier /d cannot be opened: out of memory.",
+            not_opened(Path::new("/d"), "out of memory")
+        );
     }
 }
