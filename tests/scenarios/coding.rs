@@ -1,6 +1,9 @@
 //! Compressed forms of stored responses: whatever coding the origin sends and whatever the client accepts, the content
 //! is the same, the fields are true of it, and the origin is asked once.
 
+mod below;
+mod lies;
+
 use crate::harness::origin::{Gate, Received, Script};
 use crate::harness::{Client, Larder, Memcached, Origin, Response, tiers, until};
 use larder_gateway::coding::codec::{self, Levels};
@@ -460,76 +463,6 @@ fn passed_responses_go_as_they_came() {
     }
 }
 
-/// An origin with `body` under `Content-Encoding: coding`, and the page, plain, for those who accept no coding.
-fn lying(coding: &'static str, body: Vec<u8>) -> Origin {
-    Origin::scripted(move |request: &Received| {
-        if request.field("accept-encoding") == Some("identity") && request.target() == "/honest" {
-            return framed("identity", "length", HTML, &page());
-        }
-        framed(coding, "length", &format!("{HTML}Vary: Accept-Encoding\r\n"), &body)
-    })
-}
-
-#[test]
-fn what_is_not_in_its_coding_is_never_served_as_something_else() {
-    for coding in ["gzip", "br", "zstd"] {
-        let mut cut = self::coded(coding, &page());
-        cut.truncate(cut.len() - 9);
-        for (body, kind) in [(b"<p>no coding at all</p>".repeat(50), "plain"), (cut, "cut")] {
-            let origin = lying(coding, body.clone());
-            let larder = Larder::before(&origin, COMPRESS);
-            for target in ["/broken", "/honest"] {
-                // Whoever accepts the coding gets the bytes that the origin sent.
-                let first = larder.client().get_with(target, &accept(coding));
-                assert!(first.body == body && first.field("content-encoding") == Some(coding), "{first:?}");
-                for turn in 0..3 {
-                    let other = larder.client().get_with(target, "Accept-Encoding: identity\r\n");
-                    let as_it_came = other.body == body && other.field("content-encoding") == Some(coding);
-                    let anew = target == "/honest" && other.complete && other.body == page();
-                    let seen_to_be_cut = kind == "cut" && !other.complete;
-                    assert!(
-                        as_it_came || anew || seen_to_be_cut,
-                        "{coding} {kind} {target} {turn}: {other:?}"
-                    );
-                    if target == "/honest" && turn > 0 {
-                        assert!(anew, "the origin has a plain form, too: {coding} {kind} {turn}: {other:?}");
-                    }
-                }
-            }
-            assert!(larder.counter("decoding_failures") > 0, "{coding} {kind}");
-        }
-    }
-}
-
-#[test]
-fn a_bomb_takes_neither_memory_nor_time() {
-    let zeros = vec![b' '; 8 << 20];
-    for coding in ["gzip", "br", "zstd"] {
-        // Gzip members follow one another: 4 GiB in 4 MiB. A brotli of 256 MiB has a few hundred bytes.
-        let bomb = match coding {
-            "gzip" => codec::encode(Coding::Gzip, LEVELS, &zeros).unwrap().unwrap().repeat(512),
-            "zstd" => codec::encode(Coding::Zstd, LEVELS, &zeros).unwrap().unwrap().repeat(512),
-            _ => self::coded("br", &vec![b' '; 256 << 20]),
-        };
-        let origin = lying(coding, bomb.clone());
-        let larder = Larder::before(&origin, COMPRESS);
-        larder.client().get_with("/bomb", &accept(coding));
-        let before = (larder.resident(), larder.processor_time());
-        for _ in 0..5 {
-            let response = larder.client().get_with("/bomb", "Accept-Encoding: identity\r\n");
-            let as_it_came = response.field("content-encoding") == Some(coding) && response.body == bomb;
-            assert!(as_it_came || !response.complete, "{coding}: {} bytes", response.body.len());
-            assert!(as_it_came || response.body.len() <= 64 << 20, "{coding}: {}", response.body.len());
-        }
-        let counted = larder.counter("decoding_bombs") + larder.counter("decoding_too_large");
-        assert!(counted > 0, "{coding}");
-        let grown = larder.resident().saturating_sub(before.0);
-        assert!(grown < 100 << 20, "{coding}: {grown} bytes");
-        let took = larder.processor_time() - before.1;
-        assert!(took < 10_000, "{coding}: {took} ms");
-    }
-}
-
 #[test]
 fn a_thousand_requests_have_a_form_made_once() {
     let origin = stubborn();
@@ -679,52 +612,6 @@ fn what_has_trailers_is_decoded_with_them() {
     assert_eq!(1, origin.requests());
 }
 
-/// Text that even coded is larger than what RAM takes up from the disk at once.
-fn large() -> Vec<u8> {
-    let mut seed = 7u64;
-    let mut next = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        format!("{:08x}", seed >> 32)
-    };
-    (0..10_000).map(|_| next()).collect::<String>().into_bytes()
-}
-
-#[test]
-fn what_lies_on_disk_is_served_to_every_client() {
-    let folder = tempfile::tempdir().unwrap();
-    let origin = Origin::scripted(|request: &Received| {
-        let coding = request.target().trim_start_matches('/');
-        framed(coding, "length", HTML, &coded(coding, &large()))
-    });
-    let start = |more: &str| Larder::before_with(&origin, COMPRESS, &(tiers::disk(folder.path()) + more));
-    let before = start("");
-    let codings = ["identity", "gzip", "br", "zstd"];
-    codings.iter().for_each(|it| drop(before.client().get_with(&format!("/{it}"), &accept(it))));
-    tiers::written(&before, 4);
-    tiers::killed(before);
-    // Served from its segment each time, and then taken up into RAM.
-    for more in ["promote_after = 1000\n", ""] {
-        let larder = start(more);
-        let mut client = larder.client();
-        for coding in codings {
-            for accepted in CLIENTS {
-                let response = client.get_with(&format!("/{coding}"), &accept(accepted));
-                assert!(response.is_hit() && response.complete, "{coding} {accepted} {more}");
-                assert!(decoded(&response) == large(), "{coding} {accepted} {more}");
-                assert_eq!(Some("Accept-Encoding"), response.field("vary"));
-                let as_stored = response.field("content-encoding").unwrap_or("identity") == coding;
-                assert_eq!(Some(if as_stored { "\"one\"" } else { "W/\"one\"" }), response.field("etag"));
-            }
-            assert_eq!(more.is_empty(), !client.get(&format!("/{coding}")).cache().contains("detail=disk"));
-        }
-        if more.is_empty() {
-            until_coded(&mut client, "/identity", "Accept-Encoding: zstd\r\n", "zstd");
-        }
-        tiers::killed(larder);
-    }
-    assert_eq!(4, origin.requests());
-}
-
 #[test]
 fn explain_tells_the_forms() {
     let origin = stubborn();
@@ -750,29 +637,4 @@ fn explain_tells_the_forms() {
     assert!(told("gzip, br").ends_with("; this request gets gzip and has br made"), "{}", told("gzip, br"));
     assert!(told("identity").ends_with("; this request gets what is stored"));
     assert!(told("br, identity;q=0").ends_with("; this request waits for br"));
-}
-
-#[test]
-fn what_another_node_has_put_into_the_fleet_is_served_to_every_client() {
-    let memcached = Memcached::start();
-    let origin = stubborn();
-    let node = || {
-        let section = tiers::fleet(&[&memcached], "timeout = \"1s\"");
-        Larder::before_with(&origin, COMPRESS, &section)
-    };
-    let (first, second) = (node(), node());
-    for (puts, coding) in (1..).zip(["identity", "gzip", "br", "zstd"]) {
-        let target = format!("/{coding}/length/0");
-        first.client().get_with(&target, &accept(coding));
-        tiers::settled(&first, puts);
-        for accepted in CLIENTS {
-            for _ in 0..2 {
-                let response = second.client().get_with(&target, &accept(accepted));
-                check(coding, accepted, &response);
-                assert!(response.is_hit(), "{coding} {accepted}: {response:?}");
-            }
-        }
-    }
-    until_coded(&mut second.client(), "/identity/length/0", "Accept-Encoding: br\r\n", "br");
-    assert_eq!(4, origin.requests());
 }
