@@ -10,7 +10,9 @@ mod warm;
 
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
-use crate::config::{Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, table};
+use crate::config::{
+    Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, dotted, plain_list, table,
+};
 pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
@@ -287,6 +289,7 @@ impl Given {
     /// A list given in several flags is one list.
     fn set(&mut self, path: &str, text: &str, flag: &str) {
         let is_list = path == "listen" || path == "cache.private_cookies";
+        let text = &if is_list { plain_list(text) } else { text.to_owned() };
         match self.settings.iter_mut().find(|it| it.path == path) {
             Some(earlier) if is_list => {
                 earlier.text.push(',');
@@ -300,29 +303,34 @@ impl Given {
         }
     }
 
-    /// `--set KEY=VALUE`; without a file, `proxy.` and `files.` are of the only route.
+    /// `--set KEY=VALUE`; without a file, the keys of sites and routes are of the only one.
     fn set_any(&mut self, command: &Describe, text: &str) -> Result<(), Usage> {
-        let Some((key, value)) = text.split_once('=') else {
+        let Some((typed, value)) = text.split_once('=') else {
             return Err(Usage(format!(
                 "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
             )));
         };
-        // The manual's spelling, and that of a message, name the only route, too.
-        let only = ["site.route.", "site[].route[].", "site[0].route[0]."];
-        let typed = key;
-        let key = only.iter().find_map(|it| key.strip_prefix(it)).unwrap_or(key);
-        let of_route = (key.starts_with("proxy.") && command.name == Name::Proxy)
-            || (key.starts_with("files.") && command.name == Name::Serve);
-        let prefix = if of_route { "site[0].route[0]." } else { "" };
-        let pattern = if of_route { format!("site[].route[].{key}") } else { key.to_owned() };
-        let pattern_of = |typed: &str| format!("site[].route[].{}", typed.trim_start_matches("site.route."));
-        if table::find(&pattern).is_none() || key.contains('[') {
-            let known = table::TABLE.iter().map(|it| it.path);
-            let near = nearest(key, known.clone()).or_else(|| nearest(&pattern_of(typed), known));
+        // The manual's spelling, and that of a message, name the only site and route, too.
+        let typed = typed.trim();
+        let within =
+            |key, names: [&str; 3]| names.iter().find_map(|it| str::strip_prefix(key, it)).unwrap_or(key);
+        let key = within(typed, ["site[0].", "site[].", "site."]);
+        let key = within(key, ["route[0].", "route[].", "route."]);
+        let places = [("", ""), ("site[].route[].", "site[0].route[0]."), ("site[].", "site[0].")];
+        let is_known =
+            |it: &&(&str, &str)| !key.contains('[') && table::find(&format!("{}{key}", it.0)).is_some();
+        let Some((_, prefix)) = places.iter().find(is_known) else {
+            let known = || table::TABLE.iter().map(|it| it.path);
+            let near = places.iter().find_map(|it| nearest(&format!("{}{key}", it.0), known()));
             return Err(Usage(match near {
-                Some(near) => format!("--set: unknown key {typed:?}; did you mean {near}?"),
+                Some(near) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(near)),
                 None => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
             }));
+        };
+        if !prefix.is_empty()
+            && let Some(where_else) = said_elsewhere(command.name, key)
+        {
+            return Err(Usage(format!("--set: {typed} {where_else}")));
         }
         self.set(&format!("{prefix}{key}"), value.trim(), &format!("--set {key}"));
         Ok(())
@@ -369,6 +377,27 @@ impl Given {
             output: if self.json { Output::Json } else { Output::Text },
             ask: self.ask,
         })
+    }
+}
+
+/// Where a key of a site or a route is given, if `--set` cannot give it to this command.
+fn said_elsewhere(command: Name, key: &str) -> Option<&'static str> {
+    let (proxy, files) = (key.starts_with("proxy."), key.starts_with("files."));
+    match (command, key) {
+        (Name::Run | Name::Check, "hosts") => {
+            Some("is of one site, and there may be several: write it in the file")
+        }
+        (Name::Run | Name::Check, _) => {
+            Some("is of one route, and there may be several: write it in the file")
+        }
+        (Name::Proxy, "proxy.to") => Some("is what the argument ORIGIN says"),
+        (Name::Demo, "proxy.to") => Some("is the demo itself"),
+        (Name::Serve, "files.root") => Some("is what the argument DIR says"),
+        (Name::Serve, _) if proxy => Some("is of a route to an application, such as that of `larder proxy`"),
+        (Name::Proxy | Name::Demo, _) if files => {
+            Some("is of a route with files, such as that of `larder serve`")
+        }
+        _ => None,
     }
 }
 

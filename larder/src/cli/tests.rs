@@ -70,7 +70,76 @@ fn a_key_of_the_only_route_has_several_spellings() {
     assert_eq!(9, config("proxy :1 --set site.route.cache.max_ttl=9s").sites[0].routes[0].cache.max_ttl);
     refuse(
         "proxy :1 --set site.route.proxy.connection=7",
-        "--set: unknown key \"site.route.proxy.connection\"; did you mean site[].route[].proxy.connections?",
+        "--set: unknown key \"site.route.proxy.connection\"; did you mean site.route.proxy.connections?",
+    );
+}
+
+#[test]
+fn a_value_may_be_written_as_in_a_file() {
+    let with = |setting: &str| {
+        let line = ["proxy", ":1", "--set", setting].map(OsString::from);
+        match parse(line) {
+            Ok(Command::Serve(plan)) => plan.load().unwrap_or_else(|it| panic!("{setting}: {it}")),
+            other => panic!("{setting}: {other:?}"),
+        }
+    };
+    for setting in ["cache.status_ttl={ 404 = \"10s\", 500 = '1s' }", "cache.status_ttl=404=10s,500=1s"] {
+        assert_eq!(vec![(404, 10), (500, 1)], with(setting).sites[0].routes[0].cache.status_ttl, "{setting}");
+    }
+    for setting in ["proxy.connect_timeout=\"5s\"", "proxy.connect_timeout='5s'", "proxy.connect_timeout=5s"]
+    {
+        let it = with(setting);
+        let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("{setting}") };
+        assert_eq!(5, proxy.limits.connect.as_secs(), "{setting}");
+    }
+    for setting in ["listen=[\"[::1]:80\", \"unix:/l\"]", "listen=[::1]:80,unix:/l"] {
+        let listen: Vec<_> = with(setting).listen.iter().map(spell_listen).collect();
+        assert_eq!(["[::1]:80", "unix:/l"], listen.as_slice(), "{setting}");
+    }
+    let cookies =
+        with("cache.private_cookies=[\"a\", \"b*\"]").sites[0].routes[0].cache.private_cookies.clone();
+    assert_eq!(["a", "b*"], cookies.as_slice());
+    assert_eq!(8 << 20, with("cache.ram.size=\"8MiB\"").ram.budget);
+    reject(
+        "proxy :1 --set cache.max_ttl=\"x\"",
+        "--set cache.max_ttl: found \"\\\"x\\\"\"; allowed: a duration in whole seconds up to \"3650d\"",
+    );
+    reject(
+        "proxy :1 --set workers=[1]",
+        "--set workers: found \"[1]\"; allowed: a whole number from 1 to 1024",
+    );
+}
+
+#[test]
+fn the_only_site_and_route_are_set_too() {
+    let it = config(
+        "proxy :1 --set site.hosts=a.test,b.test --set site.route.path=/x/* --set site.route.methods=GET",
+    );
+    let (site, route) = (&it.sites[0], &it.sites[0].routes[0]);
+    let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        (vec!["a.test".to_owned(), "b.test".to_owned()], "/x/*"),
+        (hosts, route.path.to_string().as_str())
+    );
+    assert!(route.methods.allow("GET") && !route.methods.allow("POST"));
+    refuse("proxy :1 --set site[].host=a", "--set: unknown key \"site[].host\"; did you mean site.hosts?");
+    refuse("proxy :1 --set proxy.to=:2", "--set: proxy.to is what the argument ORIGIN says");
+    refuse("serve src --set files.root=x", "--set: files.root is what the argument DIR says");
+    refuse(
+        "serve src --set proxy.connections=1",
+        "--set: proxy.connections is of a route to an application, such as that of `larder proxy`",
+    );
+    refuse(
+        "proxy :1 --set site.route.files.root=x",
+        "--set: site.route.files.root is of a route with files, such as that of `larder serve`",
+    );
+    refuse(
+        "run --set site.hosts=a",
+        "--set: site.hosts is of one site, and there may be several: write it in the file",
+    );
+    refuse(
+        "check --set site.route.path=/",
+        "--set: site.route.path is of one route, and there may be several: write it in the file",
     );
 }
 

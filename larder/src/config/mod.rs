@@ -19,7 +19,7 @@ pub mod tiers;
 
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
-pub use read::Values;
+pub use read::{Values, dotted, plain_list};
 
 use crate::log::error::Levels;
 use larder_origin::{Address, Limits as OriginLimits};

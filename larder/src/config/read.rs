@@ -35,14 +35,18 @@ impl Values {
         walk.values
     }
 
-    /// Sets a value as a flag spells it, over what a file says.
+    /// Sets a value as a flag spells it, plain or as a file does, over what a file says.
     pub fn set(&mut self, path: &str, text: &str, flag: &str) {
         let source = Source::Flag(Arc::from(flag));
         let Some(key) = table::find(&pattern_of(path)) else {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
-        let value = key.kind.parse(text).unwrap_or_else(|allowed| {
+        let read = match as_in_a_file(text).map(|it| check(&key.kind, &it)) {
+            Some(read) => read,
+            None => key.kind.parse(text),
+        };
+        let value = read.unwrap_or_else(|allowed| {
             let text = format!("found {text:?}; allowed: {allowed}");
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
             Value::Wrong
@@ -54,6 +58,27 @@ impl Values {
     #[must_use]
     pub fn count(&self, path: &str) -> usize {
         (0..).take_while(|it| self.sections.contains_key(&format!("{path}[{it}]"))).count()
+    }
+}
+
+/// The value of a flag that is written as in a file: in quotes, brackets or braces. `None` where it is plain.
+fn as_in_a_file(text: &str) -> Option<Item> {
+    // An IPv6 address has brackets, too, and is no TOML.
+    let line = text.trim_start().starts_with(['"', '\'', '[', '{']).then(|| format!("value = {text}"))?;
+    let document = Document::parse(line.as_str()).ok()?;
+    let table = document.as_table();
+    table.get("value").filter(|_| table.len() == 1).cloned()
+}
+
+/// A list that a flag writes as in a file, with commas alone between its members; what is plain already stays.
+#[must_use]
+pub fn plain_list(text: &str) -> String {
+    match as_in_a_file(text) {
+        Some(Item::Value(toml_edit::Value::Array(array))) => {
+            texts(&array).map_or_else(|| text.to_owned(), |it| it.join(","))
+        }
+        Some(Item::Value(value)) => value.as_str().unwrap_or(text).to_owned(),
+        _ => text.to_owned(),
     }
 }
 
