@@ -110,6 +110,7 @@ counters! {
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";
+    cache_two_ways: Count, "Requests, of `cache_passes`, whose path can be read in two ways, of which different routes answer.";
     cache_stores: Count, "Responses stored.";
     cache_refusals: Count, "Responses that might not be stored (explain names the rule).";
     cache_invalidations: Count, "Stored responses invalidated by an unsafe method.";

@@ -166,6 +166,15 @@ fn nominates(value: &[u8]) -> bool {
     })
 }
 
+/// The status with which a request is refused before the cache or an origin is asked, if it is.
+#[must_use]
+pub fn refused(gateway: &Gateway, method: &str, fields: &[Field<'_>]) -> Option<u16> {
+    match method {
+        "CONNECT" | "TRACE" => Some(405),
+        _ => goes_in_circles(gateway, fields).then_some(508),
+    }
+}
+
 /// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
 #[must_use]
 pub fn goes_in_circles(gateway: &Gateway, fields: &[Field<'_>]) -> bool {
@@ -254,6 +263,8 @@ pub fn mark_stored(fields: &mut FieldList, version: Version, policy: &Policy) {
 pub enum Bypass {
     /// `cache.enabled = false` for the route.
     Disabled,
+    /// The path can be read in two ways, of which different routes answer. Only `explain` tells it from `Disabled`.
+    TwoWays,
     /// The method is neither GET nor HEAD.
     Method,
     /// A GET with a body: its meaning is in no key.
@@ -272,6 +283,7 @@ impl Bypass {
     pub fn sentence(self) -> &'static str {
         match self {
             Bypass::Disabled => "the route does not use the cache (cache.enabled = false)",
+            Bypass::TwoWays => "the path can be read in two ways, of which different routes answer",
             Bypass::Method => "only GET and HEAD are answered from the cache",
             Bypass::Body => "the request has a body, which no key can hold",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
@@ -289,7 +301,7 @@ impl Bypass {
             Bypass::Body => Some("Send the request without a body."),
             Bypass::PrivateCookie => Some("Send the request without Cookie."),
             Bypass::Override => Some("Send the request without the field that overrides method or target."),
-            Bypass::Target => None,
+            Bypass::TwoWays | Bypass::Target => None,
         }
     }
 }

@@ -89,6 +89,8 @@ pub struct Route {
     pub origins: Vec<Rc<Origin>>,
     /// Which `Host` the origin gets.
     pub host: HostSent,
+    /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
+    pub two_ways: bool,
     /// Round robin over `origins`.
     pub(crate) next: Cell<usize>,
 }
@@ -101,7 +103,16 @@ impl Route {
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: HostSent) -> Rc<Self> {
         assert!(!origins.is_empty(), "a proxied route has an origin");
-        Rc::new(Self { name, policy, origins, host, next: Cell::new(0) })
+        Rc::new(Self { name, policy, origins, host, two_ways: false, next: Cell::new(0) })
+    }
+
+    /// The same route for paths that can be read in two ways, of which different routes would answer: without the
+    /// cache, since nobody can tell whose answer it is. The connections to the origins are the same.
+    #[must_use]
+    pub fn for_two_ways(&self) -> Rc<Self> {
+        let policy = Policy { enabled: false, ..self.policy.clone() };
+        let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
+        Rc::new(Self { name, policy, origins, host, two_ways: true, next: Cell::new(0) })
     }
 
     /// The origin whose turn it is.

@@ -167,12 +167,8 @@ impl Gateway {
 
 impl<'c> Machine<'_, 'c> {
     fn receive(&mut self) -> Step {
-        if matches!(self.request.method.as_str(), "CONNECT" | "TRACE") {
-            self.error = 405;
-            return Step::Error;
-        }
-        if forward::goes_in_circles(self.gateway, self.fields) {
-            self.error = 508;
+        if let Some(status) = forward::refused(self.gateway, &self.request.method, self.fields) {
+            self.error = status;
             return Step::Error;
         }
         if forward::max_forwards(&self.request.method, self.fields) == Some(0) {
@@ -180,6 +176,7 @@ impl<'c> Machine<'_, 'c> {
             self.answer = Some(Answer::Own { status: 200, sentence });
             return Step::Deliver;
         }
+        self.gateway.counters.cache_two_ways.add(u64::from(self.route.two_ways));
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
             Some(Bypass::Method) => {
                 self.reason = ForwardReason::Method;

@@ -16,6 +16,7 @@ pub mod invalidate;
 pub mod key;
 pub mod method;
 pub mod partial;
+pub mod path;
 pub mod policy;
 pub mod purged;
 pub mod range;

@@ -1,6 +1,7 @@
 //! Statements 7, 8 and 9: what one client gets or provokes is not what the next one gets.
 
 use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 
 /// An origin that waits at a gate, and says after it what `answer` makes of the request.
@@ -298,4 +299,75 @@ fn the_key_is_the_exact_target_and_the_host() {
     client.send("GET /a HTTP/1.1\r\nHost: H:80\r\n\r\n");
     assert!(client.read().is_hit());
     assert_eq!(before, origin.requests());
+}
+
+/// Ways to spell `/account/me` that leave the route of `/account/*` unless they are read as an application reads them.
+const SPELLINGS: &[&str] = &[
+    "/%61ccount/me",
+    "/account%2fme",
+    "/account%2Fme",
+    "/x/..%2faccount/me",
+    "/./account/me",
+    "/static/..%2faccount/me",
+    "/static/%2e%2e/account/me",
+    "/static/../account/me",
+    "/static/..;x/account/me",
+    "/account;x/me",
+    "//account/me",
+    "/account%5cme",
+    "/account\\me",
+    "/static/../account/..%2fstatic/me",
+];
+
+/// A private route, one whose pages are kept for an hour, and the rest with a default lifetime.
+fn shop(origin: &Origin) -> Larder {
+    let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/account/*\"\n{to}\ncache = {{ enabled = false }}\n\
+         [[site.route]]\npath = \"/static/*\"\n{to}\ncache = {{ default_ttl = \"1h\" }}\n\
+         [[site.route]]\npath = \"/*\"\n{to}\ncache = {{ default_ttl = \"60s\" }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+#[test]
+fn a_private_page_is_private_however_its_path_is_spelled() {
+    let origin =
+        Origin::new(|it| format!("HTTP/1.1 200 OK\n\nfor {}", it.field("cookie").unwrap_or("nobody")));
+    let larder = shop(&origin);
+    for (asked, target) in SPELLINGS.iter().enumerate() {
+        let before = origin.requests();
+        for who in ["id=1", "id=2"] {
+            let it = larder.client().get_with(target, &format!("Cookie: {who}\r\n"));
+            assert_eq!((format!("for {who}"), false), (it.text(), it.is_hit()), "{target}: {it:?}");
+            assert!(it.cache().contains("fwd=bypass"), "{target}: {it:?}");
+        }
+        // Neither what the spelling brought nor what another one brought.
+        for other in SPELLINGS.iter().chain(&["/account/me"]) {
+            let it = larder.get(other);
+            assert_eq!(("for nobody", false), (it.text().as_str(), it.is_hit()), "{target}, {other}: {it:?}");
+        }
+        assert_eq!(before + 3 + SPELLINGS.len(), origin.requests(), "{target}: {asked}");
+        let received = &origin.received()[before];
+        let sent = if target.contains('\\') { "/account%5Cme" } else { target };
+        assert_eq!(sent, received.target(), "the target is sent as it came");
+    }
+    let requests = u64::try_from(SPELLINGS.len() * (SPELLINGS.len() + 2)).unwrap();
+    assert_eq!(requests, larder.counter("cache_two_ways"));
+    assert_eq!(0, larder.counter("cache_stores"));
+}
+
+#[test]
+fn odd_paths_of_one_route_are_kept_by_their_exact_spelling() {
+    let origin = Origin::new(|it| format!("HTTP/1.1 200 OK\n\n{} {}", it.number, it.target()));
+    let larder = shop(&origin);
+    let targets = ["/static/a", "/static/%61", "/static//a", "/static/x/../a", "/static/x%2fa", "/caf%C3%A9"];
+    for (number, target) in targets.iter().enumerate() {
+        for hit in [false, true] {
+            let it = larder.get(target);
+            assert_eq!((format!("{number} {target}"), hit), (it.text(), it.is_hit()), "{it:?}");
+        }
+    }
+    assert_eq!(0, larder.counter("cache_two_ways"));
 }

@@ -495,12 +495,12 @@ impl PathPattern {
         Self::parse(text).unwrap_or_else(|| PathPattern::Prefix("/".to_owned()))
     }
 
-    /// Whether a path (without its query) is one of them.
+    /// Whether a path (without its query) is one of them, byte for byte.
     #[must_use]
-    pub fn matches(&self, path: &str) -> bool {
+    pub fn matches(&self, path: &[u8]) -> bool {
         match self {
-            PathPattern::Exact(exact) => path == exact,
-            PathPattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
+            PathPattern::Exact(exact) => path == exact.as_bytes(),
+            PathPattern::Prefix(prefix) => path.starts_with(prefix.as_bytes()),
         }
     }
 
@@ -570,8 +570,8 @@ mod tests {
         check("/a", "/a", true);
         check("/a*", "/ab", true);
         check("/a", "/a*", false);
-        assert!(PathPattern::of("/static/*").matches("/static/x"));
-        assert!(!PathPattern::of("/static/*").matches("/statics"));
+        assert!(PathPattern::of("/static/*").matches(b"/static/x"));
+        assert!(!PathPattern::of("/static/*").matches(b"/statics"));
         assert_eq!(None, PathPattern::parse("a/*"));
         assert_eq!(None, PathPattern::parse("/a*b"));
         assert_eq!(HostPattern::Below(".example.com".into()), HostPattern::of("*.Example.com"));

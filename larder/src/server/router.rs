@@ -4,6 +4,8 @@
 use crate::config::tiers::Purge;
 use crate::config::{HostPattern, Methods, PathPattern};
 use larder_gateway::Route;
+use larder_semantics::path::{self, Decode};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 /// What answers on a route.
@@ -36,39 +38,121 @@ pub struct Site {
 
 /// One route: what it answers for, and what answers.
 pub struct Matched {
-    /// The paths.
+    /// The paths, as they are written in the configuration.
     pub path: PathPattern,
+    /// The same in their normal form.
+    normal: Normal,
     /// The methods.
     pub methods: Methods,
     /// What answers.
     pub target: Target,
+    /// What answers where the path can be read in two ways: the same without the cache.
+    two_ways: Target,
     /// Who may purge with the `PURGE` method.
     pub purge: Purge,
+}
+
+impl Matched {
+    /// A route for `path` and `methods`.
+    #[must_use]
+    pub fn new(path: PathPattern, methods: Methods, target: Target, purge: Purge) -> Self {
+        let two_ways = match &target {
+            Target::Proxy(route) => Target::Proxy(route.for_two_ways()),
+            Target::Files(files) => Target::Files(files.clone()),
+        };
+        Self { normal: Normal::of(&path), path, methods, target, two_ways, purge }
+    }
+}
+
+/// A pattern in the normal form of paths, which need not be text.
+enum Normal {
+    Exact(Vec<u8>),
+    Prefix(Vec<u8>),
+}
+
+impl Normal {
+    fn of(pattern: &PathPattern) -> Self {
+        let read = |text: &str| {
+            let mut room = Vec::new();
+            path::read(text.as_bytes(), path::NORMAL, &mut room);
+            room
+        };
+        match pattern {
+            PathPattern::Exact(path) => Normal::Exact(read(path)),
+            // Its last segment goes on: `/.*` is not `/*`, nor is `%4` the begin of a letter.
+            PathPattern::Prefix(prefix) => {
+                let mut longer = read(&format!("{prefix}x"));
+                longer.pop();
+                Normal::Prefix(longer)
+            }
+        }
+    }
+
+    fn matches(&self, path: &[u8]) -> bool {
+        match self {
+            Normal::Exact(exact) => path == exact,
+            Normal::Prefix(prefix) => path.starts_with(prefix),
+        }
+    }
 }
 
 /// All sites. An exact host wins over a suffix, a longer suffix over a shorter, and any over none.
 #[derive(Default)]
 pub struct Router {
     sites: Vec<Site>,
+    /// Room for a path that is read in another way than it is spelled.
+    room: RefCell<Vec<u8>>,
+}
+
+/// A route that was chosen.
+struct Chosen {
+    /// Its position.
+    route: usize,
+    /// Whether it answers for the path however that is read.
+    sure: bool,
 }
 
 impl Router {
     /// A router over `sites`.
     #[must_use]
     pub fn new(sites: Vec<Site>) -> Self {
-        Self { sites }
+        Self { sites, room: RefCell::default() }
     }
 
     /// What answers for `authority` (with or without port) and `target` (with or without query); with the
-    /// positions of site and route in the configuration.
+    /// positions of site and route in the configuration. It is the route of the path's normal form, and one that does
+    /// not use the cache where the path can be read in a way of which another route answers.
     #[must_use]
     pub fn find(&self, method: &str, authority: &str, target: &str) -> Option<(&Target, usize, usize)> {
-        let host = without_port(authority);
-        let path = path_of(target);
-        let at = self.site(host)?;
+        let at = self.site(without_port(authority))?;
         let routes = &self.sites[at].routes;
-        let route = routes.iter().position(|it| it.path.matches(path) && it.methods.allow(method))?;
-        Some((&routes[route].target, at, route))
+        let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
+        let matched = &routes[route];
+        Some((if sure { &matched.target } else { &matched.two_ways }, at, route))
+    }
+
+    /// How a path can be read in two ways, as a sentence; `None` where it cannot, or where one route answers of all.
+    #[must_use]
+    pub fn two_ways(&self, method: &str, authority: &str, target: &str) -> Option<String> {
+        let (routes, path) = (self.routes(authority), path_of(target));
+        let Chosen { route, .. } = self.choose(routes, Some(method), path).filter(|it| !it.sure)?;
+        let mut room = Vec::new();
+        path::read(path.as_bytes(), path::NORMAL, &mut room);
+        let normal = room.escape_ascii().to_string();
+        let pattern = &routes[route].path;
+        let mut other = None;
+        path::holds_for_all(path.as_bytes(), &mut Vec::new(), |read, decode| {
+            let found = position(routes, Some(method), read, decode);
+            if found != Some(route) {
+                other = Some((read.escape_ascii().to_string(), found));
+            }
+            other.is_none()
+        });
+        let (read, found) = other.unwrap_or_else(|| (path.to_owned(), None));
+        let found = found.map_or("of no route".to_owned(), |it| format!("of the route {}", routes[it].path));
+        Some(format!(
+            "The path can be read in two ways: as {normal} it is of the route {pattern}, as {read} {found}."
+        ))
     }
 
     /// The routes of the site that answers for `authority`, in order.
@@ -80,8 +164,26 @@ impl Router {
     /// The first route that answers for a path, whatever the method.
     #[must_use]
     pub fn at_path(&self, authority: &str, target: &str) -> Option<&Matched> {
-        let path = path_of(target);
-        self.routes(authority).iter().find(|it| it.path.matches(path))
+        let routes = self.routes(authority);
+        self.choose(routes, None, path_of(target)).map(|it| &routes[it.route])
+    }
+
+    /// The first route that answers for the normal form of `path`. Allocates nothing, but for the first path that has
+    /// to be read anew.
+    fn choose(&self, routes: &[Matched], method: Option<&str>, path: &str) -> Option<Chosen> {
+        let all = |it: &Matched| matches!(&it.path, PathPattern::Prefix(it) if it == "/");
+        if routes.first().is_some_and(|it| all(it) && it.allows(method)) {
+            return Some(Chosen { route: 0, sure: true });
+        }
+        if path::is_plain(path.as_bytes()) {
+            let route = position(routes, method, path.as_bytes(), Decode::All)?;
+            return Some(Chosen { route, sure: true });
+        }
+        let room = &mut *self.room.borrow_mut();
+        path::read(path.as_bytes(), path::NORMAL, room);
+        let route = position(routes, method, room, Decode::All)?;
+        let same = |read: &[u8], decode| position(routes, method, read, decode) == Some(route);
+        Some(Chosen { route, sure: path::holds_for_all(path.as_bytes(), room, same) })
     }
 
     fn site(&self, host: &str) -> Option<usize> {
@@ -102,6 +204,20 @@ impl Router {
     }
 }
 
+impl Matched {
+    fn allows(&self, method: Option<&str>) -> bool {
+        method.is_none_or(|it| self.methods.allow(it))
+    }
+}
+
+/// The first of `routes` that answers for `path`: what is not decoded is compared with patterns as they are written.
+fn position(routes: &[Matched], method: Option<&str>, path: &[u8], decode: Decode) -> Option<usize> {
+    routes.iter().position(|it| {
+        let matches = if decode == Decode::No { it.path.matches(path) } else { it.normal.matches(path) };
+        matches && it.allows(method)
+    })
+}
+
 fn path_of(target: &str) -> &str {
     let path = target.split(['?', '#']).next().unwrap_or(target);
     if path.starts_with('/') { path } else { "/" }
@@ -120,6 +236,7 @@ fn without_port(authority: &str) -> &str {
 mod tests {
     use super::*;
     use larder_semantics::policy::Policy;
+    use proptest::strategy::Strategy;
 
     fn router(spec: &[(&str, &[&str])]) -> Router {
         let limits = larder_origin::Limits {
@@ -146,12 +263,7 @@ mod tests {
             hosts: hosts.split(' ').map(HostPattern::of).collect(),
             routes: paths
                 .iter()
-                .map(|it| Matched {
-                    path: PathPattern::of(it),
-                    methods: Methods::Any,
-                    target: target(it),
-                    purge: Purge::default(),
-                })
+                .map(|it| Matched::new(PathPattern::of(it), Methods::Any, target(it), Purge::default()))
                 .collect(),
         };
         Router::new(spec.iter().map(site).collect())
@@ -185,5 +297,108 @@ mod tests {
         check("www.example.com", "/other", None);
         check("x.deep.example.com", "/", Some((3, 0)));
         check("a.example.com", "*", Some((1, 2)));
+    }
+
+    /// Which route answers, by its pattern, and whether with its cache.
+    #[track_caller]
+    fn check_read(paths: &[&str], target: &str, expect: Option<(&str, bool)>) {
+        let router = router(&[("*", paths)]);
+        let found = router.find("GET", "h", target).map(|it| match it.0 {
+            Target::Proxy(route) => (paths[it.2], !route.two_ways && route.policy.enabled),
+            Target::Files(_) => unreachable!("all are proxied"),
+        });
+        assert_eq!(expect, found, "{target}");
+        let told = router.two_ways("GET", "h", target);
+        assert_eq!(expect.is_some_and(|it| !it.1), told.is_some(), "{target}: {told:?}");
+    }
+
+    #[test]
+    fn a_path_that_can_be_read_in_two_ways() {
+        let shop = &["/account/*", "/static/*", "/*"];
+        for target in [
+            "/%61ccount/me",
+            "/account%2fme",
+            "/x/..%2faccount/me",
+            "/./account/me",
+            "/static/..%2faccount/me",
+            "/static/%2e%2e/account/me",
+            "/static/../account/me",
+            "//account/me",
+            "/account%5cme",
+            "/account\\me",
+        ] {
+            check_read(shop, target, Some(("/account/*", false)));
+        }
+        for (target, route) in [
+            ("/account/me", "/account/*"),
+            ("/account//me", "/account/*"),
+            ("/account/%6de", "/account/*"),
+            ("/caf%C3%A9", "/*"),
+            ("/a%2fb", "/*"),
+            ("/a//b;c?x=../account/", "/*"),
+            ("/static/a/../b%20c", "/static/*"),
+            ("/%2561ccount/me", "/*"),
+        ] {
+            check_read(shop, target, Some((route, true)));
+        }
+        // Neither as it is spelled nor in the normal form, but in between.
+        check_read(shop, "/static/../account/..%2fstatic/x", Some(("/static/*", false)));
+        check_read(shop, "/static/..%2faccount/..%5cstatic/x", Some(("/static/*", false)));
+        // Servers of Java take what is behind the semicolon for no part of the name.
+        check_read(shop, "/account;a=b/me", Some(("/*", false)));
+        check_read(shop, "/static/..;/account/me", Some(("/static/*", false)));
+        check_read(shop, "/account/me;a=b", Some(("/account/*", true)));
+        // Longer than is looked at.
+        check_read(shop, &format!("/static/{}x", "a/..%2f".repeat(200)), Some(("/static/*", false)));
+        check_read(&["/*", "/account/*"], "/x/..%2faccount/me", Some(("/*", true)));
+        check_read(&["/app/*"], "/app/../x", None);
+        check_read(&["/app/*"], "/x/../app/", Some(("/app/*", false)));
+    }
+
+    #[test]
+    fn patterns_are_read_as_paths_are() {
+        let odd = &["/caf%C3%A9/*", "/%C3*", "/.*", "/a%2Fb", "/*"];
+        check_read(odd, "/caf%C3%A9/x", Some(("/caf%C3%A9/*", true)));
+        check_read(odd, "/caf%c3%a9/x", Some(("/caf%C3%A9/*", false)));
+        check_read(odd, "/%C3%A9", Some(("/%C3*", true)));
+        check_read(odd, "/.git", Some(("/.*", true)));
+        check_read(odd, "/git", Some(("/*", true)));
+        check_read(odd, "/a/b", Some(("/a%2Fb", true)));
+    }
+
+    proptest::proptest! {
+        /// The route that is used covers the normal form, is the first that does, and uses its cache only where it
+        /// is also that of the path as it is spelled.
+        #[test]
+        fn the_route_covers_the_normal_form(paths in patterns(), path in odd_paths()) {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let router = router(&[("*", &paths)]);
+            let mut normal = Vec::new();
+            path::read(path.as_bytes(), path::NORMAL, &mut normal);
+            // None of the patterns is written in another than the normal form.
+            let covers = |it: &&str, path: &[u8]| PathPattern::of(it).matches(path);
+            let expect = paths.iter().position(|it| covers(it, &normal));
+            let spelled = paths.iter().position(|it| covers(it, path.as_bytes()));
+            let found = router.find("GET", "h", &path);
+            proptest::prop_assert_eq!(expect, found.map(|it| it.2), "{} {:?}", path, paths);
+            if let Some((Target::Proxy(route), ..)) = found {
+                let cached = route.policy.enabled;
+                proptest::prop_assert!(!cached || spelled == expect, "{} {:?}", path, paths);
+                proptest::prop_assert!(cached || path.as_bytes() != normal || path.contains(';'), "{} {:?}", path, paths);
+            }
+        }
+    }
+
+    fn patterns() -> impl proptest::strategy::Strategy<Value = Vec<String>> {
+        let one =
+            proptest::sample::select(vec!["/a", "/a*", "/a/*", "/b/*", "/a/b", "/a/b/*", "/b", "/.a*", "/*"]);
+        proptest::collection::vec(one.prop_map(str::to_owned), 0..5)
+    }
+
+    fn odd_paths() -> impl proptest::strategy::Strategy<Value = String> {
+        let part = proptest::sample::select(vec![
+            "/", "/", "a", "b", "a", "b", ".", "..", "%2f", "%5C", "\\", "%2e", "%61", "%25", "%", ";",
+        ]);
+        proptest::collection::vec(part, 0..10).prop_map(|it| format!("/{}", it.concat()))
     }
 }

@@ -61,11 +61,9 @@ impl Live {
                 .routes
                 .iter()
                 .enumerate()
-                .map(|(number, route)| Matched {
-                    path: route.path.clone(),
-                    methods: route.methods.clone(),
-                    target: self.target((at, number), site, route, counters, errors),
-                    purge: route.purge.clone(),
+                .map(|(number, route)| {
+                    let target = self.target((at, number), site, route, counters, errors);
+                    Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                 })
                 .collect(),
         });

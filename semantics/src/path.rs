@@ -1,0 +1,306 @@
+//! The path of a request as applications may read it: RFC 3986 §5.2.4 and §6.2.2, and what servers do besides. The
+//! target that is sent and the key are never changed by this; only routes are chosen by it.
+
+/// Bytes of a path that is looked at in more than a few ways, at most.
+const LONGEST: usize = 1024;
+/// Ways in which a path of any length is looked at.
+const FEW: usize = 4;
+
+/// How percent-encoded bytes are taken. What is decoded is never decoded again: `%252e` is the text `%2e`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decode {
+    /// They stay as they are spelled.
+    No,
+    /// They are what they stand for, but for an encoded slash or backslash, which stays.
+    NotSlashes,
+    /// They are what they stand for.
+    All,
+}
+
+/// One way to read a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Percent-encoded bytes.
+    pub decode: Decode,
+    /// A backslash is a slash.
+    pub backslash: bool,
+    /// Several slashes are one.
+    pub merge: bool,
+    /// `.` and `..` are what RFC 3986 §5.2.4 makes of them.
+    pub dots: bool,
+    /// What follows a `;` in a segment is no part of its name, as Java's servers have it.
+    pub parameters: bool,
+}
+
+/// The path as it is spelled.
+pub const SPELLED: Reading =
+    Reading { decode: Decode::No, backslash: false, merge: false, dots: false, parameters: false };
+
+/// The normal form, by which routes are chosen.
+pub const NORMAL: Reading =
+    Reading { decode: Decode::All, backslash: true, merge: true, dots: true, parameters: false };
+
+/// Whether a path can be read in one way only, which is as it is spelled: no `%`, no backslash, no `;`, no empty
+/// segment before the last, no segment `.` or `..`.
+#[must_use]
+pub fn is_plain(path: &[u8]) -> bool {
+    let mut segment = 0; // Where it begins.
+    for (at, byte) in path.iter().enumerate() {
+        match byte {
+            b'%' | b'\\' | b';' => return false,
+            b'/' if at > 0 && (segment == at || is_dots(&path[segment..at])) => return false,
+            b'/' => segment = at + 1,
+            _ => {}
+        }
+    }
+    !is_dots(&path[segment..])
+}
+
+fn is_dots(segment: &[u8]) -> bool {
+    matches!(segment, b"." | b"..")
+}
+
+/// Reads `path`, which begins with a slash, into `out`, whose content is dropped. What comes out begins with a slash
+/// and is not longer.
+pub fn read(path: &[u8], way: Reading, out: &mut Vec<u8>) {
+    out.clear();
+    out.reserve(path.len());
+    let mut rest = path;
+    while let [first, after @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] if way.decode != Decode::No => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        let escaped = escaped.map(|it| it.0 << 4 | it.1);
+        let (byte, after) = match escaped {
+            Some(b'/' | b'\\') if way.decode == Decode::NotSlashes => (*first, after),
+            Some(byte) => (byte, &after[2..]),
+            None => (*first, after),
+        };
+        out.push(if byte == b'\\' && way.backslash { b'/' } else { byte });
+        rest = after;
+    }
+    if way.merge || way.dots || way.parameters {
+        join_segments(way, out);
+    }
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|it| u8::try_from(it).ok())
+}
+
+/// Rewrites a path in its place, segment by segment: what is written is never longer than what was read.
+fn join_segments(way: Reading, path: &mut Vec<u8>) {
+    let (mut from, mut to) = (0, 0);
+    while from < path.len() {
+        // A slash stands at `from`.
+        let end = path[from + 1..].iter().position(|it| *it == b'/').map_or(path.len(), |it| from + 1 + it);
+        let segment = &path[from + 1..end];
+        let named = match segment.iter().position(|it| *it == b';') {
+            Some(at) if way.parameters => &segment[..at],
+            _ => segment,
+        };
+        let is_last = end == path.len();
+        let is_kept = match named {
+            b".." if way.dots => {
+                to = path[..to].iter().rposition(|it| *it == b'/').unwrap_or(0);
+                false
+            }
+            b"." if way.dots => false,
+            b"" if way.merge => false,
+            _ => true,
+        };
+        if is_kept {
+            let upto = from + 1 + named.len();
+            path.copy_within(from..upto, to);
+            to += upto - from;
+        } else if is_last {
+            path[to] = b'/';
+            to += 1;
+        }
+        from = end;
+    }
+    path.truncate(to);
+}
+
+/// Whether `holds` is true of every way in which an application may read `path`; it is told the path as it is read,
+/// and how percent-encoded bytes were taken. A path that is long and odd beyond measure is not looked at: `false`.
+pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8], Decode) -> bool) -> bool {
+    // Everything resolved but the segments shows which parts there are, encoded or not.
+    read(path, Reading { merge: false, dots: false, ..NORMAL }, room);
+    let parameters = room.contains(&b';');
+    read(path, Reading { merge: false, dots: false, parameters: true, ..NORMAL }, room);
+    let segments = !is_plain_but_escapes(room);
+    let escapes = path.contains(&b'%');
+    let slash = |it: &[u8]| matches!(it, [b'%', b'2', b'f' | b'F'] | [b'%', b'5', b'c' | b'C']);
+    let escaped_slash = escapes && path.windows(3).any(slash);
+    let backslash = path.contains(&b'\\') || (escaped_slash && room_has_backslash(path, room));
+    let decodes: &[Decode] = match (escapes, escaped_slash) {
+        (false, _) => &[Decode::No],
+        (true, false) => &[Decode::No, Decode::All],
+        (true, true) => &[Decode::No, Decode::NotSlashes, Decode::All],
+    };
+    let both = |there: bool| if there { &[false, true][..] } else { &[false][..] };
+    let ways = decodes.len() << (u8::from(backslash) + u8::from(parameters) + 2 * u8::from(segments));
+    if ways > FEW && path.len() > LONGEST {
+        return false;
+    }
+    for decode in decodes {
+        for backslash in both(backslash) {
+            for parameters in both(parameters) {
+                for merge in both(segments) {
+                    for dots in both(segments) {
+                        let way = Reading {
+                            decode: *decode,
+                            backslash: *backslash,
+                            merge: *merge,
+                            dots: *dots,
+                            parameters: *parameters,
+                        };
+                        read(path, way, room);
+                        if !holds(room, *decode) {
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+    }
+    true
+}
+
+/// Whether no segment is empty before the last, or of dots.
+fn is_plain_but_escapes(path: &[u8]) -> bool {
+    let mut segments = path.split(|it| *it == b'/').skip(1).peekable();
+    while let Some(segment) = segments.next() {
+        if is_dots(segment) || (segment.is_empty() && segments.peek().is_some()) {
+            return false;
+        }
+    }
+    true
+}
+
+fn room_has_backslash(path: &[u8], room: &mut Vec<u8>) -> bool {
+    read(path, Reading { decode: Decode::All, ..SPELLED }, room);
+    room.contains(&b'\\')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bytes_as(path: &str, way: Reading) -> Vec<u8> {
+        let mut out = Vec::new();
+        read(path.as_bytes(), way, &mut out);
+        out
+    }
+
+    fn read_as(path: &str, way: Reading) -> String {
+        String::from_utf8(bytes_as(path, way)).unwrap()
+    }
+
+    #[test]
+    fn the_normal_form() {
+        #[track_caller]
+        fn check(path: &str, expect: &str) {
+            assert_eq!(expect, read_as(path, NORMAL), "{path}");
+            assert_eq!(path == expect && !path.contains([';', '%']), is_plain(path.as_bytes()), "{path}");
+        }
+        for plain in ["/", "/a", "/a/", "/a/b.c/.d", "/...", "/a/..b/b..", "/.well-known/x"] {
+            check(plain, plain);
+        }
+        // RFC 3986 §5.2.4, with the slash in front.
+        check("/a/b/c/./../../g", "/a/g");
+        check("/mid/content=5/../6", "/mid/6");
+        check("/%61ccount/me", "/account/me");
+        check("/account%2fme", "/account/me");
+        check("/account%5Cme", "/account/me");
+        check("/account\\me", "/account/me");
+        check("/static/%2e%2e/account/me", "/account/me");
+        check("/x/..%2Faccount/me", "/account/me");
+        check("//account///me//", "/account/me/");
+        check("/./account/.", "/account/");
+        check("/account/me/..", "/account/");
+        check("/../../a", "/a");
+        check("/a/..", "/");
+        check("//", "/");
+        check("/a//../b", "/b");
+        // Decoded once, and only what is an escape.
+        check("/%2561", "/%61");
+        check("/%2", "/%2");
+        check("/%zz%", "/%zz%");
+        // A parameter of a segment is a part of it.
+        check("/a;b/c", "/a;b/c");
+    }
+
+    #[test]
+    fn other_readings() {
+        #[track_caller]
+        fn check(path: &str, way: Reading, expect: &str) {
+            assert_eq!(expect, read_as(path, way), "{path}");
+        }
+        check(
+            "/static/..%2faccount%41",
+            Reading { decode: Decode::NotSlashes, ..NORMAL },
+            "/static/..%2faccountA",
+        );
+        check("/a/..;x/b;y", Reading { parameters: true, ..NORMAL }, "/b");
+        check("/a//../b", Reading { dots: true, ..SPELLED }, "/a/b");
+        check("/%61//./b", SPELLED, "/%61//./b");
+    }
+
+    fn oddities() -> impl Strategy<Value = String> {
+        let part = prop::sample::select(vec![
+            "/", "/", "a", "b", ".", "..", "%2f", "%2F", "%5c", "\\", "%2e", "%61", "%25", "%", "%4", ";",
+            "%3b",
+        ]);
+        prop::collection::vec(part, 0..14).prop_map(|it| format!("/{}", it.concat()))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_normal_form_is_a_reading_and_so_is_the_spelling(path in oddities()) {
+            let (mut room, mut readings) = (Vec::new(), Vec::new());
+            holds_for_all(path.as_bytes(), &mut room, |it, _| { readings.push(it.to_vec()); true });
+            prop_assert!(readings.contains(&path.clone().into_bytes()));
+            prop_assert!(readings.contains(&bytes_as(&path, NORMAL)), "{}", path);
+            prop_assert!(readings.iter().all(|it| it[0] == b'/' && it.len() <= path.len()));
+            if is_plain(path.as_bytes()) {
+                prop_assert!(readings.iter().all(|it| *it == path.as_bytes()));
+            }
+        }
+
+        /// No dimension is left out because a path seems not to have it.
+        #[test]
+        fn every_way_is_among_those_that_are_looked_at(path in oddities(), bits in 0_u8..48) {
+            let way = Reading {
+                decode: [Decode::No, Decode::NotSlashes, Decode::All][usize::from(bits / 16)],
+                backslash: bits & 1 != 0,
+                merge: bits & 2 != 0,
+                dots: bits & 4 != 0,
+                parameters: bits & 8 != 0,
+            };
+            let (mut room, mut readings) = (Vec::new(), Vec::new());
+            holds_for_all(path.as_bytes(), &mut room, |it, _| { readings.push(it.to_vec()); true });
+            prop_assert!(readings.contains(&bytes_as(&path, way)), "{} {:?}", path, way);
+        }
+
+        #[test]
+        fn the_normal_form_has_no_dots_and_no_empty_segments(path in oddities()) {
+            let normal = bytes_as(&path, NORMAL);
+            prop_assert!(is_plain_but_escapes(&normal), "{}", path);
+        }
+    }
+
+    #[test]
+    fn what_is_long_and_odd_is_not_looked_at() {
+        let mut room = Vec::new();
+        let long = format!("/{}", "a/..%2f".repeat(400));
+        assert!(!holds_for_all(long.as_bytes(), &mut room, |_, _| true));
+        let escaped = format!("/{}", "%61".repeat(2000));
+        assert!(holds_for_all(escaped.as_bytes(), &mut room, |_, _| true));
+    }
+}
