@@ -3,12 +3,12 @@
 
 use crate::coding;
 use crate::deliver;
-use crate::forward;
+use crate::forward::{self, Bypass};
 use crate::hit;
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::Tier;
-use larder_semantics::field::Field;
+use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::request::RequestFacts;
@@ -93,7 +93,8 @@ pub struct StoredFacts {
 /// What would be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// A stable name: `hit`, `stale-hit`, `revalidate`, `miss`, `pass`, `gateway-timeout`.
+    /// A stable name: `hit`, `stale-hit`, `revalidate`, `miss`, `pass`, `gateway-timeout`, `refused`,
+    /// `answered`.
     pub name: &'static str,
     /// One sentence.
     pub sentence: String,
@@ -119,6 +120,9 @@ pub struct RefusalFacts {
 impl Gateway {
     /// Explains what would be done with `request` on `route`, now.
     pub async fn explain(&self, route: &Route, request: &Request) -> Explanation {
+        let mut request = request.clone();
+        forward::drop_nominated(&mut request.fields);
+        let request = &request;
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
@@ -137,24 +141,46 @@ impl Gateway {
                 (selected, tier) = (Ok(stored), found_in);
             }
         }
-        let bypass = forward::bypass(&route.policy, &facts, &request.target, &fields);
+        let mut bypass = match route.two_ways {
+            true => Some(Bypass::TwoWays),
+            false => forward::bypass(&route.policy, &facts, &request.target, &fields),
+        };
         let mut record = Record::default();
-        let verdict = match bypass {
+        let mut verdict = match bypass {
             Some(bypass) => pass(bypass.sentence(), &mut record),
             None => {
                 decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record).in_tier(tier)
             }
         };
+        let refused = forward::refused(self, &request.method, &fields)
+            .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
+        if let Some(status) = refused {
+            (verdict, bypass, record) =
+                (Verdict::refused(status, error_sentence(status)), None, Record::default());
+        }
+        let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
+        if ends_here {
+            let sentence =
+                "larder answers itself: the request may go no further (Max-Forwards: 0).".to_owned();
+            verdict = Verdict { name: "answered", sentence, status: Some(200) };
+            (bypass, record) = (None, Record::default());
+        }
         let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
-        let change = match bypass {
-            Some(bypass) => bypass.remedy().map(str::to_owned),
-            None => change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now),
+        let change = match (refused, bypass) {
+            (Some(405), _) => Some("Send the request with GET.".to_owned()),
+            (Some(_), _) => Some("Let the origin be the application, not larder itself.".to_owned()),
+            _ if ends_here => Some("Send the request without Max-Forwards.".to_owned()),
+            (None, Some(bypass)) => bypass.remedy().map(str::to_owned),
+            (None, None) if selected.is_err() && refusal.is_none() => {
+                first_time(&verdict, holds, route, request, now)
+            }
+            (None, None) => change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now),
         };
         Explanation {
             key: readable(&key),
             recipe: route.policy.key.describe(),
             tiers,
-            bypass: bypass.map(forward::Bypass::sentence),
+            bypass: bypass.map(Bypass::sentence),
             stored: selected.ok().map(|it| stored_facts(&it, now, &fields, &facts)),
             rules: record.0,
             verdict,
@@ -186,7 +212,29 @@ fn pass(sentence: &'static str, record: &mut Record) -> Verdict {
     Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}."), status: None }
 }
 
+/// Whether a request is a hit before anything else is looked at: the fast path does not ask whether it goes in circles.
+fn is_answered_at_once(
+    verdict: &Verdict,
+    tier: Tier,
+    stored: Option<&Arc<Stored>>,
+    facts: &RequestFacts<'_>,
+) -> bool {
+    let is_whole = stored.is_some_and(|it| it.meta.partial.is_none() && it.trailers.is_none());
+    verdict.name == "hit"
+        && tier == Tier::Ram
+        && facts.range.is_none()
+        && is_whole
+        && verdict.status != Some(412)
+}
+
 impl Verdict {
+    /// The server answers itself, before the cache or an origin is asked.
+    #[must_use]
+    pub fn refused(status: u16, sentence: &str) -> Self {
+        let sentence = format!("larder refuses it with {status}: {sentence}");
+        Self { name: "refused", sentence, status: Some(status) }
+    }
+
     /// With where it lies, if it is not in RAM.
     fn in_tier(mut self, tier: Tier) -> Self {
         self.sentence.push_str(match (tier, self.name) {
@@ -348,6 +396,48 @@ fn change(
     }
 }
 
+/// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
+/// by the exchange that an ordinary response would make.
+fn first_time(
+    verdict: &Verdict,
+    holds: Holds,
+    route: &Route,
+    request: &Request,
+    now: WallTime,
+) -> Option<String> {
+    if verdict.name == "gateway-timeout" {
+        return Some("Send the request without only-if-cached.".to_owned());
+    }
+    let mut response = FieldList::new();
+    response.push("Cache-Control", "max-age=60");
+    let (fields, response) = (request.fields.view(), response.view());
+    let exchange = Exchange {
+        method: &request.method,
+        request: &fields,
+        uri: None,
+        status: 200,
+        response: &response,
+        policy: &route.policy,
+        request_time: now,
+        response_time: now,
+    };
+    let facts = RequestFacts::read(&request.method, &fields);
+    if storable::decide(&facts, 200, &response, &route.policy, now, now, &mut Silent) != Storable::Store {
+        let other_method = (request.method == "HEAD").then(|| "Send the request with GET.".to_owned());
+        return other_method.or_else(|| flip::smallest(&exchange).map(|it| sentences(&it)));
+    }
+    let sentence = match holds {
+        Holds::HitForMiss => {
+            "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
+        }
+        Holds::Variants(_) => {
+            "Ask once: what is stored answers other requests, and this one was not asked for yet."
+        }
+        _ => "Ask once: nothing was asked for yet, or it is gone.",
+    };
+    Some(sentence.to_owned())
+}
+
 /// A variant key as a person reads it: `accept-encoding: gzip, accept-language: absent`.
 fn fields_of(variant: &[u8]) -> String {
     let one = |line: &[u8]| match readable(line).split_once('=') {
@@ -368,6 +458,7 @@ pub fn error_sentence(status: u16) -> &'static str {
     match status {
         400 => "The request's body is malformed or was cut short.",
         405 => "This server does not allow the method.",
+        508 => "The request has been here before: it goes in circles.",
         408 => "The request's body did not arrive in time.",
         413 => "The request's body is too large.",
         500 => "The server made a mistake.",

@@ -3,8 +3,10 @@
 
 use crate::ask;
 use crate::cli::Explain;
+use crate::config;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 /// How long the running larder may take.
@@ -21,6 +23,25 @@ pub fn ask(question: &Explain) -> Result<Value, String> {
     ask::post(&admin, "/cache/explain", &body, PATIENCE)
 }
 
+/// How `larder explain`, called as `called`, asks the larder whose admin is `admin`, as that was printed: `--admin` is
+/// there where it is not found without.
+#[must_use]
+pub fn command(called: &str, admin: &str) -> String {
+    let admin = admin.trim_start_matches("http://").trim_end_matches('/');
+    let Ok(address) = admin.parse::<SocketAddr>() else { return format!("{called} explain --admin {admin}") };
+    // Of an address for all networks, the one of this machine.
+    let ip = match address.ip() {
+        it if it.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        it => it,
+    };
+    let found =
+        ip == Ipv4Addr::LOCALHOST && config::admin_ports(config::ADMIN_PORT).contains(&address.port());
+    match found {
+        true => format!("{called} explain"),
+        false => format!("{called} explain --admin {}", SocketAddr::new(ip, address.port())),
+    }
+}
+
 /// The answer as a person reads it.
 #[must_use]
 pub fn tell(answer: &Value) -> String {
@@ -28,7 +49,11 @@ pub fn tell(answer: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let _ = writeln!(out, "{}", text(&answer["verdict"]["sentence"]));
     let _ = writeln!(out, "\nverdict  {}", text(&answer["verdict"]["name"]));
-    let _ = writeln!(out, "route    {} ({})", text(&answer["route"]), text(&answer["settings"]["route"]));
+    match (answer["route"].as_str(), answer["settings"]["route"].as_str()) {
+        (Some(route), Some(place)) => drop(writeln!(out, "route    {route} ({place})")),
+        (Some(route), None) => drop(writeln!(out, "route    {route}")),
+        (None, _) => {}
+    }
     if answer["key"].is_object() {
         let _ = writeln!(out, "key      {}", text(&answer["key"]["text"]));
         let _ = writeln!(out, "         {}", text(&answer["key"]["recipe"]));
@@ -94,5 +119,22 @@ fn tell_settings(out: &mut String, given: &Value) {
     for row in given {
         let field = |name: &str| row[name].as_str().unwrap_or("").to_owned();
         let _ = writeln!(out, "   {:<40} {}", field("key"), field("where"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_admin_is_named_where_it_is_not_found() {
+        #[track_caller]
+        fn check(admin: &str, expect: &str) {
+            assert_eq!(expect, super::command("./larder", admin), "{admin}");
+        }
+        check("http://127.0.0.1:9180/", "./larder explain");
+        check("http://127.0.0.1:9280", "./larder explain");
+        check("http://127.0.0.1:9281", "./larder explain --admin 127.0.0.1:9281");
+        check("http://[::1]:9180", "./larder explain --admin [::1]:9180");
+        check("http://0.0.0.0:9180", "./larder explain");
+        check("http://0.0.0.0:4000", "./larder explain --admin 127.0.0.1:4000");
     }
 }

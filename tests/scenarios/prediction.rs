@@ -153,3 +153,109 @@ fn check(larder: &Larder) {
     }
     assert!(wrong.is_empty(), "{} of {compared}:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// What larder does with a request that it refuses itself, and what it says that it would do.
+#[track_caller]
+fn refused(larder: &Larder, method: &str, target: &str, lines: &str, status: u16) {
+    let mut client = larder.client();
+    client.send(format!("{method} {target} HTTP/1.1\r\nHost: h:80\r\n{lines}\r\n"));
+    assert_eq!(status, client.read_for(method).status, "{method} {target:.40} {lines:.40}");
+    let said = explain(larder, method, if method == "CONNECT" { "/" } else { target }, lines);
+    let verdict = (said["verdict"]["name"].as_str(), said["verdict"]["status"].as_u64());
+    assert_eq!((Some("refused"), Some(status.into())), verdict, "{method} {target:.40}: {said:#}");
+}
+
+fn explain(larder: &Larder, method: &str, target: &str, lines: &str) -> serde_json::Value {
+    let headers: Vec<[&str; 2]> =
+        lines.lines().filter_map(|it| it.split_once(": ")).map(|it| [it.0, it.1]).collect();
+    let question =
+        serde_json::json!({ "url": format!("http://h:80{target}"), "method": method, "headers": headers });
+    let (question, admin) = (question.to_string(), larder.admin);
+    let mut client = Client::connect(admin);
+    let length = question.len();
+    client.send(format!(
+        "POST /cache/explain HTTP/1.1\r\nHost: {admin}\r\nContent-Length: {length}\r\n\r\n{question}"
+    ));
+    serde_json::from_str(&client.read().text()).unwrap()
+}
+
+#[test]
+fn what_larder_refuses_itself() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    let id = origin.received()[0].field("cdn-loop").unwrap().to_owned();
+    refused(&larder, "TRACE", "/", "", 405);
+    refused(&larder, "CONNECT", "h:80", "", 405);
+    refused(&larder, "GET", &format!("/{}", "x".repeat(9000)), "", 414);
+    refused(&larder, "GET", "/", &format!("X-Large: {}\r\n", "x".repeat(20_000)), 431);
+    refused(&larder, "GET", "/", &format!("CDN-Loop: somebody, {id}\r\n"), 508);
+    refused(&larder, "GET", "/", "Expect: the-unexpected\r\n", 417);
+    // Nor does it ask the origin what it answers itself.
+    let last = "Max-Forwards: 0\r\n";
+    assert_eq!(200, larder.client().request("OPTIONS", "/", last, "").status);
+    assert_eq!("answered", explain(&larder, "OPTIONS", "/", last)["verdict"]["name"]);
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn a_larder_with_other_limits_refuses_by_those() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let larder =
+        Larder::before_with(&origin, "", "[limits]\ntarget_size = \"1KiB\"\nhead_size = \"32KiB\"\n");
+    refused(&larder, "GET", &format!("/{}", "x".repeat(1024)), "", 414);
+    let large = format!("X-Large: {}\r\n", "x".repeat(20_000));
+    assert_eq!("miss", explain(&larder, "GET", "/", &large)["verdict"]["name"]);
+}
+
+#[test]
+fn a_loop_that_meets_a_hit_ends_there() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    let loops = format!("CDN-Loop: {}\r\n", origin.received()[0].field("cdn-loop").unwrap());
+    assert_eq!("hit", explain(&larder, "GET", "/", &loops)["verdict"]["name"]);
+    assert!(larder.client().get_with("/", &loops).is_hit());
+}
+
+#[test]
+fn what_was_never_asked_for_is_to_be_asked_once() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Mine\n\nok");
+    let larder = Larder::before(&origin, "");
+    let change = |method: &str, lines: &str| {
+        let said = explain(&larder, method, "/page", lines);
+        said["change"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!("Ask once: nothing was asked for yet, or it is gone.", change("GET", ""));
+    assert_eq!("Send the request with GET.", change("HEAD", ""));
+    assert_eq!(
+        "Send the request without only-if-cached.",
+        change("GET", "Cache-Control: only-if-cached\r\n")
+    );
+    let no_store = change("GET", "Cache-Control: no-store\r\n");
+    assert!(no_store.contains("no-store") || no_store.contains("without Cache-Control"), "{no_store}");
+    larder.get("/page");
+    let other = "Ask once: what is stored answers other requests, and this one was not asked for yet.";
+    assert_eq!(other, change("GET", "X-Mine: 1\r\n"));
+    larder.client().get_with("/page", "X-Mine: 1\r\n");
+    assert_eq!("hit", explain(&larder, "GET", "/page", "X-Mine: 1\r\n")["verdict"]["name"]);
+}
+
+#[test]
+fn a_path_that_can_be_read_in_two_ways_is_told() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+    let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/a/*\"\n{to}\n[[site.route]]\npath = \"/*\"\n{to}\n"
+    );
+    let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
+    let said = explain(&larder, "GET", "/x/..%2fa/me?q=1", "");
+    let expect = "Passes the cache: the path can be read in two ways, of which different routes answer. The path can be read \
+                  in two ways: as /a/me it is of the route /a/*, as /x/..%2fa/me of the route /*.";
+    assert_eq!(
+        (Some("pass"), Some(expect)),
+        (said["verdict"]["name"].as_str(), said["verdict"]["sentence"].as_str())
+    );
+    assert!(larder.get("/x/..%2fa/me?q=1").cache().contains("fwd=bypass"));
+}

@@ -2,22 +2,23 @@
 //! address unless told otherwise, and answers only requests that were meant for it.
 
 use super::nodes::Nodes;
-use super::purge::{Desk, Order, asked};
-use super::router::{Router, Target};
+use super::purge::{Desk, Order, asked, method};
+use super::router::{Matched, Router, Target};
 use super::totals::Totals;
 use super::worker::Live;
 use crate::config::Decided;
+use crate::config::tiers::PurgeMethod;
 use crate::log::ErrorLog;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
-use larder_gateway::explain::{Explanation, Holds, TierHolds};
+use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
 use larder_semantics::field::FieldList;
 use larder_semantics::trace::{Outcome, Rule};
 use larder_stdx::clock;
 use larder_transport::body::Piece;
 use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Version;
-use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, RequestHead, Storage};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -215,15 +216,24 @@ impl Admin {
             Ok(value) => value,
             Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
         };
-        let request = match question(&asked) {
-            Ok(request) => request,
+        let client = self.live.borrow().config.limits.client;
+        let limits = Limits { head: client.head_size, target: client.target_size };
+        let request = match question(&asked, &limits) {
+            Ok(Ok(request)) => request,
+            Ok(Err(reject)) => return (200, refused(reject.status(), reject.sentence())),
             Err(detail) => return problem(400, detail),
         };
+        if request.method == "CONNECT" {
+            return (200, refused(405, explain::error_sentence(405)));
+        }
         let router = self.router.borrow().clone();
         let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
         else {
             return problem(404, format!("No site has a route for {}{}.", request.authority, request.target));
         };
+        if let Some(matched) = method::route(&router, &request) {
+            return (200, purges(matched));
+        }
         let settings = self.settings(site, route);
         match target {
             Target::Files(files) => (
@@ -237,7 +247,13 @@ impl Admin {
                 }),
             ),
             Target::Proxy(proxied) => {
-                let explanation = self.gateway.explain(proxied, &request).await;
+                let mut explanation = self.gateway.explain(proxied, &request).await;
+                let (authority, target) = (&request.authority, &request.target);
+                if let Some(told) =
+                    router.two_ways(&request.method, authority, target).filter(|_| proxied.two_ways)
+                {
+                    explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
+                }
                 let live = self.live.borrow();
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
                     return problem(409, "The configuration was changed meanwhile; ask again.".to_owned());
@@ -250,8 +266,29 @@ impl Admin {
     }
 }
 
-/// The request that is asked about: `{"url": …, "method": …, "headers": [["Name", "value"], …]}`.
-fn question(asked: &Value) -> Result<Request, String> {
+/// The answer where no route is asked: larder refuses the request itself.
+fn refused(status: u16, sentence: &str) -> Value {
+    let verdict = Verdict::refused(status, sentence);
+    json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
+}
+
+/// The answer about a `PURGE` of which its route says something.
+fn purges(matched: &Matched) -> Value {
+    match matched.purge.method {
+        PurgeMethod::Allowed => json!({ "route": matched.target.name(), "verdict": {
+            "name": "purge",
+            "sentence": "Purges what it names, where the client's address is in cache.purge.from; else larder refuses it with 403.",
+        } }),
+        _ => refused(405, "PURGE is switched off for this route by cache.purge.method."),
+    }
+}
+
+/// The request that is asked about: `{"url": …, "method": …, "headers": [["Name", "value"], …]}`; or why the server would
+/// not read it.
+///
+/// # Errors
+/// The question is malformed.
+fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, String> {
     let url = asked["url"].as_str().ok_or("\"url\" is missing.")?;
     let rest = url
         .strip_prefix("http://")
@@ -273,18 +310,25 @@ fn question(asked: &Value) -> Result<Request, String> {
         };
         fields.push(name, value);
     }
+    let target = if method == "CONNECT" { connect_target(authority) } else { target };
     let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     text.extend_from_slice(fields.text());
     text.extend_from_slice(b"\r\n");
     // Read by the server's own parser, so that what it would refuse is refused here.
-    let limits = larder_wire::http1::request::Limits { head: MAX_BODY, target: MAX_BODY };
-    let mut storage = larder_wire::http1::request::Storage::new();
-    match larder_wire::http1::request::parse(&text, &limits, &mut storage) {
-        Ok(larder_wire::http1::request::Parsed::Head(head, _)) => Ok(head.to_owned()),
-        Ok(larder_wire::http1::request::Parsed::Partial) => Err("The request is not complete.".to_owned()),
-        Err(reject) => Err(format!("larder would refuse this request: {}", reject.sentence())),
+    let mut storage = Storage::new();
+    match request::parse(&text, limits, &mut storage) {
+        Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
+        Ok(Parsed::Partial) => Err("The request is not complete.".to_owned()),
+        Err(reject) => Ok(Err(reject)),
     }
-    .map(|it| Request { version: Version::Http11, ..it })
+}
+
+/// The only target that `CONNECT` has: host and port (RFC 9110 section 9.3.6).
+fn connect_target(authority: &str) -> String {
+    match authority.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => authority.to_owned(),
+        _ => format!("{authority}:80"),
+    }
 }
 
 /// The lines, flags or defaults that decided the keys that a rule's evidence names.
