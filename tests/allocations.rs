@@ -66,7 +66,7 @@ fn larder(origin: SocketAddr, compress: &str) -> SocketAddr {
     let config = plan.load().unwrap();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        larder::server::run(config, plan, None, |address| {
+        larder::server::run(config, plan, None, |address, _| {
             tell.send(address.to_owned()).unwrap();
             String::new()
         })

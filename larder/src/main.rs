@@ -56,7 +56,7 @@ fn main() -> ExitCode {
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Serve(plan) => serve(plan, |_| String::new()),
+        Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => {
             let site = match demo::start() {
                 Ok(address) => address,
@@ -67,8 +67,9 @@ fn main() -> ExitCode {
             // As this binary was called: it need not be in the PATH.
             let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
             let plan = plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true");
-            serve(plan, |larder| {
-                demo::what_to_try(larder, site).replace("larder explain", &format!("{called} explain"))
+            serve(plan, |larder, admin| {
+                let explain = admin.map(|it| explain::command(&called, it));
+                demo::what_to_try(larder, site, explain.as_deref())
             })
         }
     }
@@ -87,7 +88,7 @@ fn measure(asked: &cli::Bench) -> ExitCode {
     ExitCode::from(if report.failed() == 0 { 0 } else { FAILED })
 }
 
-fn serve(plan: Plan, after: impl FnOnce(&str) -> String) -> ExitCode {
+fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
     let watch = plan.file().map(server::Watch::new);
     let config = match plan.load() {
         Ok(config) => config,

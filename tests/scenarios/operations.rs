@@ -500,7 +500,13 @@ fn explain_tells_what_happened_and_what_will() {
 fn the_demo_shows_what_it_promises() {
     let larder = Larder::command(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
     let mut client = larder.client();
-    until("it says what to try", || larder.printed().contains("larder explain"));
+    until("it says what to try", || larder.printed().contains("session=Ada'\n"));
+    let why = larder.printed();
+    let why = why.lines().find_map(|it| it.trim().strip_prefix("Why?")).unwrap_or_default();
+    let words: Vec<&str> = why.split_whitespace().skip(1).collect();
+    let said = run(larder.folder.path(), &words);
+    assert!(said.code == 0 && said.out.contains("verdict  miss\n"), "{why}: {} {}", said.out, said.err);
+    assert!(said.out.contains("to change the verdict: Ask once"), "{}", said.out);
     let (miss, hit) = (client.get("/recipes/1"), client.get("/recipes/1"));
     assert!(miss.status == 200 && !miss.is_hit() && hit.is_hit(), "{}, {}", miss.cache(), hit.cache());
     assert_eq!(miss.body, hit.body);
@@ -523,6 +529,14 @@ fn the_demo_shows_what_it_promises() {
     assert_eq!(200, client.get("/recipes/300").status);
     let photo = client.get("/photos/1.png");
     assert!(photo.body.starts_with(b"\x89PNG") && client.get("/photos/1.png").is_hit());
+}
+
+#[test]
+fn the_demo_without_an_admin_names_no_explain() {
+    let larder = Larder::command(&["demo", "--listen", "127.0.0.1:0", "--admin", "off"]);
+    until("it says what to try", || larder.printed().contains("Many at once"));
+    assert_eq!(200, larder.get("/recipes/1").status);
+    assert!(!larder.printed().contains(" explain"), "{}", larder.printed());
 }
 
 /// Logs in as Ada, as the form of the demo does.

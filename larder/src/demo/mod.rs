@@ -40,14 +40,22 @@ pub fn start_with(slowness: Duration) -> io::Result<SocketAddr> {
 }
 
 /// What `larder demo` prints below the addresses; `larder` is larder's own, `http://HOST:PORT`, and `site`
-/// the slow site's.
+/// the slow site's. `explain` is the command that asks this larder, `larder explain` or longer; there is none where the
+/// admin is off.
 #[must_use]
-pub fn what_to_try(larder: &str, site: SocketAddr) -> String {
-    WHAT_TO_TRY.replace("LARDER", larder).replace("SITE", &format!("http://{site}"))
+pub fn what_to_try(larder: &str, site: SocketAddr, explain: Option<&str>) -> String {
+    let why = explain.map_or(String::new(), |it| WHY.replace("EXPLAIN", it));
+    (WHAT_TO_TRY.to_owned() + &why).replace("LARDER", larder).replace("SITE", &format!("http://{site}"))
 }
 
+/// The end of [`what_to_try`], with `EXPLAIN` in place of the command.
+const WHY: &str = r#"
+  Why?  EXPLAIN LARDER/recipes/1
+        EXPLAIN LARDER/me -H 'Cookie: session=Ada'
+"#;
+
 /// The text of [`what_to_try`], with `LARDER` and `SITE` in place of the addresses.
-pub const WHAT_TO_TRY: &str = r#"
+const WHAT_TO_TRY: &str = r#"
 Open LARDER/ in a browser, and reload: the first time takes 300 ms, then none.
 Every page says at its foot when it was made, and how slowly. The site without larder: SITE/
 
@@ -77,7 +85,4 @@ Try, in this order (-sD- prints the head; look at Cache-Status and Age):
 
   Many at once: one request reaches the site.
   for i in 1 2 3 4 5 6 7 8; do curl -sD- -o /dev/null LARDER/recipes/77 | grep -i cache-status & done; wait
-
-  Why?  larder explain LARDER/recipes/1
-        larder explain LARDER/me -H 'Cookie: session=Ada'
 "#;

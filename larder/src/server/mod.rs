@@ -57,7 +57,7 @@ pub enum Stopped {
 
 /// Runs a configuration until a signal ends it, and reads it anew when `watch` sees its file change: begun before
 /// the file was read, so that no change is missed. Prints its addresses once every socket is open, then what `after`
-/// makes of the first.
+/// makes of the first of either.
 ///
 /// # Errors
 /// See [`Stopped`].
@@ -65,7 +65,7 @@ pub fn run(
     config: Config,
     plan: Plan,
     watch: Option<Watch>,
-    after: impl FnOnce(&str) -> String,
+    after: impl FnOnce(&str, Option<&str>) -> String,
 ) -> Result<(), Stopped> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -101,7 +101,11 @@ struct Started {
 }
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
-fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Result<Started, String> {
+fn start(
+    config: Config,
+    plan: Plan,
+    after: impl FnOnce(&str, Option<&str>) -> String,
+) -> Result<Started, String> {
     let workers =
         config.workers.unwrap_or_else(|| std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN));
     // Sockets first: they are what fails most, and what is dropped again leaves nothing behind.
@@ -146,7 +150,7 @@ fn start(config: Config, plan: Plan, after: impl FnOnce(&str) -> String) -> Resu
 }
 
 /// Says where everything is. Tests and people read these lines.
-fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str) -> String) {
+fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str, Option<&str>) -> String) {
     use std::io::Write;
     let mut text = String::new();
     for address in public {
@@ -159,7 +163,8 @@ fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str) -> Stri
         text.push_str("admin off\n");
     }
     if let Some(first) = public.first() {
-        text.push_str(&after(first));
+        let admin = admin.first().map(Bound::to_string);
+        text.push_str(&after(first, admin.as_deref()));
     }
     let mut out = std::io::stdout().lock();
     // Nobody reads: no reason not to serve.
