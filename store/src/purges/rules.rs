@@ -250,11 +250,9 @@ impl Rules {
             return if met < self.doubt.0 { Verdict::Validate(self.doubt.1) } else { Verdict::Keep };
         }
         let Some((followed, since)) = &self.followed else { return Verdict::Keep };
-        let admitted = match at {
-            // An application wrote it, which follows no log.
-            Some(at) if log.as_slice().is_empty() => !came_before(at, *since),
-            _ => followed.admits(log),
-        };
+        // What an application wrote follows no log; the rules that are known are held against its time. A node that
+        // follows logs says so, even where it has not got to know any yet: [`Position::NOTHING`].
+        let admitted = at.is_some() && log.as_slice().is_empty() || followed.admits(log);
         if admitted { Verdict::Keep } else { Verdict::Validate(*since) }
     }
 

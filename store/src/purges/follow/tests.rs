@@ -47,7 +47,7 @@ fn what_an_application_wrote_is_judged_by_when_it_did() {
     let store = store(1 << 20);
     let now = clock::wall().0;
     store.follow(&[at(1, 0)], 1, NEVER);
-    assert_eq!(Seen::Doubted, foreign(&store, &[], now - 10));
+    assert_eq!(Seen::Fresh, foreign(&store, &[], now - 10), "whenever this node began to follow");
     assert_eq!(Seen::Fresh, foreign(&store, &[], now + 10));
     store.follow(&[at(1, 0)], 1, NEVER);
     Holder::purge(&store, &entry(Deed::Hard), &[at(1, 1)]).unwrap();
