@@ -546,3 +546,18 @@ fn a_removal_that_a_stopped_server_missed_is_remembered_by_the_node() {
     let found = a.get("/");
     assert_eq!("answer 2", found.text(), "{}", found.cache());
 }
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "nobody waits, which is about real time")]
+fn a_turn_that_comes_to_nothing_is_given_back_on_whatever_connection_there_is() {
+    let memcached = Memcached::start();
+    let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: no-store\n\nx".to_owned());
+    let (a, b) = (node(&origin, &memcached), node(&origin, &memcached));
+    let begun = std::time::Instant::now();
+    // Nothing was ever written: some connections have not been opened.
+    for page in 0..12 {
+        let target = format!("/{page}");
+        assert_eq!((200, 200), (a.get(&target).status, b.get(&target).status));
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(9), "one wait alone is ten seconds");
+}

@@ -34,12 +34,7 @@ const KINDS: &[Kind] = &[
         login: "SSESS5f1c2b=anna",
         carried: &["has_js=1", "Drupal.toolbar.collapsed=0"],
     },
-    Kind {
-        preset: "django",
-        anonymous: "Vary: Cookie",
-        login: "sessionid=anna",
-        carried: &["csrftoken=abc"],
-    },
+    Kind { preset: "django", anonymous: "Vary: Cookie", login: "sessionid=anna", carried: &["theme=dark"] },
     Kind {
         preset: "rails",
         anonymous: "Cache-Control: max-age=300, public\nVary: Accept",
@@ -151,6 +146,24 @@ fn drupal() {
 #[test]
 fn django() {
     ninety_percent_anonymous("django");
+}
+
+#[test]
+fn a_visitor_with_a_form_of_django_s_keeps_its_secret_and_each_language_its_page() {
+    let origin = Origin::new(|it| {
+        let seen = it.field("cookie").unwrap_or("nothing").to_owned();
+        format!("HTTP/1.1 200 OK\nVary: Cookie\n\n{seen}")
+    });
+    let larder = Larder::before(&origin, "preset = \"django\"");
+    let mut client = larder.client();
+    let mut get = |cookies: &str| client.get_with("/", &format!("Cookie: _ga=1; {cookies}\r\n"));
+    assert!(!get("theme=a").is_hit() && get("theme=b").is_hit());
+    let page = get("csrftoken=secret");
+    assert!(!page.is_hit() && page.text().contains("csrftoken=secret"), "{}", page.text());
+    let german = get("django_language=de");
+    assert!(!german.is_hit() && german.text().contains("django_language=de"), "{}", german.text());
+    assert!(get("django_language=de").is_hit() && !get("django_language=fr").is_hit());
+    assert_eq!("nothing", get("theme=c").text());
 }
 
 #[test]

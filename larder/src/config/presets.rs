@@ -52,9 +52,11 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[2],
         values: &[
-            // SESSION_COOKIE_NAME, and the cookie of django.contrib.messages. `csrftoken` alone makes no page private:
-            // a page with a form sets it anew, and is not kept for that reason.
-            ("private_cookies", "sessionid,messages"),
+            // SESSION_COOKIE_NAME, CSRF_COOKIE_NAME, and the cookie of django.contrib.messages. Without its `csrftoken` a
+            // visitor who opens a second form would be given another secret, and the first form be refused.
+            ("private_cookies", "sessionid,csrftoken,messages"),
+            // LANGUAGE_COOKIE_NAME, of django.views.i18n.set_language.
+            ("key.cookies", "django_language"),
             ("key.drop", ANALYTICS),
             // Nothing is said unless the view says it.
             ("default_ttl", "1m"),

@@ -203,10 +203,12 @@ impl Server {
         self.answer(asked, deadline).await
     }
 
-    /// Sends a request whose answer nobody waits for, if a connection is there.
+    /// Sends a request whose answer nobody waits for, if a connection is there: by that way, so that it comes behind
+    /// what was sent by it before, or by any where nothing was.
     pub(super) fn tell(&self, request: &Request<'_>, way: Way, deadline: Instant) {
-        let connection = &self.connections[self.way(way)];
-        if connection.is_running() {
+        let running = |it: &&_| Connection::is_running(it);
+        let by_way = Some(&self.connections[self.way(way)]).filter(running);
+        if let Some(connection) = by_way.or_else(|| self.connections.iter().find(running)) {
             let _ = connection.ask(request, deadline);
         }
     }
