@@ -56,7 +56,11 @@ fn tick_monotonic() {
     let millis =
         u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000;
     // Zero is before everything: what is trusted until then never is.
-    MONOTONIC.fetch_max(millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1, Relaxed);
+    let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1;
+    // Written once a millisecond at most: the others read it with every request.
+    if MONOTONIC.load(Relaxed) < now {
+        MONOTONIC.fetch_max(now, Relaxed);
+    }
 }
 
 /// From now on the monotonic reading is as new as the last request that arrived: what is trusted until a certain time

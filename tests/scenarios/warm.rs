@@ -183,3 +183,15 @@ fn ctrl_c_ends_it_with_its_summary() {
     assert_eq!(Some(1), output.status.code());
     gate.open();
 }
+
+#[test]
+fn an_answer_of_500_is_no_page() {
+    let origin = Origin::new(|it| match it.target() {
+        "/bad" => "HTTP/1.1 500 Internal Server Error\n\nno".to_owned(),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nyes".to_owned(),
+    });
+    let larder = Larder::before(&origin, "");
+    let said = warm(&larder, "http://h/good\nhttp://h/bad\n", &["--list", "urls"]);
+    assert_eq!(1, said.code, "{}", said.out);
+    assert!(said.out.contains("1 failed") && said.out.contains("/bad: status 500"), "{}", said.out);
+}

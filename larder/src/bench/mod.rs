@@ -56,7 +56,10 @@ pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report
             let server = memcached.address.to_string();
             (Some(memcached), vec![server])
         }
-        given => (None, given.to_vec()),
+        given => {
+            given.iter().try_for_each(|it| parts::answers(it))?;
+            (None, given.to_vec())
+        }
     };
     // Each mode has pages of its own in the fleet: none profits from what another left there.
     let larders: Vec<(Mode, Larder)> = Mode::ALL

@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,7 +23,9 @@ impl Larder {
     /// Starts one and waits until it listens.
     pub fn start(words: &[String]) -> Result<Self, String> {
         let binary = std::env::current_exe().map_err(|it| format!("This binary cannot be found: {it}."))?;
-        let child = Command::new(binary).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let mut command = Command::new(binary);
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = ends_with_us(&mut command).spawn();
         let mut child = child.map_err(|it| format!("larder cannot be started: {it}."))?;
         let stdout = child.stdout.take();
         let process = Process(child);
@@ -51,9 +54,11 @@ impl Memcached {
         let mut command = Command::new("memcached");
         command.args(["-l", "127.0.0.1", "-U", "0", "-m", "64", "-p"]).arg(address.port().to_string());
         if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
-            command.args(["-u", "nobody"]); // It refuses to run as root.
+            // It wants to be told that it may run as root; as another user it would not end with us (prctl(2)).
+            command.args(["-u", "root"]);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = ends_with_us(&mut command).spawn();
         let child = child.map_err(|it| {
             format!("memcached cannot be started ({it}); install it (Debian: memcached), or name servers with --server.")
         })?;
@@ -66,6 +71,26 @@ impl Memcached {
         }
         Err(format!("memcached did not answer on {address}."))
     }
+}
+
+/// Has the kernel end a child when this process ends, however it does.
+fn ends_with_us(command: &mut Command) -> &mut Command {
+    let ask = || {
+        let term = Some(rustix::process::Signal::TERM);
+        rustix::process::set_parent_process_death_signal(term).map_err(Into::into)
+    };
+    // SAFETY: between fork and exec only prctl(2) is called, which allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ask) }
+}
+
+/// Whether a memcached answers there.
+pub(super) fn answers(server: &str) -> Result<(), String> {
+    let address = server.split_whitespace().next().unwrap_or(server);
+    let tried = match address.strip_prefix("unix:") {
+        Some(path) => std::os::unix::net::UnixStream::connect(path).map(drop),
+        None => TcpStream::connect(address).map(drop),
+    };
+    tried.map_err(|it| format!("No memcached answers at {address}: {}.", crate::config::plain(&it)))
 }
 
 /// A child that does not outlive this value.

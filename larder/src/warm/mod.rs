@@ -287,6 +287,13 @@ impl Run {
         summary.done += 1;
         summary.bytes += bytes;
         *summary.by_status.entry(status).or_default() += 1;
+        if status >= 500 {
+            // An answer, but no page.
+            summary.errors += 1;
+            let target =
+                || format!("{}{}: status {status}", page.authority.as_deref().unwrap_or(""), page.target);
+            summary.first_error.get_or_insert_with(target);
+        }
         match (has("hit"), has("fwd")) {
             (true, _) => summary.hits += 1,
             (false, true) => {
