@@ -85,7 +85,9 @@ fn run(path: &Path, round: u64, removed: &mut HashMap<u64, u64>, purged: &mut Ve
     child.kill().unwrap();
     child.wait().unwrap();
     said.read_to_string(&mut text).unwrap();
-    for line in text.lines() {
+    // It may have been killed within a line: what was not said to its end was not said.
+    let said = text.rfind('\n').map_or("", |at| &text[..at]);
+    for line in said.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let number = |at: usize| words[at].parse::<u64>().unwrap();
         match words[0] {
