@@ -173,9 +173,11 @@ fn an_origin_that_fails_everyone_ends_the_waiting() {
     for client in &mut clients {
         assert_eq!(502, client.read().status);
     }
-    // The first waits for none, the second for one; each of the rest for two, and then it asks for itself.
+    // The first waits for none; each of the rest for one or, where it wakes in time to wait again, for
+    // two; and then it asks for itself.
     assert_eq!(CROWD, origin.requests(), "each has a failure of its own");
-    assert_eq!(2 * CROWD as u64 - 3, larder.counter("requests_collapsed"));
+    let waits = larder.counter("requests_collapsed");
+    assert!((CROWD as u64 - 1..=2 * CROWD as u64 - 3).contains(&waits), "{waits} waits");
 }
 
 #[test]
