@@ -22,6 +22,9 @@ pub const SERVERS: [(&str, Server); 4] = [
     ("varnish", Server::Varnish),
 ];
 
+/// Connections that are opened at a time.
+const OPENERS: usize = 32;
+
 /// What was seen of one server.
 #[derive(Clone, Debug)]
 pub struct Figures {
@@ -86,23 +89,33 @@ fn watch(settings: &Settings, server: &Running) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// Opens `count` connections from several addresses of loopback, since one has too few ports, and asks
-/// for the page once on each.
+/// Opens `count` connections, several at a time: some servers take a delayed acknowledgement's 40 ms for an answer.
 fn open(port: u16, count: u64) -> Result<Vec<TcpStream>, String> {
+    std::thread::scope(|scope| {
+        let opener = |first: u64| move || (first..count).step_by(OPENERS).map(|at| one(port, at)).collect();
+        let openers: Vec<_> = (0..OPENERS as u64).map(|first| scope.spawn(opener(first))).collect();
+        let mut all = Vec::new();
+        for it in openers {
+            let part: Result<Vec<TcpStream>, String> =
+                it.join().map_err(|_| "an opener of idle connections ended early".to_owned())?;
+            all.append(&mut part?);
+        }
+        Ok(all)
+    })
+}
+
+/// Opens one from one of several addresses of loopback, since a single one has too few ports, and asks for the page once.
+fn one(port: u16, at: u64) -> Result<TcpStream, String> {
     let server = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    (0..count)
-        .map(|at| {
-            let last = u8::try_from(2 + at % 8).unwrap_or(2);
-            let connection = || -> std::io::Result<TcpStream> {
-                let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
-                socket.bind(&SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0)).into())?;
-                socket.set_read_timeout(Some(Duration::from_secs(10)))?;
-                socket.connect(&server.into())?;
-                Ok(socket.into())
-            };
-            let mut stream = connection().map_err(|it| format!("idle connection {at}: {it}"))?;
-            fetch::get(&mut stream).map_err(|it| format!("idle connection {at}: {it}"))?;
-            Ok(stream)
-        })
-        .collect()
+    let last = u8::try_from(2 + at % 8).unwrap_or(2);
+    let connection = || -> std::io::Result<TcpStream> {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0)).into())?;
+        socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+        socket.connect(&server.into())?;
+        Ok(socket.into())
+    };
+    let mut stream = connection().map_err(|it| format!("idle connection {at}: {it}"))?;
+    fetch::get(&mut stream).map_err(|it| format!("idle connection {at}: {it}"))?;
+    Ok(stream)
 }

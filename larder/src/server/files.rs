@@ -1,6 +1,6 @@
 //! A route that serves files: between the connection and the `files` crate, which knows the rest.
 
-use super::front::Outcome;
+use super::observe::Outcome;
 use crate::log::End;
 use larder_counters::Counters;
 use larder_files::{Dotfiles, Listing, Options, Root, Symlinks};

@@ -1,16 +1,15 @@
 //! The public face of one worker: every request of every client connection comes here, is routed, answered at
-//! one of the two speeds, and logged.
+//! one of the two speeds, and told to whoever hears of it.
 
+use super::observe::{Finished, Observer, Outcome};
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
-use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
+use crate::log::End;
 use larder_gateway::{Gateway, explain};
-use larder_semantics::cache_status::{self, Report, Tier};
-use larder_semantics::field::{self, FieldList};
+use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::body::Piece;
 use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
-use larder_wire::http1::Version;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,49 +20,10 @@ pub struct Front {
     pub gateway: Rc<Gateway>,
     /// Replaced as a whole on reload; requests under way keep theirs.
     pub router: RefCell<Rc<Router>>,
-    /// This worker's access log.
-    pub log: LogHandle,
+    /// Who is told of every finished request.
+    pub observer: Observer,
     /// Where purges are brought.
     pub purges: Desk,
-    /// The error log, which is told what each request cost where somebody follows that.
-    pub errors: ErrorLog,
-}
-
-/// What came of a request, for the log.
-pub struct Outcome {
-    /// The status that was sent; 0 if none was.
-    pub status: u16,
-    /// Bytes of body.
-    pub body: u64,
-    /// What `Cache-Status` says, where the cache had a part.
-    pub report: Option<Report>,
-    /// Whether the response was sent to its last byte.
-    pub end: End,
-    /// Microseconds until the origin's head had come; `None` where it was not asked.
-    pub origin_micros: Option<u64>,
-}
-
-impl Outcome {
-    /// An answer that needed nobody else, sent to its last byte.
-    fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
-        Self { status, body, report, end: End::Whole, origin_micros: None }
-    }
-}
-
-/// What a log line says of the request.
-struct Line<'a> {
-    client: &'a Client,
-    method: &'a str,
-    target: &'a str,
-    version: Version,
-    authority: &'a str,
-    /// The route's name; empty where none answered.
-    route: &'a str,
-    referer: Option<&'a [u8]>,
-    user_agent: Option<&'a [u8]>,
-    /// Microseconds from the whole head to the end; unknown for fast answers, which take less than the clock's
-    /// reading would.
-    micros: Option<u64>,
 }
 
 impl Handler for Front {
@@ -81,19 +41,19 @@ impl Handler for Front {
             },
             None => return Now::Later,
         };
-        if self.log.is_on() {
-            let line = Line {
+        if self.observer.hears_fast() {
+            self.observer.finished(&Finished {
                 client,
                 method: head.method,
                 target: head.target,
                 version: head.version,
                 authority: head.authority,
                 route: found.map_or("", |it| it.0.name()),
-                referer: field::first(head.fields, "referer"),
-                user_agent: field::first(head.fields, "user-agent"),
+                at: found.map(|it| (it.1, it.2)),
+                fields: head.fields,
                 micros: None,
-            };
-            self.record(&line, &outcome);
+                outcome: &outcome,
+            });
         }
         Now::Answered
     }
@@ -105,11 +65,13 @@ impl Handler for Front {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let is_told = self.log.is_on() || self.follows();
+        let is_told = self.observer.hears_slow();
         let started = is_told.then(clock::precise_micros);
-        let logged = is_told.then(|| request.clone());
+        let told = is_told.then(|| request.clone());
         let router = self.router.borrow().clone();
-        let found = router.find(&request.method, &request.authority, &request.target).map(|it| it.0);
+        let found = router.find(&request.method, &request.authority, &request.target);
+        let at = found.map(|it| (it.1, it.2));
+        let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
         let outcome = match (purged, found) {
@@ -127,103 +89,24 @@ impl Handler for Front {
             (None, Some(Target::Files(files))) => files.answer(&request, reply).await,
             (None, None) => no_route(&request, reply).await,
         };
-        if let (Some(request), Some(started)) = (logged, started) {
-            let line = Line {
+        if let (Some(request), Some(started)) = (told, started) {
+            self.observer.finished(&Finished {
                 client,
                 method: &request.method,
                 target: &request.target,
                 version: request.version,
                 authority: &request.authority,
                 route: name,
-                referer: request.fields.get("referer"),
-                user_agent: request.fields.get("user-agent"),
+                at,
+                fields: &request.fields.view(),
                 micros: Some(clock::precise_micros().saturating_sub(started)),
-            };
-            self.follow(&line, &outcome);
-            if self.log.is_on() {
-                self.record(&line, &outcome);
-            }
+                outcome: &outcome,
+            });
         }
     }
 
     fn rejected(&self, reject: Reject, client: &Client) {
-        if self.log.is_on() {
-            let outcome = Outcome::whole(reject.status(), 0, None);
-            let line = Line {
-                client,
-                method: "-",
-                target: "-",
-                version: Version::Http11,
-                authority: "",
-                route: "",
-                referer: None,
-                user_agent: None,
-                micros: None,
-            };
-            self.record(&line, &outcome);
-        }
-    }
-}
-
-impl Front {
-    /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.
-    fn follows(&self) -> bool {
-        [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin]
-            .iter()
-            .any(|it| self.errors.tells(*it, Level::Debug))
-    }
-
-    /// Tells whoever follows the subsystem that answered.
-    fn follow(&self, line: &Line<'_>, outcome: &Outcome) {
-        let (subsystem, event, why) = match outcome.report {
-            Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
-            Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
-            Some(Report::Forwarded { reason, .. }) => {
-                (Subsystem::Origin, "origin-asked", cache_status::token(reason))
-            }
-            _ => return,
-        };
-        if !self.errors.tells(subsystem, Level::Debug) {
-            return;
-        }
-        let url = format!("http://{}{}", line.authority, line.target);
-        let (status, micros) = (outcome.status.to_string(), line.micros.unwrap_or(0).to_string());
-        let mut values =
-            vec![("method", line.method), ("url", &url), ("status", &status), ("duration_us", &micros)];
-        if !why.is_empty() {
-            values.push(("why", why));
-        }
-        self.errors.of(subsystem).event(Level::Debug, event, &values);
-    }
-
-    /// One line of the access log.
-    fn record(&self, line: &Line<'_>, outcome: &Outcome) {
-        self.log.record(&Entry {
-            time: clock::wall(),
-            client: line.client.peer.map(|it| it.ip()),
-            method: line.method.as_bytes(),
-            target: line.target.as_bytes(),
-            minor: if line.version == Version::Http10 { 0 } else { 1 },
-            host: line.authority.as_bytes(),
-            status: outcome.status,
-            bytes: outcome.body,
-            end: outcome.end,
-            duration: line.micros.unwrap_or(0),
-            referer: line.referer.unwrap_or_default(),
-            user_agent: line.user_agent.unwrap_or_default(),
-            cache: match outcome.report {
-                Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
-                    (true, Tier::Ram) => "hit",
-                    (true, Tier::Disk) => "hit-disk",
-                    (true, Tier::Fleet) => "hit-fleet",
-                    (false, _) => "stale",
-                },
-                Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
-                None => "",
-            },
-            route: line.route,
-            origin_duration: outcome.origin_micros,
-        });
+        self.observer.rejected(reject, client);
     }
 }
 

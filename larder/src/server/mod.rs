@@ -6,7 +6,7 @@ mod descriptors;
 mod files;
 mod front;
 mod nodes;
-mod note;
+mod observe;
 mod purge;
 mod reload;
 mod router;

@@ -3,6 +3,7 @@
 
 use super::files::FileRoute;
 use super::front::Front;
+use super::observe::Observer;
 use super::purge::Desk;
 use super::router::{Matched, Router, Site, Target};
 use super::tiers::Lower;
@@ -167,7 +168,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let router = RefCell::new(Rc::new(live.router(&counters, &errors)));
-    let front = Rc::new(Front { gateway, router, log, purges, errors });
+    let observer = Observer::new(log, errors.clone());
+    let front = Rc::new(Front { gateway, router, observer, purges });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
@@ -177,11 +179,11 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         worker.set_limits(live.config.limits.of_worker(shared.workers));
-        *front.router.borrow_mut() = Rc::new(live.router(&counters, &front.errors));
+        *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors));
     }
     worker.drain();
     worker.drained().await;
-    front.log.flush();
+    front.observer.flush();
 }
 
 /// Lines wait at most this long in a quiet worker.
@@ -189,7 +191,7 @@ async fn flush_log(front: Rc<Front>) {
     let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
     loop {
         tick.tick().await;
-        front.log.flush();
+        front.observer.flush();
     }
 }
 

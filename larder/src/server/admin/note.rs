@@ -1,7 +1,20 @@
 //! What the admin address shows to a browser while the page has not been built into this binary.
 
+use super::{Admin, Answer, Asked};
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+
+impl Admin {
+    /// `GET /`.
+    pub(super) fn page(&self, _: Asked<'_>) -> Answer {
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", "text/html; charset=utf-8");
+        Answer::Whole { status: 200, fields, body: Bytes::from_static(PAGE.as_bytes()) }
+    }
+}
+
 /// The whole page: it loads nothing.
-pub const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>larder</title>\n\
+const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>larder</title>\n\
 <meta name=\"viewport\" content=\"width=device-width\">\n\
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;\
 color-scheme:light dark}code{font-family:ui-monospace,monospace}</style>\n\

@@ -1,146 +1,18 @@
-//! The admin listener: statistics and `explain`, as JSON, for programs on this machine. It listens on a loopback
-//! address unless told otherwise, and answers only requests that were meant for it.
+//! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
 
-use super::nodes::Nodes;
-use super::purge::{Desk, Order, asked, method};
-use super::router::{Matched, Router, Target};
-use super::totals::Totals;
-use super::worker::Live;
+use super::{Admin, Answer, Asked, problem};
 use crate::config::Decided;
 use crate::config::tiers::PurgeMethod;
-use crate::log::ErrorLog;
-use larder_counters::Counters;
-use larder_gateway::Gateway;
+use crate::server::purge::method;
+use crate::server::router::{Matched, Target};
 use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
 use larder_semantics::field::FieldList;
 use larder_semantics::trace::{Outcome, Rule};
-use larder_stdx::clock;
-use larder_transport::body::Piece;
-use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Version;
-use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, RequestHead, Storage};
+use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, Storage};
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::rc::Rc;
-use std::sync::Arc;
-
-/// Bytes of a body that the admin reads at most.
-const MAX_BODY: usize = 64 * 1024;
-
-/// Answers the admin's requests.
-pub struct Admin {
-    /// A gateway of its own over the shared store: it decides as the workers do.
-    pub gateway: Rc<Gateway>,
-    /// Of the configuration in force.
-    pub router: RefCell<Rc<Router>>,
-    /// The configuration in force, to tell which line decided.
-    pub live: RefCell<Arc<Live>>,
-    /// Where clients are served, as printed at the start.
-    pub public: Vec<String>,
-    /// All counters.
-    pub totals: Arc<Totals>,
-    /// Those of the admin's own gateway.
-    pub counters: Arc<Counters>,
-    /// Where purges are brought.
-    pub purges: Desk,
-    /// The other nodes of the fleet.
-    pub nodes: Option<Rc<Nodes>>,
-    /// Whether tests may move the clock.
-    pub clock_moves: bool,
-}
-
-/// An answer in the making: status and body.
-type Answer = (u16, Value);
-
-impl Handler for Admin {
-    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, _: bool, _: &mut Outbox) -> Now {
-        Now::Later
-    }
-
-    async fn answer<'c>(
-        &'c self,
-        request: Request,
-        client: &'c Client,
-        mut body: RequestBody<'c>,
-        mut reply: Reply<'c>,
-    ) {
-        let path = request.target.split('?').next().unwrap_or("");
-        if matches!(request.method.as_str(), "GET" | "HEAD") && path == "/" && is_for_us(&request, client) {
-            let page = super::note::PAGE.as_bytes();
-            let _ = send(&mut reply, &request, 200, "text/html; charset=utf-8", page).await;
-            let _ = reply.finish(None).await;
-            return;
-        }
-        let mut bytes = Vec::new();
-        let (status, value) = loop {
-            match body.next().await {
-                Ok(Some(more)) if bytes.len() + more.len() <= MAX_BODY => bytes.extend_from_slice(&more),
-                Ok(Some(_)) | Err(ClientGone::TooLarge) => {
-                    reply.close_after();
-                    break problem(413, format!("The body is over {MAX_BODY} bytes."));
-                }
-                Ok(None) => break self.route(&request, client, path, &bytes).await,
-                Err(_) => return,
-            }
-        };
-        let text = serde_json::to_vec(&value).unwrap_or_default();
-        let _ = send(&mut reply, &request, status, "application/json", &text).await;
-        let _ = reply.finish(None).await;
-    }
-
-    fn rejected(&self, _: Reject, _: &Client) {}
-}
-
-async fn send(
-    reply: &mut Reply<'_>,
-    request: &Request,
-    status: u16,
-    content_type: &str,
-    body: &[u8],
-) -> Result<(), ClientGone> {
-    let mut fields = FieldList::new();
-    fields.push("Content-Type", content_type);
-    fields.push("Cache-Control", "no-store");
-    fields.push("X-Content-Type-Options", "nosniff");
-    if status == 405 {
-        fields.push("Allow", if request.target.starts_with("/cache/stats") { "GET, HEAD" } else { "POST" });
-    }
-    reply.head(status, &fields, ResponseBody::Length(body.len() as u64)).await?;
-    if request.method == "HEAD" {
-        return Ok(());
-    }
-    reply.piece(Piece::Bytes(body.to_vec().into())).await
-}
-
-fn problem(status: u16, detail: String) -> Answer {
-    (status, json!({ "status": status, "detail": detail }))
-}
-
-/// Whether the request names us as its host: a web page that was lured here by a name of its own does not
-/// (DNS rebinding), and one that writes from another origin says so in `Origin`.
-fn is_for_us(request: &Request, client: &Client) -> bool {
-    let Some(local) = client.local else { return true };
-    let named = |authority: &str| {
-        let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let ours = host.eq_ignore_ascii_case("localhost")
-            || host
-                .parse()
-                .is_ok_and(|ip: std::net::IpAddr| ip == local.ip().to_canonical() || ip.is_loopback());
-        ours && port.parse() == Ok(local.port())
-    };
-    let origin = request.fields.get("origin").map(|it| String::from_utf8_lossy(it).into_owned());
-    let same_origin = origin.is_none_or(|it| it.strip_prefix("http://").is_some_and(named));
-    named(&request.authority) && same_origin
-}
 
 impl Admin {
-    /// Explains by a new configuration from now on.
-    pub fn take_over(&self, live: Arc<Live>) {
-        *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off()));
-        *self.live.borrow_mut() = live;
-    }
-
     /// Every setting of a route that somebody gave, with the line or flag that gave it.
     fn settings(&self, site: usize, route: usize) -> Value {
         let live = self.live.borrow();
@@ -152,67 +24,9 @@ impl Admin {
         json!({ "route": route.source.to_string(), "given": given })
     }
 
-    async fn route(&self, request: &Request, client: &Client, path: &str, body: &[u8]) -> Answer {
-        if !is_for_us(request, client) {
-            return problem(
-                403,
-                "The Host or Origin of this request is not this admin's own address.".to_owned(),
-            );
-        }
-        match (request.method.as_str(), path) {
-            ("GET" | "HEAD", "/cache/stats") => (200, self.stats()),
-            ("POST", "/cache/explain") => self.explain(body).await,
-            ("POST", "/cache/purge") => self.purge(body).await,
-            ("POST", "/test/clock") if self.clock_moves => self.move_clock(&request.target),
-            (_, "/cache/stats" | "/cache/explain" | "/cache/purge") => {
-                problem(405, format!("{} is not a method of {path}.", request.method))
-            }
-            _ => problem(404, format!("There is nothing at {path}; try /cache/stats.")),
-        }
-    }
-
-    /// Purges; the answer comes when the purge is in force on every tier.
-    async fn purge(&self, body: &[u8]) -> Answer {
-        let router = self.router.borrow().clone();
-        let (asked, wait) = match asked::read(body, &router) {
-            Ok(it) => it,
-            Err(detail) => return problem(400, detail),
-        };
-        match self.purges.purge(Order { asked, by: "admin".to_owned(), wait }).await {
-            Ok(done) => (200, done.json()),
-            Err(detail) => problem(503, detail),
-        }
-    }
-
-    fn move_clock(&self, target: &str) -> Answer {
-        match target.split_once("advance=").and_then(|it| it.1.parse().ok()) {
-            Some(seconds) => {
-                clock::advance(seconds);
-                (200, json!({ "now": clock::wall().0 }))
-            }
-            None => problem(400, "advance=SECONDS is missing.".to_owned()),
-        }
-    }
-
-    fn stats(&self) -> Value {
-        let sums = self.totals.sums();
-        let counters: serde_json::Map<String, Value> = Counters::TABLE
-            .iter()
-            .zip(sums)
-            .map(|(row, value)| (row.name.to_owned(), Value::from(value)))
-            .collect();
-        json!({
-            "version": 1,
-            "now": clock::wall().0,
-            "listen": self.public,
-            "counters": counters,
-            "nodes": self.nodes.as_ref().map(|it| it.standing()),
-            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.live.borrow().config.ram.budget },
-        })
-    }
-
-    async fn explain(&self, body: &[u8]) -> Answer {
-        let asked: Value = match serde_json::from_slice(body) {
+    /// `POST /cache/explain`.
+    pub(super) async fn explain(&self, asked: Asked<'_>) -> Answer {
+        let asked: Value = match serde_json::from_slice(asked.body) {
             Ok(value) => value,
             Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
         };
@@ -220,11 +34,11 @@ impl Admin {
         let limits = Limits { head: client.head_size, target: client.target_size };
         let request = match question(&asked, &limits) {
             Ok(Ok(request)) => request,
-            Ok(Err(reject)) => return (200, refused(reject.status(), reject.sentence())),
+            Ok(Err(reject)) => return Answer::Json(200, refused(reject.status(), reject.sentence())),
             Err(detail) => return problem(400, detail),
         };
         if request.method == "CONNECT" {
-            return (200, refused(405, explain::error_sentence(405)));
+            return Answer::Json(200, refused(405, explain::error_sentence(405)));
         }
         let router = self.router.borrow().clone();
         let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
@@ -232,11 +46,11 @@ impl Admin {
             return problem(404, format!("No site has a route for {}{}.", request.authority, request.target));
         };
         if let Some(matched) = method::route(&router, &request) {
-            return (200, purges(matched));
+            return Answer::Json(200, purges(matched));
         }
         let settings = self.settings(site, route);
         match target {
-            Target::Files(files) => (
+            Target::Files(files) => Answer::Json(
                 200,
                 json!({
                     "site": site, "route": files.name, "verdict": {
@@ -260,7 +74,7 @@ impl Admin {
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
-                (200, told)
+                Answer::Json(200, told)
             }
         }
     }

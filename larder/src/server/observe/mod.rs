@@ -1,0 +1,181 @@
+//! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
+//! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
+
+use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
+use larder_semantics::cache_status::{self, Report, Tier};
+use larder_semantics::field::{self, Field};
+use larder_stdx::clock;
+use larder_transport::http1::Client;
+use larder_wire::http1::Version;
+use larder_wire::http1::request::Reject;
+
+/// What came of a request.
+pub struct Outcome {
+    /// The status that was sent; 0 if none was.
+    pub status: u16,
+    /// Bytes of body.
+    pub body: u64,
+    /// What `Cache-Status` says, where the cache had a part.
+    pub report: Option<Report>,
+    /// Whether the response was sent to its last byte.
+    pub end: End,
+    /// Microseconds until the origin's head had come; `None` where it was not asked.
+    pub origin_micros: Option<u64>,
+}
+
+impl Outcome {
+    /// An answer that needed nobody else, sent to its last byte.
+    #[must_use]
+    pub fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
+        Self { status, body, report, end: End::Whole, origin_micros: None }
+    }
+}
+
+/// A request that was answered, or was not: everything that is told of it.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+pub struct Finished<'a> {
+    /// Who asked.
+    pub client: &'a Client,
+    /// Its method; `-` where its head was refused.
+    pub method: &'a str,
+    /// Its target, as it came; `-` where its head was refused.
+    pub target: &'a str,
+    /// Its version.
+    pub version: Version,
+    /// Its host.
+    pub authority: &'a str,
+    /// The route's name; empty where none answered.
+    pub route: &'a str,
+    /// The positions of site and route in the configuration.
+    pub at: Option<(usize, usize)>,
+    /// The fields of its head.
+    pub fields: &'a [Field<'a>],
+    /// Microseconds from the whole head to the end; unknown for fast answers, which take less than the clock's reading
+    /// would.
+    pub micros: Option<u64>,
+    /// What came of it.
+    pub outcome: &'a Outcome,
+}
+
+/// One worker's hearers.
+pub struct Observer {
+    /// This worker's access log.
+    log: LogHandle,
+    /// The error log, which is told what each request cost where somebody follows that.
+    errors: ErrorLog,
+}
+
+impl Observer {
+    /// Tells `log`, and those who follow subsystems in `errors`.
+    #[must_use]
+    pub fn new(log: LogHandle, errors: ErrorLog) -> Self {
+        Self { log, errors }
+    }
+
+    /// Whether somebody hears of fast answers.
+    #[inline]
+    pub fn hears_fast(&self) -> bool {
+        self.log.is_on()
+    }
+
+    /// Whether somebody hears of the others.
+    pub fn hears_slow(&self) -> bool {
+        self.log.is_on() || self.follows()
+    }
+
+    /// Tells everybody.
+    pub fn finished(&self, it: &Finished<'_>) {
+        if it.micros.is_some() {
+            self.follow(it);
+        }
+        if self.log.is_on() {
+            self.record(it);
+        }
+    }
+
+    /// Tells of a head that was refused.
+    pub fn rejected(&self, reject: Reject, client: &Client) {
+        if !self.hears_fast() {
+            return;
+        }
+        self.finished(&Finished {
+            client,
+            method: "-",
+            target: "-",
+            version: Version::Http11,
+            authority: "",
+            route: "",
+            at: None,
+            fields: &[],
+            micros: None,
+            outcome: &Outcome::whole(reject.status(), 0, None),
+        });
+    }
+
+    /// Sends on what waits in buffers: to be called at every tick of the worker, and before it ends.
+    pub fn flush(&self) {
+        self.log.flush();
+    }
+
+    /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.
+    fn follows(&self) -> bool {
+        [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin]
+            .iter()
+            .any(|it| self.errors.tells(*it, Level::Debug))
+    }
+
+    /// Tells whoever follows the subsystem that answered.
+    fn follow(&self, it: &Finished<'_>) {
+        let outcome = it.outcome;
+        let (subsystem, event, why) = match outcome.report {
+            Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
+            Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
+            Some(Report::Forwarded { reason, .. }) => {
+                (Subsystem::Origin, "origin-asked", cache_status::token(reason))
+            }
+            _ => return,
+        };
+        if !self.errors.tells(subsystem, Level::Debug) {
+            return;
+        }
+        let url = format!("http://{}{}", it.authority, it.target);
+        let (status, micros) = (outcome.status.to_string(), it.micros.unwrap_or(0).to_string());
+        let mut values =
+            vec![("method", it.method), ("url", &url), ("status", &status), ("duration_us", &micros)];
+        if !why.is_empty() {
+            values.push(("why", why));
+        }
+        self.errors.of(subsystem).event(Level::Debug, event, &values);
+    }
+
+    /// One line of the access log.
+    fn record(&self, it: &Finished<'_>) {
+        let outcome = it.outcome;
+        self.log.record(&Entry {
+            time: clock::wall(),
+            client: it.client.peer.map(|it| it.ip()),
+            method: it.method.as_bytes(),
+            target: it.target.as_bytes(),
+            minor: if it.version == Version::Http10 { 0 } else { 1 },
+            host: it.authority.as_bytes(),
+            status: outcome.status,
+            bytes: outcome.body,
+            end: outcome.end,
+            duration: it.micros.unwrap_or(0),
+            referer: field::first(it.fields, "referer").unwrap_or_default(),
+            user_agent: field::first(it.fields, "user-agent").unwrap_or_default(),
+            cache: match outcome.report {
+                Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
+                    (true, Tier::Ram) => "hit",
+                    (true, Tier::Disk) => "hit-disk",
+                    (true, Tier::Fleet) => "hit-fleet",
+                    (false, _) => "stale",
+                },
+                Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
+                None => "",
+            },
+            route: it.route,
+            origin_duration: outcome.origin_micros,
+        });
+    }
+}
