@@ -65,10 +65,19 @@ impl Uses {
             self.since_halved = 0;
             self.places.iter_mut().for_each(|it| *it /= 2);
         }
-        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-        let place = &mut self.places[hash.0 as usize % PLACES];
+        let place = &mut self.places[Self::place(hash)];
         *place = place.saturating_add(1);
         u32::from(*place)
+    }
+
+    /// How many there were.
+    fn so_far(&self, hash: KeyHash) -> u32 {
+        u32::from(self.places[Self::place(hash)])
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+    fn place(hash: KeyHash) -> usize {
+        hash.0 as usize % PLACES
     }
 }
 
@@ -148,8 +157,11 @@ impl Gateway {
 
     /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
     /// large once it was used some times.
-    pub(crate) fn take_up(&self, hash: KeyHash, mut stored: Stored) -> (Stored, TakenUp) {
+    pub(crate) fn take_up(&self, policy: &Policy, hash: KeyHash, mut stored: Stored) -> (Stored, TakenUp) {
         let Body::Disk(slice) = &stored.body else { return (stored, TakenUp::IntoRam) };
+        if !policy.tiers.ram {
+            return (stored, TakenUp::NotYet);
+        }
         if self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
             return (stored, TakenUp::NotYet);
         }
@@ -161,6 +173,16 @@ impl Gateway {
             }
             None => (stored, TakenUp::NotYet),
         }
+    }
+
+    /// Whether the next use of a large response on disk takes it into RAM.
+    pub(crate) fn is_for_ram(&self, hash: KeyHash) -> bool {
+        self.uses.borrow().so_far(hash).saturating_add(1) >= self.tiers.promote_after
+    }
+
+    /// Counts a use of a large response on disk.
+    pub(crate) fn note_use(&self, hash: KeyHash) {
+        self.uses.borrow_mut().count(hash);
     }
 
     /// What the fleet has as a stored response; `None` where it may not be one.
@@ -182,6 +204,15 @@ impl Gateway {
         let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
         Some(coding::ready(stored, policy))
     }
+}
+
+/// What came from the disk as clients see it: without the fields that are hidden from them, and ready for other forms.
+pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
+    let hidden = |name: &str| tags::is_hidden(name, &policy.tags);
+    if stored.fields.view().iter().any(|it| hidden(it.name)) {
+        stored.head = coding::head_of(stored.meta.status, &stored.fields, stored.body.len(), hidden);
+    }
+    coding::ready(stored, policy)
 }
 
 /// Whether RAM is to have what was found below.

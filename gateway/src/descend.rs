@@ -2,7 +2,6 @@
 //! fetch look there by a fill of their own. One look a key, variant and node at a time, however many ask.
 
 use crate::below::{self, TakenUp};
-use crate::coding;
 use crate::fetch::Job;
 use crate::machine::Step;
 use crate::run::{LOOKS, Machine};
@@ -155,8 +154,9 @@ impl Job {
         let disk = self.gateway.disk_of(&self.route.policy).filter(|it| it.knows(&self.key))?;
         let stored = disk.read(&self.key, &self.request.fields.view()).await?;
         let stored = self.gateway.store.admit(&self.key, stored)?;
-        let (stored, taken_up) = self.gateway.take_up(self.hash, stored);
-        let stored = Arc::new(coding::ready(stored, &self.route.policy));
+        let policy = &self.route.policy;
+        let (stored, taken_up) = self.gateway.take_up(policy, self.hash, stored);
+        let stored = Arc::new(below::faced(stored, policy));
         if taken_up == TakenUp::IntoRam {
             self.put_in_ram(writer, &stored);
         }

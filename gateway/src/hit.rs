@@ -1,5 +1,6 @@
-//! The fast speed: a fresh hit, answered synchronously between two reads. Allocates nothing, reads no clock,
-//! takes no exclusive lock. Whatever is not simple goes to `run`.
+//! The fast speed: a fresh hit of RAM, answered synchronously between two reads. Allocates nothing, reads no clock,
+//! takes no exclusive lock. Whatever is not simple goes to `run`; what RAM has
+//! not, to `disk_hit`.
 
 use crate::coding;
 use crate::forward;
@@ -56,8 +57,10 @@ impl Gateway {
         scratch.key.clear();
         write_key(&route.policy, head.authority, head.target, head.fields, &mut scratch.key);
         let hash = self.store.hash(&scratch.key);
-        let Lookup::Shelf(shelf) = self.store.lookup(hash, &scratch.key, 0) else {
-            return None;
+        let shelf = match self.store.lookup(hash, &scratch.key, 0) {
+            Lookup::Shelf(shelf) => shelf,
+            Lookup::Nothing => return self.on_disk_now(route, head, &facts, &scratch.key, hash, last, out),
+            Lookup::HitForMiss => return None,
         };
         let stored = shelf.select(head.fields, &mut scratch.variant)?;
         if reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) != Reuse::Serve
@@ -84,7 +87,7 @@ impl Gateway {
             self.counters.coding_hits.add(1);
         }
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, form, head, not_modified, last, &route.policy, now, out))
+        Some(respond(stored, Tier::Ram, form, head, not_modified, last, &route.policy, now, out))
     }
 
     /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
@@ -126,9 +129,11 @@ pub fn write_key(
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "called once, a line above")]
-fn respond(
+/// Writes the answer from `stored`, or from the form made of it.
+#[allow(clippy::too_many_arguments, reason = "two callers, which have all of them at hand")]
+pub(crate) fn respond(
     stored: &Stored,
+    tier: Tier,
     form: Option<&Form>,
     head: &RequestHead<'_>,
     not_modified: bool,
@@ -137,7 +142,7 @@ fn respond(
     now: WallTime,
     out: &mut Outbox,
 ) -> FastHit {
-    let report = Report::Hit { ttl: ttl(&stored.meta, now), tier: Tier::Ram };
+    let report = Report::Hit { ttl: ttl(&stored.meta, now), tier };
     let text = out.text();
     let (ready, fields, body) = match form {
         None => (&stored.head, &stored.fields, &stored.body),

@@ -7,6 +7,7 @@ pub mod coding;
 mod decode;
 mod deliver;
 mod descend;
+mod disk_hit;
 pub mod explain;
 mod fetch;
 pub mod forward;

@@ -238,6 +238,12 @@ impl Disk {
         self.reader.read(key, request).await
     }
 
+    /// The same without waiting for anything: `None` also where that would be needed. Within the event loop, for what
+    /// lies in the page cache: some microseconds. A look that has to be repeated with [`Disk::read`] is not counted.
+    pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+        self.reader.read_now(key, request)
+    }
+
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part
     /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
     /// queue is full or the tier is off.

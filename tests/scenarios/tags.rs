@@ -1,7 +1,9 @@
 //! Tags and groups: what clients see of them, and what a response to an unsafe method purges (RFC 9875).
 
-use crate::harness::Pages;
+use crate::harness::origin::Script;
 use crate::harness::pages::Second::{Hit, Miss, Validates};
+use crate::harness::tiers::{killed, on_disk, written};
+use crate::harness::{Origin, Pages};
 
 const TAGGED: &str = "Cache-Control: max-age=600 | ETag: \"a\" | Surrogate-Key: one two | Cache-Tag: three | Cache-Groups: \"g\"";
 
@@ -20,6 +22,31 @@ fn tags_are_kept_from_clients_and_groups_are_not() {
     check(TAGGED, &["", "", "If-None-Match: \"a\"", "Range: bytes=0-1", "Cache-Control: no-cache"]);
     check(&TAGGED.replace("max-age=600", "no-store"), &["", ""]);
     check(&TAGGED.replace("max-age=600", "private"), &["", "Authorization: x"]);
+}
+
+#[test]
+fn tags_are_kept_from_clients_of_the_disk_tier() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::scripted(|request| {
+        let length: usize = request.target().trim_start_matches('/').parse().unwrap_or(0);
+        let head =
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nSurrogate-Key: one\r\nCache-Tag: two\r\n";
+        vec![Script::Send(format!("{head}Content-Length: {length}\r\n\r\n{}", "x".repeat(length)).into())]
+    });
+    let targets = ["/10", "/50000"];
+    let a = on_disk(&origin, folder.path(), "");
+    targets.iter().for_each(|it| drop(a.get(it)));
+    written(&a, 2);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), "promote_after = 3\n");
+    for target in targets {
+        for turn in 0..5 {
+            let answer = b.get(target);
+            assert!(answer.is_hit(), "{target}, {turn}: {answer:?}");
+            let told = (answer.field("surrogate-key"), answer.field("cache-tag"));
+            assert_eq!((None, None), told, "{target}, {turn}");
+        }
+    }
 }
 
 #[test]

@@ -16,7 +16,9 @@ use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
 use larder_wire::segment::{HEADER, Header, Kind, Place, UNIT, sum};
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -42,6 +44,15 @@ enum Unread {
     Other,
 }
 
+/// What a lookup does where it would need the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Device {
+    /// It waits, by the pool.
+    WaitedFor,
+    /// It gives up.
+    LeftAlone,
+}
+
 /// What reads need.
 pub(crate) struct Reader {
     pub base: Arc<Base>,
@@ -61,17 +72,27 @@ struct Record {
 }
 
 impl Reader {
+    /// See [`super::Disk::read_now`].
+    pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+        let select = pin!(self.select(self.base.hash(key), key, request, Device::LeftAlone));
+        // Only the device is waited for, so it is ready at once.
+        match select.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(found) => found.inspect(|_| self.counters().disk_hits.add_shared(1)),
+            Poll::Pending => None,
+        }
+    }
+
     /// See [`super::Disk::read`].
     pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         let hash = self.base.hash(key);
-        let found = self.select(hash, key, request).await;
+        let found = self.select(hash, key, request, Device::WaitedFor).await;
         let counters = self.counters();
         let counter = if found.is_some() { &counters.disk_hits } else { &counters.disk_misses };
         counter.add_shared(1);
         found
     }
 
-    async fn select(&self, hash: u64, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+    async fn select(&self, hash: u64, key: &[u8], request: &[Field<'_>], device: Device) -> Option<Stored> {
         // Names that were met, and the only variant under them that the request selects.
         let mut met: Vec<(u16, u32)> = Vec::new();
         let mut scratch = Vec::new();
@@ -79,7 +100,7 @@ impl Reader {
             if met.iter().any(|it| it.0 == known.names && it.1 != known.variant) {
                 continue;
             }
-            let record = match self.record(hash, key, &known).await {
+            let record = match self.record(hash, key, &known, device).await {
                 Ok(record) => record,
                 Err(Unread::Busy) => return None,
                 Err(Unread::Corrupt) => {
@@ -95,7 +116,7 @@ impl Reader {
                 met.push((known.names, variant_name(hash, names, &scratch).variant));
                 continue;
             }
-            match self.body(hash, &known, record).await {
+            match self.body(hash, &known, record, device).await {
                 // A removal that came meanwhile is obeyed.
                 Ok(stored) => return self.base.index.mark(hash, known.stamp, USED).then_some(stored),
                 Err(Unread::Corrupt) => self.forget(hash, &known),
@@ -116,11 +137,11 @@ impl Reader {
     }
 
     /// Reads and verifies header and head.
-    async fn record(&self, hash: u64, key: &[u8], known: &Known) -> Result<Record, Unread> {
+    async fn record(&self, hash: u64, key: &[u8], known: &Known, device: Device) -> Result<Record, Unread> {
         let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
         let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
         let first = if size <= self.heap_line + HEAD { size } else { HEAD.min(size) };
-        let mut bytes = self.bytes(&segment, at, first).await?;
+        let mut bytes = self.bytes(&segment, at, first, device).await?;
         let place = Place { seed: self.base.seed, file: segment.id, offset: at };
         let header = Header::read(&bytes, place).filter(|it| {
             let is_it = it.kind == Kind::Response && it.hash == hash && it.stamp == known.stamp;
@@ -132,7 +153,7 @@ impl Reader {
         // A body that is small, or a head that is large.
         let needed = if header.body <= self.heap_line { header.length() } else { (HEADER + head) as u64 };
         if needed > first {
-            let more = self.bytes(&segment, at + first, needed - first).await?;
+            let more = self.bytes(&segment, at + first, needed - first, device).await?;
             bytes.extend_from_slice(&more);
         }
         let written = &bytes[HEADER..HEADER + head];
@@ -150,7 +171,7 @@ impl Reader {
         Ok(Record { segment, header, envelope, rest: bytes, body_at })
     }
 
-    async fn body(&self, hash: u64, known: &Known, record: Record) -> Result<Stored, Unread> {
+    async fn body(&self, hash: u64, known: &Known, record: Record, device: Device) -> Result<Stored, Unread> {
         let Record { segment, header, envelope, mut rest, body_at } = record;
         if header.body <= self.heap_line {
             rest.truncate(usize::try_from(header.body).unwrap_or(usize::MAX));
@@ -167,7 +188,7 @@ impl Reader {
         let is_right = known.flags & VERIFIED != 0 && segment.is_resident(body_at, header.body);
         if !is_right {
             let (calls, of, seed) = (self.base.calls.clone(), segment.clone(), self.base.seed);
-            let sum = self.wait(move || sum_of(&calls, &of, seed, body_at, header.body)).await?;
+            let sum = self.wait(device, move || sum_of(&calls, &of, seed, body_at, header.body)).await?;
             if sum != Some(header.body_sum) {
                 return Err(Unread::Corrupt);
             }
@@ -178,7 +199,13 @@ impl Reader {
     }
 
     /// These bytes of a segment: from memory, or read by the pool.
-    async fn bytes(&self, segment: &Arc<Segment>, at: u64, length: u64) -> Result<Vec<u8>, Unread> {
+    async fn bytes(
+        &self,
+        segment: &Arc<Segment>,
+        at: u64,
+        length: u64,
+        device: Device,
+    ) -> Result<Vec<u8>, Unread> {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| Unread::Corrupt)?];
         match self.base.calls.read_now(segment.file.as_fd(), &mut bytes, at) {
             Ok(Some(read)) if read == bytes.len() => return Ok(bytes),
@@ -187,7 +214,7 @@ impl Reader {
             Ok(None) => {}
         }
         let (calls, segment) = (self.base.calls.clone(), segment.clone());
-        let read = self.wait(move || {
+        let read = self.wait(device, move || {
             let read = calls.read(segment.file.as_fd(), &mut bytes, at);
             read.map(|it| (it == bytes.len()).then_some(bytes))
         });
@@ -203,7 +230,14 @@ impl Reader {
     }
 
     /// Has something done by the pool.
-    async fn wait<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unread> {
+    async fn wait<T: Send + 'static>(
+        &self,
+        device: Device,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Unread> {
+        if device == Device::LeftAlone {
+            return Err(Unread::Busy);
+        }
         let Ok(answer) = self.pool.run(work) else {
             self.counters().disk_pool_full.add_shared(1);
             return Err(Unread::Busy);

@@ -78,3 +78,17 @@ fn without_readers_what_must_be_verified_is_a_miss() {
     assert_eq!(1, tier.counters.disk_pool_full.get());
     assert!(tier.disk().knows(b"a"), "it is not forgotten for that");
 }
+
+#[test]
+fn what_would_need_the_device_is_not_there_now() {
+    let mut tier = Tier::new();
+    tier.put("large", blob(1, 9_000));
+    let now = |tier: &Tier| tier.disk().read_now(b"large", &[]).map(|it| contents(&it.body));
+    assert_eq!(Some(noise(1, 9_000)), now(&tier), "this process wrote it");
+    assert_eq!(1, tier.counters.disk_hits.get());
+    tier.restart();
+    assert_eq!(None, now(&tier), "nobody has verified it");
+    assert_eq!((0, 0), (tier.counters.disk_pool_reads.get(), tier.counters.disk_misses.get()));
+    assert_eq!(Some(noise(1, 9_000)), tier.get("large"));
+    assert_eq!(Some(noise(1, 9_000)), now(&tier));
+}

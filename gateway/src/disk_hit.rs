@@ -1,0 +1,65 @@
+//! The fast speed of what lies on disk: a large fresh response in the page cache is sent from its segment at once. What has to be
+//! read from the device, taken into RAM, asked about or made into another form goes to `run`.
+
+use crate::below;
+use crate::coding;
+use crate::hit::{self, FastHit};
+use crate::route::{Gateway, Route};
+use larder_semantics::cache_status::Tier;
+use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::trace::Silent;
+use larder_stdx::clock;
+use larder_store::Body;
+use larder_store::ram::KeyHash;
+use larder_transport::http1::Outbox;
+use larder_wire::http1::request::RequestHead;
+
+impl Gateway {
+    /// Answers from the disk tier what RAM has nothing of, or declines with `None` and nothing written.
+    #[allow(clippy::too_many_arguments, reason = "what its only caller has looked up")]
+    pub(crate) fn on_disk_now(
+        &self,
+        route: &Route,
+        head: &RequestHead<'_>,
+        facts: &RequestFacts<'_>,
+        key: &[u8],
+        hash: KeyHash,
+        last: bool,
+        out: &mut Outbox,
+    ) -> Option<FastHit> {
+        let policy = &route.policy;
+        let disk = self.disk_of(policy).filter(|it| it.knows(key))?;
+        // The fleet may have a newer one; and what is used often is for RAM.
+        if self.fleet_of(policy).is_some() || (policy.tiers.ram && self.is_for_ram(hash)) {
+            return None;
+        }
+        let stored = disk.read_now(key, head.fields)?;
+        if policy.tiers.ram && !matches!(stored.body, Body::Disk(_)) {
+            return None;
+        }
+        let stored = below::faced(self.store.admit(key, stored)?, policy);
+        let now = clock::wall();
+        if reuse::decide(Ok(&stored.meta), facts, policy, now, &mut Silent) != Reuse::Serve
+            || stored.meta.partial.is_some()
+            || stored.trailers.is_some()
+            || stored.forms.is_some()
+            || coding::is_of_no_use(&stored, head.fields)
+        {
+            return None;
+        }
+        let precondition = match facts.conditional {
+            true => conditional::evaluate(head.fields, &stored.meta),
+            false => Precondition::Proceed,
+        };
+        if precondition == Precondition::Failed {
+            return None;
+        }
+        self.note_use(hash);
+        self.counters.cache_hits.add(1);
+        self.counters.cache_hits_disk.add(1);
+        let not_modified = precondition == Precondition::NotModified;
+        Some(hit::respond(&stored, Tier::Disk, None, head, not_modified, last, policy, now, out))
+    }
+}
