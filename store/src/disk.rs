@@ -4,6 +4,7 @@
 mod calls;
 mod directory;
 mod head;
+mod heads;
 mod index;
 mod journal;
 mod log;
@@ -20,6 +21,7 @@ use crate::purges::{Rule, Seq};
 use crate::shelf::Stored;
 use calls::{Calls, Failed};
 use directory::{Directory, Refused};
+use heads::Heads;
 use index::Index;
 use journal::Journal;
 use larder_counters::Counters;
@@ -209,7 +211,8 @@ impl Disk {
             writer.run();
         })?;
         let pool = Pool::new(settings.readers, counters);
-        let reader = Reader { base, pool, heap_line: settings.heap_line as u64 };
+        let heads = Heads::new();
+        let reader = Reader { base, pool, heads, heap_line: settings.heap_line as u64 };
         Ok(Arc::new(Disk { reader, queue, status, restored, min_ttl: settings.min_ttl }))
     }
 

@@ -3,6 +3,7 @@
 //! decided by `semantics::vary`.
 
 use super::head::{self, variant_name};
+use super::heads::Heads;
 use super::index::{Known, USED, VERIFIED};
 use super::pool::Pool;
 use super::segment::Segment;
@@ -57,6 +58,7 @@ enum Device {
 pub(crate) struct Reader {
     pub base: Arc<Base>,
     pub pool: Pool,
+    pub heads: Heads,
     pub heap_line: u64,
 }
 
@@ -140,6 +142,13 @@ impl Reader {
     async fn record(&self, hash: u64, key: &[u8], known: &Known, device: Device) -> Result<Record, Unread> {
         let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
         let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
+        if let Some((header, envelope)) = self.heads.get(hash, known) {
+            let body_at = at + HEADER as u64 + u64::from(header.head);
+            return match *envelope.key == *key {
+                true => Ok(Record { segment, header, envelope, rest: Vec::new(), body_at }),
+                false => Err(Unread::Other),
+            };
+        }
         let first = if size <= self.heap_line + HEAD { size } else { HEAD.min(size) };
         let mut bytes = self.bytes(&segment, at, first, device).await?;
         let place = Place { seed: self.base.seed, file: segment.id, offset: at };
@@ -166,6 +175,9 @@ impl Reader {
         }
         if envelope.body.length != header.body {
             return Err(Unread::Corrupt);
+        }
+        if header.body > self.heap_line {
+            self.heads.keep(header, &envelope);
         }
         bytes.drain(..HEADER + head);
         Ok(Record { segment, header, envelope, rest: bytes, body_at })
