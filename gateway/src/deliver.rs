@@ -11,6 +11,7 @@ use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::{self, Report};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::policy::Policy;
 use larder_semantics::range::{self, Selection};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
@@ -117,11 +118,15 @@ fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) ->
 }
 
 /// The status with which a stored response answers a request: for `explain`, by what [`Machine::deliver`] asks.
-pub(crate) fn status_of(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> u16 {
-    let form = stored
-        .forms
-        .as_ref()
-        .is_some_and(|it| !matches!(coding::choose(it, fields, facts).serve, Serve::Own | Serve::Unsuitable));
+pub(crate) fn status_of(
+    stored: &Stored,
+    policy: &Policy,
+    facts: &RequestFacts<'_>,
+    fields: &[Field<'_>],
+) -> u16 {
+    let form = stored.forms.as_ref().is_some_and(|it| {
+        !matches!(coding::choose(it, policy, fields, facts).serve, Serve::Own | Serve::Unsuitable)
+    });
     let judged = if form { &transcode::form_meta(&stored.meta) } else { &stored.meta };
     match precondition(judged, facts, fields) {
         Precondition::NotModified => return 304,

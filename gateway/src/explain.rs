@@ -11,6 +11,7 @@ use larder_semantics::cache_status::Tier;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
+use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::storable::{self, Storable};
@@ -181,7 +182,7 @@ impl Gateway {
             recipe: route.policy.key.describe(),
             tiers,
             bypass: bypass.map(Bypass::sentence),
-            stored: selected.ok().map(|it| stored_facts(&it, now, &fields, &facts)),
+            stored: selected.ok().map(|it| stored_facts(&it, &route.policy, now, &fields, &facts)),
             rules: record.0,
             verdict,
             refusal,
@@ -278,7 +279,7 @@ fn decide(
     };
     let mut sentence = reuse.sentence().to_owned();
     let status = match (selected, name) {
-        (Ok(stored), "hit" | "stale-hit") => Some(deliver::status_of(stored, facts, fields)),
+        (Ok(stored), "hit" | "stale-hit") => Some(deliver::status_of(stored, &route.policy, facts, fields)),
         (_, "gateway-timeout") => Some(504),
         _ => None,
     };
@@ -294,6 +295,7 @@ fn decide(
 
 fn stored_facts(
     stored: &Stored,
+    policy: &Policy,
     now: WallTime,
     fields: &[Field<'_>],
     facts: &RequestFacts<'_>,
@@ -311,7 +313,7 @@ fn stored_facts(
             Freshness::Stale { staleness } => format!("stale for {staleness} s"),
         },
         part: meta.partial.map(|it| format!("bytes {} to {}", it.first, it.last)),
-        forms: stored.forms.as_ref().map(|it| coding::describe(it, fields, facts)),
+        forms: stored.forms.as_ref().map(|it| coding::describe(it, policy, fields, facts)),
     }
 }
 

@@ -78,7 +78,7 @@ impl Gateway {
             return None;
         }
         let form = match &stored.forms {
-            Some(forms) => self.form(forms, stored, head, &facts)?,
+            Some(forms) => self.form(forms, stored, &route.policy, head, &facts)?,
             None => None,
         };
         let form = form.as_ref().and_then(|it| it.as_deref());
@@ -96,10 +96,11 @@ impl Gateway {
         &self,
         forms: &Forms,
         stored: &Arc<Stored>,
+        policy: &Policy,
         head: &RequestHead<'_>,
         facts: &RequestFacts<'_>,
     ) -> Option<Option<Peek>> {
-        let choice = coding::choose(forms, head.fields, facts);
+        let choice = coding::choose(forms, policy, head.fields, facts);
         if let Some(coding) = choice.make {
             self.order(stored, coding);
         }

@@ -214,6 +214,13 @@ pub enum Serve {
     Unsuitable,
 }
 
+/// Whether the route stopped making forms since a response was stored: nothing is coded any more then. What the origin
+/// coded is still decoded, since its `Vary` does not keep those apart who accept it and those who do not.
+#[must_use]
+pub fn is_switched_off(plan: Plan, policy: &Policy) -> bool {
+    policy.compress.is_none() && plan.own == Coding::Identity
+}
+
 /// What [`choose`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {

@@ -445,6 +445,24 @@ fn off_by_default() {
 }
 
 #[test]
+fn switched_off_by_a_reload_nothing_is_coded_any_more() {
+    let origin = stubborn();
+    let larder = Larder::before(&origin, COMPRESS);
+    let target = "/identity/length/0";
+    let browser = "Accept-Encoding: gzip\r\n";
+    until_coded(&mut larder.client(), target, browser, "gzip");
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    assert!(text.contains(COMPRESS), "{text}");
+    std::fs::write(larder.config(), text.replace(COMPRESS, "")).unwrap();
+    larder.signal(libc::SIGHUP);
+    let plain = |it: &Response| it.field("content-encoding").is_none();
+    until("the workers have it", || (0..8).all(|_| plain(&larder.client().get_with(target, browser))));
+    let br = larder.client().get_with(target, "Accept-Encoding: br\r\n");
+    assert!(plain(&br) && br.is_hit() && br.body == page());
+    assert_eq!(1, larder.counter("coding_made"), "and none is made");
+}
+
+#[test]
 fn passed_responses_go_as_they_came() {
     let origin = Origin::scripted(|request: &Received| {
         let coding = if request.target() == "/gzip" { "gzip" } else { "identity" };

@@ -124,6 +124,8 @@ pub struct Decoder {
     most: u64,
     /// A whole stream has ended, and none has begun since.
     ended: bool,
+    /// What follows now is no gzip.
+    padded: bool,
 }
 
 enum Engine {
@@ -150,7 +152,7 @@ impl Decoder {
             }
             Coding::Identity | Coding::Other => return None,
         };
-        Some(Decoder { engine, consumed: 0, produced: 0, most, ended: false })
+        Some(Decoder { engine, consumed: 0, produced: 0, most, ended: false, padded: false })
     }
 
     /// Takes from the front of `input` and puts what comes of it into `out`, which is not empty; says how many bytes those
@@ -196,7 +198,11 @@ impl Decoder {
         match &mut self.engine {
             Engine::Gzip(engine) => {
                 if self.ended {
-                    // Members follow one another (RFC 1952 §2.2); all else is no gzip.
+                    // Members follow one another (RFC 1952 §2.2). What else follows is padding: browsers leave it out.
+                    self.padded |= input.first() != Some(&0x1f);
+                    if self.padded {
+                        return Ok((input.len(), 0));
+                    }
                     *engine = Decompress::new_gzip(15);
                     self.ended = false;
                 }

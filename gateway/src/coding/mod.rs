@@ -73,7 +73,15 @@ pub(crate) fn head_of(
 }
 
 /// What a request is served from a response with forms.
-pub(crate) fn choose(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'_>) -> Choice {
+pub(crate) fn choose(
+    forms: &Forms,
+    policy: &Policy,
+    fields: &[Field<'_>],
+    facts: &RequestFacts<'_>,
+) -> Choice {
+    if transcode::is_switched_off(forms.plan, policy) {
+        return Choice { serve: Serve::Own, make: None };
+    }
     let no_transform = facts.directives.no_transform;
     let exact = (facts.conditional || facts.range.is_some() || no_transform)
         && transcode::is_exact(fields, no_transform);
@@ -81,7 +89,12 @@ pub(crate) fn choose(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'
 }
 
 /// The forms of a stored response in a sentence, for `explain`.
-pub(crate) fn describe(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts<'_>) -> String {
+pub(crate) fn describe(
+    forms: &Forms,
+    policy: &Policy,
+    fields: &[Field<'_>],
+    facts: &RequestFacts<'_>,
+) -> String {
     let name = |it| transcode::token(it).unwrap_or("plain");
     let all = [Coding::Zstd, Coding::Brotli, Coding::Gzip, Coding::Identity];
     let made = all
@@ -97,7 +110,7 @@ pub(crate) fn describe(forms: &Forms, fields: &[Field<'_>], facts: &RequestFacts
     if !refused.is_empty() {
         text.push_str(&format!("; cannot be made, or of no use: {refused}"));
     }
-    let choice = choose(forms, fields, facts);
+    let choice = choose(forms, policy, fields, facts);
     text.push_str(&match choice.serve {
         Serve::Own => "; this request gets what is stored".to_owned(),
         Serve::Made(it) => format!("; this request gets {}", name(it)),
@@ -154,7 +167,7 @@ impl Gateway {
             decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)
         };
         let Some(forms) = &stored.forms else { return as_it_is() };
-        let choice = choose(forms, fields, facts);
+        let choice = choose(forms, policy, fields, facts);
         if let Some(coding) = choice.make {
             self.order(stored, coding);
         }
