@@ -346,6 +346,7 @@ impl Check {
     }
 
     fn policy(&mut self, at: &RoutePath) -> Policy {
+        let (compress, recipe) = (self.compress(at), self.recipe(at));
         let key = |name: &str| self.cache_key(at, name);
         let seconds = |name: &str| u32::try_from(self.time(&key(name)).as_secs()).unwrap_or(u32::MAX);
         let or_off = |name: &str| match self.value(&key(name)) {
@@ -382,17 +383,18 @@ impl Check {
                 "cancel" => OnAbort::Cancel,
                 _ => OnAbort::Finish,
             },
-            compress: self.compress(at),
+            compress,
             cache_status: self.flag(&key("cache_status")),
             x_cache: self.flag(&key("x_cache")),
             tags: TagPolicy { headers: self.texts(&key("tags.headers")), send: self.flag(&key("tags.send")) },
             tiers: TierSet::default(),
-            key: self.recipe(at),
+            key: recipe,
         }
     }
 
-    fn compress(&self, at: &RoutePath) -> Option<Arc<Compress>> {
-        let key = |name: &str| self.cache_key(at, &format!("compress.{name}"));
+    fn compress(&mut self, at: &RoutePath) -> Option<Arc<Compress>> {
+        let section = self.cache_key(at, "compress");
+        let key = |name: &str| format!("{section}.{name}");
         let codings = self.texts(&key("codings"));
         let compress = Compress {
             codings: Order::of(codings.iter().map(|it| Coding::of(it.as_bytes()))),
@@ -400,6 +402,18 @@ impl Check {
             max_size: self.number(&key("max_size")),
             types: self.texts(&key("types")),
         };
+        if codings.is_empty() && !self.is_wrong(&key("codings")) {
+            let text = "an empty list; name a coding, or say cache.compress.enabled = false";
+            self.problem_once(self.source(&key("codings")), "cache.compress.codings", text);
+        }
+        if compress.min_size > compress.max_size {
+            let (least, most) = (ByteSize(compress.min_size), ByteSize(compress.max_size));
+            let text =
+                format!("nothing is at least {least} and at most {most} (cache.compress.max_size) long");
+            let given = ["min_size", "max_size"].map(|it| self.source(&key(it)));
+            let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
+            self.problem_once(source, "cache.compress.min_size", &text);
+        }
         self.flag(&key("enabled")).then(|| Arc::new(compress))
     }
 

@@ -194,6 +194,10 @@ impl Check {
             let text = "an empty list; name a tier, or say cache.enabled = false";
             self.problem_once(source.clone(), "cache.tiers", text);
         }
+        if let Some(twice) = (1..named.len()).find(|at| named[..*at].contains(&named[*at])) {
+            let text = format!("names {:?} twice; once is enough", named[twice]);
+            self.problem_once(source.clone(), "cache.tiers", &text);
+        }
         let has = |tier: &str| named.iter().any(|it| it == tier);
         for (tier, needs) in [("disk", "cache.disk.path"), ("fleet", "cache.fleet.servers")] {
             let is_there = self.values.given.contains_key(needs);
@@ -248,7 +252,7 @@ impl Check {
     }
 
     /// Tells of a problem that every route that inherits the value would tell again.
-    fn problem_once(&mut self, source: Source, key: &str, text: &str) {
+    pub(super) fn problem_once(&mut self, source: Source, key: &str, text: &str) {
         if !self.values.problems.iter().any(|it| it.source == source && it.key == key) {
             self.problem(source, key, text);
         }

@@ -156,6 +156,18 @@ fn tiers_tags_and_purge_of_a_route() {
         "t.toml:2: cache.tiers: an empty list; name a tier, or say cache.enabled = false",
     );
     refuse(
+        "[cache]\ntiers = [\"ram\", \"disk\", \"ram\"]",
+        "t.toml:2: cache.tiers: names \"ram\" twice; once is enough",
+    );
+    refuse(
+        "[cache]\ncompress = { codings = [] }",
+        "t.toml:2: cache.compress.codings: an empty list; name a coding, or say cache.compress.enabled = false",
+    );
+    refuse(
+        "[cache.compress]\nmin_size = \"2MiB\"\nmax_size = \"1MiB\"",
+        "t.toml:2: cache.compress.min_size: nothing is at least 2MiB and at most 1MiB (cache.compress.max_size) long",
+    );
+    refuse(
         "[cache]\nprivate_cookies = \"a*b*\"",
         "t.toml:2: cache.private_cookies: found \"a*b*\"; allowed: the name of a cookie, in which one \"*\" may \
          stand for any part",

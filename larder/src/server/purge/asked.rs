@@ -185,6 +185,11 @@ fn split(text: &str, host: Option<&str>) -> Result<(String, String), String> {
         let head = text.get(..scheme.len())?;
         head.eq_ignore_ascii_case(scheme).then(|| &text[scheme.len()..])
     });
+    if let (None, Some((scheme, _))) = (after_scheme, text.split_once("://"))
+        && scheme.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it))
+    {
+        return Err(format!("{text:?} is of another scheme than is served here; write http://HOST/PATH."));
+    }
     let rest = after_scheme.unwrap_or(text);
     let rest = rest.split('#').next().unwrap_or(rest);
     let cut = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -244,7 +249,9 @@ mod tests {
         check("h/a|b?c[]=%zz%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%25zz%7C")));
         check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
         check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
-        check("ftp://h/a", None, Ok(("ftp", "//h/a")));
+        let ftp = "\"ftp://h/a\" is of another scheme than is served here; write http://HOST/PATH.";
+        check("ftp://h/a", None, Err(ftp));
+        check("h/a?to=ftp://i/b", None, Ok(("h", "/a?to=ftp://i/b")));
         check("u@h/a", None, Err("\"u@h\" is no host; write http://HOST/PATH."));
     }
 
