@@ -142,9 +142,11 @@ impl<'c> Machine<'_, 'c> {
             let (scope, strength) = (Scope::Tag(tag.into()), Strength::Validate);
             let rule = Rule { scope, strength, positions: Vec::new() };
             let seq = self.gateway.store.purge(rule.clone());
-            if let Some(disk) = &self.gateway.tiers.disk {
-                // Like a removal: on its way to the device, not waited for.
-                drop(disk.purged(seq, &rule));
+            // Like a removal: on its way to the device, or to the other nodes and the device, and not waited for.
+            match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
+                (Some(spread), _) => spread(rule),
+                (None, Some(disk)) => drop(disk.purged(seq, &rule)),
+                (None, None) => {}
             }
         }
     }

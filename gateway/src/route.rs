@@ -6,7 +6,7 @@ use crate::refusals::Refusals;
 use larder_counters::Counters;
 use larder_origin::Origin;
 use larder_semantics::policy::Policy;
-use larder_store::Store;
+use larder_store::{Rule, Store};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,7 +29,13 @@ pub struct Gateway {
     pub(crate) scratch: RefCell<Scratch>,
     /// Who makes forms of stored responses; without them none are made. Shared by all workers.
     pub coders: OnceCell<Arc<Coders>>,
+    /// Who brings what a response to an unsafe method purges to every tier of every node; without it, this node's tiers
+    /// alone are purged.
+    pub spread: OnceCell<Spread>,
 }
+
+/// Brings a rule to every tier of every node. It is in force in this node's RAM already; it is not waited for.
+pub type Spread = Box<dyn Fn(Rule)>;
 
 /// Buffers that are empty between requests.
 #[derive(Default)]
@@ -55,8 +61,9 @@ impl Gateway {
     ) -> Rc<Self> {
         // The hash is seeded at random for each process, and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
-        let (uses, scratch, coders) = (SharedUses::default(), RefCell::default(), OnceCell::new());
-        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, coders })
+        let (uses, scratch) = (SharedUses::default(), RefCell::default());
+        let (coders, spread) = (OnceCell::new(), OnceCell::new());
+        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, coders, spread })
     }
 }
 

@@ -391,6 +391,33 @@ fn no_read_is_older_than_a_purge_acknowledged_before_it_began() {
 }
 
 #[test]
+fn groups_that_a_response_names_are_purged_on_every_node() {
+    let version = Arc::new(AtomicU64::new(1));
+    let told = version.clone();
+    let origin = Origin::new(move |it| match it.line().starts_with("POST") {
+        true => {
+            told.fetch_add(1, SeqCst);
+            "HTTP/1.1 200 OK\nCache-Group-Invalidation: \"g\"\n\n".to_owned()
+        }
+        false => {
+            let version = told.load(SeqCst);
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\nCache-Groups: \"g\"\n\n{version}")
+        }
+    });
+    let memcached = Memcached::start();
+    let more = "timeout = \"1s\"\npoll = \"50ms\"\nlease = \"5s\"\nlocal_ttl = \"1h\"";
+    let fleet = format!("[cache.fleet]\nservers = [{:?}]\n{more}\n", memcached.name());
+    let nodes = [Larder::before_with(&origin, "", &fleet), Larder::before_with(&origin, "", &fleet)];
+    nodes.iter().for_each(|it| until("it follows the log", || standing(it)["followed"] == 1));
+    for it in &nodes {
+        assert_eq!(("1", "1"), (&*it.get("/page").text(), &*it.get("/page").text()));
+    }
+    nodes[0].client().request("POST", "/change", "", "x");
+    assert_eq!("2", nodes[0].get("/page").text(), "its own clients see it at once");
+    until("the other node has read the log", || nodes[1].get("/page").text() == "2");
+}
+
+#[test]
 fn a_node_that_follows_the_log_trusts_what_it_has() {
     let alive = Arc::new(AtomicBool::new(true));
     let answers = alive.clone();

@@ -4,7 +4,8 @@
 use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
-use super::purge::Desk;
+use super::purge::asked::Asked;
+use super::purge::{Desk, Order};
 use super::router::{Matched, Router, Site, Target};
 use super::tiers::Lower;
 use super::totals::Totals;
@@ -17,7 +18,7 @@ use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
 use larder_origin::{Address, Blame, Origin, Told};
 use larder_semantics::tiers::TierSet;
-use larder_store::Store;
+use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
 use larder_transport::worker::{Room, Worker, runtime};
 use std::cell::RefCell;
@@ -167,6 +168,14 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
+    let desk = purges.clone();
+    let _ = gateway.spread.set(Box::new(move |Rule { scope, strength, .. }| {
+        desk.bring(Order {
+            asked: Asked { scope, strength },
+            by: "a response's groups".to_owned(),
+            wait: false,
+        });
+    }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors)));
     let observer = Observer::new(log, errors.clone());
     let front = Rc::new(Front { gateway, router, observer, purges });
