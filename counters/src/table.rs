@@ -213,6 +213,10 @@ counters! {
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
     disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
     log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written fast enough.";
+    overlay_hits: Count, "Requests answered by an overlay: a page that the operator put over whatever is there.";
+    overlays: Gauge, "Overlays that are set now.";
+    overlay_bytes: Gauge, "Bytes that overlays take now, of the RAM budget.";
+    overlays_refused: Limit, "Overlays not taken because they would be too many, more than `admin.overlay_size`, or more than the RAM budget has room for.";
     config_reloads: Count, "Configurations taken over while running.";
     config_rejections: Count, "Configurations refused while running; the old one stayed.";
 }

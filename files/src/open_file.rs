@@ -88,14 +88,25 @@ impl OpenFile {
         OpenFile { head, fields, meta, body, identity, descriptor }
     }
 
+    /// Something that is sent as a file is and lies in none. `status_line` ends with its CRLF; `fields` go with it,
+    /// `Content-Length`, `ETag` and `Last-Modified` among them, of which `meta` says the same.
+    #[must_use]
+    pub fn held(status_line: &[u8], mut fields: FieldList, meta: Meta, body: Piece) -> OpenFile {
+        fields.shrink();
+        let identity = Identity { place: (0, 0), size: body.len(), modified: (0, 0), changed: (0, 0) };
+        let head = [status_line, fields.text()].concat().into_boxed_slice();
+        OpenFile { head, fields, meta, body, identity, descriptor: None }
+    }
+
     /// Bytes of the whole body.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.body.len()
     }
 
-    /// Bytes of memory that it takes, for the bound of the cache.
-    pub(crate) fn memory(&self) -> u64 {
+    /// Bytes of memory that it takes, for the bound of whatever keeps it.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
         let body = if self.descriptor.is_some() { 0 } else { self.body.len() };
         body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
     }

@@ -46,8 +46,11 @@ pub fn is_plain(fields: &[Field<'_>]) -> bool {
     })
 }
 
-/// Ranges are GET's alone (RFC 9110 §14.2); a repeated field is no valid one, and ignored.
+/// Ranges are GET's alone, and of what would be a 200 (RFC 9110 §14.2); a repeated field is no valid one, and ignored.
 fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
+    if file.meta.status != 200 {
+        return Selection::Whole;
+    }
     let mut lines = field::all(fields, "range");
     match (method, lines.next(), lines.next()) {
         ("GET", Some(value), None) if conditional::range_applies(fields, &file.meta) => {
@@ -60,7 +63,7 @@ fn selection(file: &OpenFile, method: &str, fields: &[Field<'_>]) -> Selection {
 fn whole(file: &OpenFile, method: &str) -> Answer {
     let send = method != "HEAD" && !file.body.is_empty();
     let pieces = if send { vec![file.body.clone()] } else { Vec::new() };
-    Answer { status: 200, fields: file.fields.clone(), pieces }
+    Answer { status: file.meta.status, fields: file.fields.clone(), pieces }
 }
 
 fn one(file: &OpenFile, first: u64, last: u64) -> Answer {

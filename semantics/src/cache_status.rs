@@ -36,6 +36,8 @@ pub enum Report {
         /// Where it lay. Only what does not lie in RAM is told, as `detail`.
         tier: Tier,
     },
+    /// Answered by a page that the operator put over whatever is there.
+    Overlay,
     /// Asked the origin.
     Forwarded {
         /// Why.
@@ -63,6 +65,7 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
                 out.extend_from_slice(tier.name().as_bytes());
             }
         }
+        Report::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
         Report::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(token(reason).as_bytes());
@@ -97,7 +100,7 @@ pub fn token(reason: ForwardReason) -> &'static str {
 #[must_use]
 pub fn x_cache(report: Report) -> &'static str {
     match report {
-        Report::Hit { .. } => "HIT",
+        Report::Hit { .. } | Report::Overlay => "HIT",
         Report::Forwarded { .. } => "MISS",
     }
 }
@@ -120,6 +123,7 @@ mod tests {
         check(Report::Hit { ttl: i64::MIN, tier: Tier::Ram }, "larder; hit; ttl=-999999999999999", "HIT");
         check(Report::Hit { ttl: 3, tier: Tier::Disk }, "larder; hit; ttl=3; detail=disk", "HIT");
         check(Report::Hit { ttl: -3, tier: Tier::Fleet }, "larder; hit; ttl=-3; detail=fleet", "HIT");
+        check(Report::Overlay, "larder; hit; detail=overlay", "HIT");
         let forwarded =
             |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };
         check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");

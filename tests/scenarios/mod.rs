@@ -24,6 +24,7 @@ mod limits;
 mod memory;
 mod nodes;
 mod operations;
+mod overlay;
 mod partial;
 mod passing;
 mod poisoning;

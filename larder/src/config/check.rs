@@ -137,7 +137,8 @@ impl Check {
             },
             _ => AdminListen::Off,
         };
-        Admin { listen, socket: self.path("admin.socket") }
+        let overlay_size = self.number("admin.overlay_size").min(self.number("cache.ram.size") / 4);
+        Admin { listen, socket: self.path("admin.socket"), overlay_size }
     }
 
     fn warn_admin(&mut self, admin: &Admin) {

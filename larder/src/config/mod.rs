@@ -100,6 +100,8 @@ pub struct Admin {
     pub listen: AdminListen,
     /// A Unix socket beside it, for this user alone. Unused where `listen` is `Off`.
     pub socket: Option<PathBuf>,
+    /// Bytes that all overlays may take.
+    pub overlay_size: u64,
 }
 
 /// Where the admin interface listens.

@@ -342,6 +342,8 @@ pub const TABLE: &[Key] = &[
         "The admin address; by default this or the next free port, printed at the start.", r#""127.0.0.1:9180""#),
     start("admin.socket", Kind::One(Form::Path), None,
         "Unix socket on which the admin answers as well, for the user alone who runs larder (mode 0600); without it, none.", r#""/run/larder/admin.sock""#),
+    once("admin.overlay_size", size(0, 64 * GIB), Some("16MiB"),
+        "Bytes that overlays (pages put over whatever is there) may take together, of `cache.ram.size` and never more than a quarter of that.", r#""64MiB""#),
 
     start("log.access", Kind::One(Form::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),

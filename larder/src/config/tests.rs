@@ -90,7 +90,10 @@ fn unknown_keys_name_the_nearest() {
         "default_ttl = \"1s\"",
         "t.toml:1: default_ttl: unknown key here; it belongs at `cache.default_ttl`",
     );
-    refuse("[admin]\ncolour = 1", "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket");
+    refuse(
+        "[admin]\ncolour = 1",
+        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, overlay_size",
+    );
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     let text = format!("{SITE}default_ttl = \"1s\"");
     refuse_whole(

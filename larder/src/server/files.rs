@@ -3,7 +3,7 @@
 use super::observe::Outcome;
 use crate::log::End;
 use larder_counters::Counters;
-use larder_files::{Dotfiles, Listing, Options, Root, Symlinks};
+use larder_files::{Answer, Dotfiles, Listing, Options, Root, Symlinks};
 use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock;
@@ -92,21 +92,26 @@ impl FileRoute {
     }
 
     /// Answers anything else; the disk may have to be asked.
-    pub async fn answer(&self, request: &Request, mut reply: Reply<'_>) -> Outcome {
+    pub async fn answer(&self, request: &Request, reply: Reply<'_>) -> Outcome {
         let fields = request.fields.view();
         let now = clock::monotonic();
-        let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
-        answer.fields.push("Date", date::format(clock::wall()));
-        let body = match answer.status {
-            204 | 304 => ResponseBody::None,
-            _ if request.method == "HEAD" => ResponseBody::None,
-            _ => ResponseBody::Length(answer.length()),
-        };
-        let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
-        let sent = reply.body_bytes();
-        let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-        Outcome { status: answer.status, body: sent, report: None, end, origin_micros: None }
+        let answer = self.root.answer(&request.method, &request.target, &fields, now).await;
+        send_whole(answer, request, reply).await
     }
+}
+
+/// Sends an answer of the files crate, with its `Date`.
+pub async fn send_whole(mut answer: Answer, request: &Request, mut reply: Reply<'_>) -> Outcome {
+    answer.fields.push("Date", date::format(clock::wall()));
+    let body = match answer.status {
+        204 | 304 => ResponseBody::None,
+        _ if request.method == "HEAD" => ResponseBody::None,
+        _ => ResponseBody::Length(answer.length()),
+    };
+    let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
+    let sent = reply.body_bytes();
+    let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
+    Outcome { status: answer.status, body: sent, report: None, end, origin_micros: None }
 }
 
 async fn send(

@@ -2,6 +2,7 @@
 //! one of the two speeds, and told to whoever hears of it.
 
 use super::observe::{Finished, Observer, Outcome};
+use super::overlay::Overlays;
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
 use crate::log::End;
@@ -13,6 +14,7 @@ use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody, 
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Answers the requests of one worker.
 pub struct Front {
@@ -24,23 +26,28 @@ pub struct Front {
     pub observer: Observer,
     /// Where purges are brought.
     pub purges: Desk,
+    /// What lies over everything.
+    pub overlays: Arc<Overlays>,
 }
 
 impl Handler for Front {
     fn answer_now(&self, head: &RequestHead<'_>, client: &Client, last: bool, out: &mut Outbox) -> Now {
         let router = self.router.borrow();
         let found = router.find(head.method, head.authority, head.target);
-        let outcome = match found {
-            Some((Target::Proxy(route), ..)) => match self.gateway.answer_now(route, head, last, out) {
-                Some(hit) => Outcome::whole(hit.status, hit.body, Some(hit.report)),
-                None => return Now::Later,
-            },
-            Some((Target::Files(files), ..)) => match files.answer_now(head, last, out) {
-                Some((status, body)) => Outcome::whole(status, body, None),
-                None => return Now::Later,
-            },
-            None => return Now::Later,
+        let overlay = self.overlays.over(head.method, head.authority, head.target);
+        let outcome = match (&overlay, found) {
+            (Some(overlay), _) => overlay.answer_now(head, last, &self.gateway.counters, out),
+            (None, Some((Target::Proxy(route), ..))) => {
+                let hit = self.gateway.answer_now(route, head, last, out);
+                hit.map(|it| Outcome::whole(it.status, it.body, Some(it.report)))
+            }
+            (None, Some((Target::Files(files), ..))) => {
+                let sent = files.answer_now(head, last, out);
+                sent.map(|(status, body)| Outcome::whole(status, body, None))
+            }
+            (None, None) => None,
         };
+        let Some(outcome) = outcome else { return Now::Later };
         if self.observer.hears_fast() {
             self.observer.finished(&Finished {
                 client,
@@ -74,9 +81,11 @@ impl Handler for Front {
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
-        let outcome = match (purged, found) {
-            (Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
-            (None, Some(Target::Proxy(route))) => {
+        let overlay = self.overlays.over(&request.method, &request.authority, &request.target);
+        let outcome = match (overlay, purged, found) {
+            (Some(overlay), ..) => overlay.answer(&request, &self.gateway.counters, reply).await,
+            (None, Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
+            (None, None, Some(Target::Proxy(route))) => {
                 let summary = self.gateway.run(route, request, client, body, reply).await;
                 Outcome {
                     status: summary.status,
@@ -86,8 +95,8 @@ impl Handler for Front {
                     origin_micros: summary.origin_micros,
                 }
             }
-            (None, Some(Target::Files(files))) => files.answer(&request, reply).await,
-            (None, None) => no_route(&request, reply).await,
+            (None, None, Some(Target::Files(files))) => files.answer(&request, reply).await,
+            (None, None, None) => no_route(&request, reply).await,
         };
         if let (Some(request), Some(started)) = (told, started) {
             self.observer.finished(&Finished {

@@ -7,6 +7,7 @@ mod files;
 mod front;
 mod nodes;
 mod observe;
+mod overlay;
 mod purge;
 mod reload;
 mod router;
@@ -24,6 +25,7 @@ use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
 use nodes::Nodes;
+use overlay::Overlays;
 use purge::{Clerk, Desk};
 pub use reload::Watch;
 use std::cell::RefCell;
@@ -131,7 +133,9 @@ fn start(
     let live = Live::open(config, &own)?;
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
-    let shared = Shared { store, lower, coders, refusals: Arc::default(), totals, own, workers, room };
+    let overlays = Overlays::new(store.clone(), own.clone());
+    let refusals = Arc::default();
+    let shared = Shared { store, lower, coders, refusals, overlays, totals, own, workers, room };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -266,6 +270,7 @@ impl House {
                     }
                     larder_stdx::clock::tick();
                     disk.look(&self.shared.store);
+                    self.shared.overlays.sweep(larder_stdx::clock::wall());
                     let sums = self.shared.totals.sums();
                     limits.look(larder_stdx::clock::monotonic(), sums.into_iter(), &self.errors);
                 }
@@ -292,6 +297,7 @@ impl House {
             counters: counters.clone(),
             purges: self.desk.clone(),
             nodes: self.nodes.clone(),
+            overlays: shared.overlays.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.

@@ -4,6 +4,7 @@
 use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
+use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
 use super::router::{Matched, Router, Site, Target};
@@ -120,6 +121,8 @@ pub struct Shared {
     pub coders: Arc<Coders>,
     /// Why responses were not stored, lately.
     pub refusals: Arc<Refusals>,
+    /// What lies over everything.
+    pub overlays: Arc<Overlays>,
     /// All counters.
     pub totals: Arc<Totals>,
     /// The main thread's own counters, and those of what all workers share.
@@ -178,7 +181,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors)));
     let observer = Observer::new(log, errors.clone());
-    let front = Rc::new(Front { gateway, router, observer, purges });
+    let overlays = shared.overlays.clone();
+    let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));

@@ -1,11 +1,14 @@
 //! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
 
+use super::overlay::overlay_json;
 use super::{Admin, Answer, Asked, problem};
 use crate::config::Decided;
 use crate::config::tiers::PurgeMethod;
+use crate::server::overlay::Told;
 use crate::server::purge::method;
 use crate::server::router::{Matched, Target};
 use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
+use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::trace::{Outcome, Rule};
 use larder_wire::http1::Version;
@@ -41,6 +44,10 @@ impl Admin {
             return Answer::Json(200, refused(405, explain::error_sentence(405)));
         }
         let router = self.router.borrow().clone();
+        if let Some(overlay) = self.overlays.over(&request.method, &request.authority, &request.target) {
+            let beneath = router.find(&request.method, &request.authority, &request.target);
+            return Answer::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
+        }
         let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
         else {
             return problem(404, format!("No site has a route for {}{}.", request.authority, request.target));
@@ -84,6 +91,26 @@ impl Admin {
 fn refused(status: u16, sentence: &str) -> Value {
     let verdict = Verdict::refused(status, sentence);
     json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
+}
+
+/// The answer about what has an overlay, of which the route beneath is not asked.
+fn laid_over(overlay: &Told, route: Option<&str>) -> Value {
+    let until = match overlay.expires {
+        Some(it) => format!("until {}", date::format(it)),
+        None => "until it is taken away".to_owned(),
+    };
+    let sentence = format!(
+        "An overlay lies over {}: it answers GET and HEAD {until}. Set {} by {}.",
+        overlay.uri,
+        date::format(overlay.set_at),
+        overlay.by
+    );
+    json!({
+        "route": route,
+        "verdict": { "name": "overlay", "sentence": sentence, "status": overlay.status },
+        "overlay": overlay_json(overlay),
+        "change": format!("larder overlay remove {}", overlay.uri),
+    })
 }
 
 /// The answer about a `PURGE` of which its route says something.

@@ -5,10 +5,13 @@
 mod access;
 mod explain;
 mod note;
+mod overlay;
+mod query;
 mod stats;
 mod table;
 
 use super::nodes::Nodes;
+use super::overlay::Overlays;
 use super::purge::{Desk, Order, asked};
 use super::router::Router;
 use super::totals::Totals;
@@ -47,6 +50,8 @@ pub struct Admin {
     pub purges: Desk,
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Nodes>>,
+    /// What lies over everything.
+    pub overlays: Arc<Overlays>,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }

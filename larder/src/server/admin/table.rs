@@ -7,6 +7,9 @@ use std::pin::Pin;
 /// Bytes of a body that an endpoint reads at most, where its row says nothing else.
 pub const BODY: usize = 64 * 1024;
 
+/// Bytes of a page that is put over another, at most; `admin.overlay_size` bounds all of them together.
+pub const OVERLAY: usize = 32 << 20;
+
 type Running<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
 /// One row of the table.
@@ -52,6 +55,12 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
     row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))),
     row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked.body))),
+    row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })),
+    Endpoint { body: OVERLAY, ..row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })) },
+    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
+    Endpoint { body: OVERLAY, ..row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })) },
+    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
+    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
     Endpoint { for_tests: true, ..row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked.query) })) },
 ];
 

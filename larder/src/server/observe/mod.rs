@@ -171,6 +171,7 @@ impl Observer {
                     (true, Tier::Fleet) => "hit-fleet",
                     (false, _) => "stale",
                 },
+                Some(Report::Overlay) => "overlay",
                 Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
                 None => "",
             },

@@ -1,0 +1,104 @@
+//! The endpoints of overlays: listing them, putting one over a URI, taking it away. What a request gets of one is not
+//! here, but in `server::overlay`.
+
+use super::{Admin, Answer, Asked, problem, query};
+use crate::server::overlay::{Page, Place, Told, status_may_be};
+use larder_stdx::clock::{self, WallTime};
+use serde_json::{Value, json};
+
+/// Seconds that an overlay may live at most, where it has a lifetime: ten years.
+const LONGEST: u64 = 315_360_000;
+
+/// Who sets overlays, as they are told of.
+const BY: &str = "admin";
+
+impl Admin {
+    /// `GET /api/v1/overlays`.
+    pub(super) fn overlays(&self) -> Answer {
+        let (told, bytes) = self.overlays.list(clock::wall());
+        let told: Vec<Value> = told.iter().map(overlay_json).collect();
+        let most = self.live.borrow().config.admin.overlay_size;
+        Answer::Json(200, json!({ "overlays": told, "bytes": bytes, "limit_bytes": most }))
+    }
+
+    /// `PUT /api/v1/overlays?uri=…` and `POST /cache/add/…`.
+    pub(super) fn put_overlay(&self, asked: &Asked<'_>) -> Answer {
+        let order = match Order::read(asked) {
+            Ok(order) => order,
+            Err(detail) => return problem(400, detail),
+        };
+        let now = clock::wall();
+        let page = Page {
+            status: order.status,
+            content_type: asked.request.fields.get("content-type"),
+            body: asked.body,
+            expires: order.ttl.map(|it| WallTime(now.0 + it)),
+            by: BY,
+        };
+        let most = self.live.borrow().config.admin.overlay_size;
+        match self.overlays.put(order.place, &page, most, now) {
+            Ok(told) => Answer::Json(200, overlay_json(&told)),
+            Err(refused) => problem(507, refused.sentence()),
+        }
+    }
+
+    /// `DELETE /api/v1/overlays?uri=…` and `/cache/reset/…`.
+    pub(super) fn remove_overlay(&self, asked: &Asked<'_>) -> Answer {
+        let place = match Order::read(asked) {
+            Ok(order) => order.place,
+            Err(detail) => return problem(400, detail),
+        };
+        match self.overlays.remove(&place, clock::wall()) {
+            Some(told) => Answer::Json(200, overlay_json(&told)),
+            None => problem(404, format!("No overlay lies over {place}; GET /api/v1/overlays lists them.")),
+        }
+    }
+}
+
+/// What is asked of an overlay.
+struct Order {
+    place: Place,
+    ttl: Option<u64>,
+    status: u16,
+}
+
+impl Order {
+    /// Reads the path of a short form, or the query of the others.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong, and what would be right.
+    fn read(asked: &Asked<'_>) -> Result<Self, String> {
+        if let Some(named) = asked.named {
+            // All of it is the URI, its query included.
+            let mark = if asked.query.is_empty() { "" } else { "?" };
+            let place = Place::read(&format!("{named}{mark}{}", asked.query))?;
+            return Ok(Self { place, ttl: None, status: 200 });
+        }
+        let (mut uri, mut ttl, mut status) = (None, None, 200);
+        for (name, value) in query::pairs(asked.query)? {
+            let bad = |allowed: &str| format!("{name}: found {value:?}; allowed: {allowed}.");
+            match name.as_str() {
+                "uri" => uri = Some(Place::read(&value)?),
+                "ttl" => {
+                    let seconds = value.parse().ok().filter(|it| (1..=LONGEST).contains(it));
+                    ttl = Some(seconds.ok_or_else(|| bad("1 to 315360000 seconds; without it, it stays"))?);
+                }
+                "status" => {
+                    let found = value.parse().ok().filter(|it| status_may_be(*it));
+                    status = found.ok_or_else(|| bad("200, or 400 to 599"))?;
+                }
+                _ => return Err(format!("{name:?} is no parameter here; known: uri, ttl, status.")),
+            }
+        }
+        let place = uri.ok_or("uri is missing: /PATH for every host, or http://HOST/PATH for one.")?;
+        Ok(Self { place, ttl, status })
+    }
+}
+
+/// An overlay as the API tells of it.
+pub(super) fn overlay_json(it: &Told) -> Value {
+    json!({
+        "uri": it.uri, "status": it.status, "bytes": it.bytes, "content_type": it.content_type, "etag": it.etag,
+        "set_at": it.set_at.0, "expires": it.expires.map(|it| it.0), "hits": it.hits, "by": it.by,
+    })
+}

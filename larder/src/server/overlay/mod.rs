@@ -1,0 +1,393 @@
+//! Overlays: pages that the operator put over whatever is there, of the cache, an application or a directory. All
+//! workers share one set of them. What a request gets of one is in `serve`; who may set one, in `admin`.
+//!
+//! They live in memory until they are taken away or their lifetime ends: a reload of the configuration leaves them, a
+//! restart does not. Nothing evicts them, so they are bounded, and what they take is taken from the RAM budget.
+
+mod place;
+mod serve;
+
+pub use place::Place;
+
+use larder_counters::Counters;
+use larder_files::{OpenFile, media_type};
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::stored::Meta;
+use larder_stdx::clock::WallTime;
+use larder_store::Store;
+use larder_wire::http1::write;
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// How many overlays there may be.
+const MOST: usize = 4096;
+
+/// What an overlay takes beside its page and its names: the entry in the table, and what the allocator rounds up.
+const ENTRY: u64 = 512;
+
+/// The statuses that an overlay may have: a page, or an error page. Others mean what a page alone cannot say.
+#[must_use]
+pub fn status_may_be(status: u16) -> bool {
+    status == 200 || (400..=599).contains(&status)
+}
+
+/// What is to be shown in place of something.
+pub struct Page<'a> {
+    /// See [`status_may_be`].
+    pub status: u16,
+    /// `Content-Type` as it was given, if it was.
+    pub content_type: Option<&'a [u8]>,
+    /// The body.
+    pub body: &'a [u8],
+    /// When it goes by itself.
+    pub expires: Option<WallTime>,
+    /// Who set it.
+    pub by: &'a str,
+}
+
+/// Why an overlay was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There are [`MOST`] already.
+    TooMany,
+    /// All together would take more than they may.
+    OverSize {
+        /// Bytes that it would take.
+        bytes: u64,
+        /// Bytes that are left for it.
+        left: u64,
+    },
+    /// The RAM budget has no room, though everything else may go.
+    NoRoom,
+}
+
+impl Refused {
+    /// One sentence for whoever set it.
+    #[must_use]
+    pub fn sentence(self) -> String {
+        match self {
+            Refused::TooMany => format!("There are {MOST} overlays already; take some away first."),
+            Refused::OverSize { bytes, left } => format!(
+                "This overlay takes {bytes} bytes, and only {left} are left of what overlays may take; take some away, or \
+                 raise admin.overlay_size (never more than a quarter of cache.ram.size)."
+            ),
+            Refused::NoRoom => {
+                "The RAM budget has no room for this overlay; raise cache.ram.size.".to_owned()
+            }
+        }
+    }
+}
+
+/// One overlay. Immutable, but for its count: what is put in its place is another one, and who reads this one finishes.
+pub struct Overlay {
+    /// Over what.
+    place: Place,
+    /// The page, ready to be sent.
+    page: OpenFile,
+    set_at: WallTime,
+    expires: Option<WallTime>,
+    by: String,
+    hits: AtomicU64,
+    /// Bytes that it takes, all told.
+    cost: u64,
+}
+
+/// An overlay as a person is told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Over what: [`Place`]'s spelling.
+    pub uri: String,
+    /// Its status.
+    pub status: u16,
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// Its `Content-Type`.
+    pub content_type: String,
+    /// Its `ETag`.
+    pub etag: String,
+    /// When it was set.
+    pub set_at: WallTime,
+    /// When it goes by itself.
+    pub expires: Option<WallTime>,
+    /// Requests that it answered.
+    pub hits: u64,
+    /// Who set it.
+    pub by: String,
+}
+
+impl Overlay {
+    fn is_over(&self, now: WallTime) -> bool {
+        self.expires.is_some_and(|it| it <= now)
+    }
+
+    /// What is told of it.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        let field =
+            |name| String::from_utf8_lossy(self.page.fields.get(name).unwrap_or_default()).into_owned();
+        Told {
+            uri: self.place.to_string(),
+            status: self.page.meta.status,
+            bytes: self.page.length(),
+            content_type: field("content-type"),
+            etag: field("etag"),
+            set_at: self.set_at,
+            expires: self.expires,
+            hits: self.hits.load(Relaxed),
+            by: self.by.clone(),
+        }
+    }
+}
+
+/// The overlays of this process.
+pub struct Overlays {
+    /// How many there are, for requests to pass by where there is none.
+    count: AtomicUsize,
+    /// By target; of one target few at most, each for another host.
+    all: RwLock<HashMap<Box<str>, Vec<Arc<Overlay>>>>,
+    /// Held by whoever changes them, and never by a request.
+    books: Mutex<Books>,
+    store: Arc<Store>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct Books {
+    /// Bytes that all take.
+    bytes: u64,
+    /// What of that the store was told of; the arena tells it of the rest.
+    entered: u64,
+}
+
+impl Overlays {
+    /// None yet. They take their room from `store`'s budget, and their gauges are in `counters`.
+    #[must_use]
+    pub fn new(store: Arc<Store>, counters: Arc<Counters>) -> Arc<Self> {
+        let (count, all, books) = (AtomicUsize::new(0), RwLock::default(), Mutex::default());
+        Arc::new(Self { count, all, books, store, counters })
+    }
+
+    /// Whether there is any. Whoever was told of an overlay asks later than it was counted: its answer is sent after
+    /// that, and the kernel's locks put the two in order.
+    #[inline]
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.count.load(Relaxed) > 0
+    }
+
+    /// The overlay for `authority` and `target`, both as a head has them; that of the host before that of every host.
+    #[must_use]
+    pub fn find(&self, authority: &str, target: &str, now: WallTime) -> Option<Arc<Overlay>> {
+        let all = self.all.read();
+        let here = all.get(target)?;
+        let fits = |it: &&Arc<Overlay>| it.place.is_of(authority) && !it.is_over(now);
+        let of_host = here.iter().filter(fits).find(|it| it.place.host.is_some());
+        of_host.or_else(|| here.iter().find(fits)).cloned()
+    }
+
+    /// Puts a page over `place`; it is there for whoever asks after this returns. All overlays together may take
+    /// `most` bytes.
+    ///
+    /// # Errors
+    /// See [`Refused`]; the one that was there stays.
+    pub fn put(&self, place: Place, page: &Page<'_>, most: u64, now: WallTime) -> Result<Told, Refused> {
+        let mut books = self.books.lock();
+        self.sweep_within(&mut books, now);
+        self.put_within(&mut books, place, page, most, now).inspect_err(|_| {
+            self.counters.overlays_refused.add_shared(1);
+        })
+    }
+
+    fn put_within(
+        &self,
+        books: &mut Books,
+        place: Place,
+        page: &Page<'_>,
+        most: u64,
+        now: WallTime,
+    ) -> Result<Told, Refused> {
+        let old = self.at(&place);
+        if old.is_none() && self.count.load(Relaxed) >= MOST {
+            return Err(Refused::TooMany);
+        }
+        let names = (place.target.len() + place.host.as_ref().map_or(0, String::len)) as u64;
+        let cost = page.body.len() as u64 + 2 * names + ENTRY;
+        let left = most.saturating_sub(books.bytes - old.as_ref().map_or(0, |it| it.cost));
+        if cost > left {
+            return Err(Refused::OverSize { bytes: cost, left });
+        }
+        let body = bytes::Bytes::copy_from_slice(page.body);
+        let body = self.store.make_body(&[body]).map_err(|_| Refused::NoRoom)?.piece();
+        let made = Arc::new(Overlay {
+            page: ready(&place, page, body, now),
+            place,
+            set_at: now,
+            expires: page.expires,
+            by: page.by.to_owned(),
+            hits: AtomicU64::new(0),
+            cost,
+        });
+        let told = made.told();
+        let mut all = self.all.write();
+        let here = all.entry(made.place.target.as_str().into()).or_default();
+        match here.iter_mut().find(|it| it.place == made.place) {
+            Some(slot) => *slot = made,
+            None => here.push(made),
+        }
+        self.settle(books, &all);
+        drop(all);
+        // The last of what was there may be freed here: not while a reader waits for the lock.
+        drop(old);
+        self.enter(books);
+        Ok(told)
+    }
+
+    /// Takes the overlay of `place` away: what was there before is there again.
+    pub fn remove(&self, place: &Place, now: WallTime) -> Option<Told> {
+        let mut books = self.books.lock();
+        self.sweep_within(&mut books, now);
+        let found = self.at(place)?;
+        self.retain(&mut books, |it| it.place != *place);
+        Some(found.told())
+    }
+
+    /// Forgets those whose lifetime has ended. Nobody is shown them anyway; this gives back what they take.
+    pub fn sweep(&self, now: WallTime) {
+        if self.any() {
+            self.sweep_within(&mut self.books.lock(), now);
+        }
+    }
+
+    /// All of them, those that were set last first; and the bytes that they take.
+    #[must_use]
+    pub fn list(&self, now: WallTime) -> (Vec<Told>, u64) {
+        self.sweep(now);
+        let books = self.books.lock();
+        let mut told: Vec<Told> = self.all.read().values().flatten().map(|it| it.told()).collect();
+        told.sort_by(|a, b| b.set_at.cmp(&a.set_at).then_with(|| a.uri.cmp(&b.uri)));
+        (told, books.bytes)
+    }
+
+    fn at(&self, place: &Place) -> Option<Arc<Overlay>> {
+        self.all.read().get(place.target.as_str())?.iter().find(|it| it.place == *place).cloned()
+    }
+
+    fn sweep_within(&self, books: &mut Books, now: WallTime) {
+        if self.all.read().values().flatten().any(|it| it.is_over(now)) {
+            self.retain(books, |it| !it.is_over(now));
+        }
+    }
+
+    fn retain(&self, books: &mut Books, keep: impl Fn(&Overlay) -> bool) {
+        let mut gone = Vec::new();
+        let mut all = self.all.write();
+        all.retain(|_, here| {
+            gone.extend(here.extract_if(.., |it| !keep(it)));
+            !here.is_empty()
+        });
+        self.settle(books, &all);
+        drop(all);
+        drop(gone);
+        self.enter(books);
+    }
+
+    /// Counts what there is now.
+    fn settle(&self, books: &mut Books, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
+        let overlays = || all.values().flatten();
+        books.bytes = overlays().map(|it| it.cost).sum();
+        self.count.store(overlays().count(), Relaxed);
+        self.counters.overlays.set_shared(overlays().count() as u64);
+        self.counters.overlay_bytes.set_shared(books.bytes);
+    }
+
+    /// Tells the store what they take beside the arena. What was replaced has left by then, unless it is being sent.
+    fn enter(&self, books: &mut Books) {
+        let all = self.all.read();
+        let on_heap = |it: &Arc<Overlay>| match &it.page.body {
+            larder_transport::body::Piece::Bytes(_) => it.cost,
+            larder_transport::body::Piece::File(_) => it.cost - it.page.length(),
+        };
+        let now = all.values().flatten().map(on_heap).sum();
+        drop(all);
+        self.store.account_beside(&mut books.entered, now);
+    }
+}
+
+/// Everything that a hit sends. Clients ask every time (`no-cache`), so that they see at once when it goes.
+fn ready(place: &Place, page: &Page<'_>, body: larder_transport::body::Piece, now: WallTime) -> OpenFile {
+    let content_type = content_type(place, page);
+    let mut hasher = DefaultHasher::new();
+    (page.status, &content_type, page.body).hash(&mut hasher);
+    let etag = format!("\"overlay-{:016x}-{:x}\"", hasher.finish(), page.body.len());
+    let mut fields = FieldList::new();
+    fields.push("Content-Type", &content_type);
+    fields.push("Content-Length", body.len().to_string());
+    fields.push("Last-Modified", date::format(now));
+    fields.push("ETag", &etag);
+    if page.status == 200 {
+        fields.push("Accept-Ranges", "bytes");
+    }
+    fields.push("Cache-Control", "no-cache");
+    let meta = Meta {
+        status: page.status,
+        request_time: now,
+        response_time: now,
+        date: now,
+        initial_age: 0,
+        lifetime: Lifetime { seconds: 0, source: LifetimeSource::None },
+        must_revalidate: false,
+        no_cache: true,
+        stale_while_revalidate: 0,
+        stale_if_error: 0,
+        etag: Some(etag.into_bytes().into()),
+        last_modified: Some(now),
+        vary: Vec::new(),
+        partial: None,
+    };
+    let mut line = Vec::new();
+    write::status_line(page.status, &mut line);
+    OpenFile::held(&line, fields, meta, body)
+}
+
+/// As it was given; else by the extension of the path; else by a look at the body. What a form of a web page or `curl`
+/// says by itself is as good as nothing.
+fn content_type(place: &Place, page: &Page<'_>) -> Vec<u8> {
+    let is_form =
+        |it: &[u8]| it.len() >= FORM.len() && it[..FORM.len()].eq_ignore_ascii_case(FORM.as_bytes());
+    if let Some(given) = page.content_type.filter(|it| !it.is_empty() && !is_form(it)) {
+        return given.to_vec();
+    }
+    let path = place.target.split('?').next().unwrap_or_default();
+    let by_name = media_type(path.rsplit('/').next().unwrap_or_default().as_bytes(), &[]);
+    if by_name != UNKNOWN {
+        return by_name.into_bytes();
+    }
+    let start = page.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(page.body).trim_ascii_start();
+    let begins =
+        |with: &str| start.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes()));
+    let seen = match std::str::from_utf8(page.body) {
+        _ if ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins) => {
+            "text/html; charset=utf-8"
+        }
+        Ok(text) if !text.chars().any(|it| it.is_control() && !matches!(it, '\n' | '\r' | '\t')) => {
+            "text/plain; charset=utf-8"
+        }
+        _ => UNKNOWN,
+    };
+    seen.into()
+}
+
+/// What `curl --data` says where nobody says anything.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// What a name says that says nothing.
+const UNKNOWN: &str = "application/octet-stream";
+
+#[cfg(test)]
+mod tests;

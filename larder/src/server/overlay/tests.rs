@@ -1,0 +1,131 @@
+use super::*;
+use larder_store::Settings;
+
+const NOW: WallTime = WallTime(1_000_000);
+
+struct World {
+    overlays: Arc<Overlays>,
+    store: Arc<Store>,
+    counters: Arc<Counters>,
+}
+
+fn world() -> World {
+    let counters: Arc<Counters> = Arc::default();
+    let settings = Settings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
+    let store = Store::new(settings, counters.clone()).unwrap();
+    World { overlays: Overlays::new(store.clone(), counters.clone()), store, counters }
+}
+
+impl World {
+    fn put(&self, uri: &str, body: &[u8], expires: Option<u64>, most: u64) -> Result<Told, Refused> {
+        let expires = expires.map(WallTime);
+        let page = Page { status: 200, content_type: None, body, expires, by: "me" };
+        self.overlays.put(Place::read(uri).unwrap(), &page, most, NOW)
+    }
+
+    #[track_caller]
+    fn check(&self, authority: &str, target: &str, expect: Option<&str>) {
+        let found = self.overlays.find(authority, target, NOW).map(|it| it.told().uri);
+        assert_eq!(expect, found.as_deref(), "{authority} {target}");
+    }
+}
+
+#[test]
+fn the_host_before_every_host() {
+    let world = world();
+    assert!(!world.overlays.any());
+    for uri in ["/a", "http://h/a", "http://h:81/b?c"] {
+        world.put(uri, b"x", None, 1 << 20).unwrap();
+    }
+    world.check("h", "/a", Some("http://h/a"));
+    world.check("H:80", "/a", Some("http://h/a"));
+    world.check("other", "/a", Some("/a"));
+    world.check("h:81", "/b?c", Some("http://h:81/b?c"));
+    world.check("h", "/b?c", None);
+    world.check("h:81", "/b", None);
+    let removed = world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW).unwrap();
+    assert_eq!("http://h/a", removed.uri);
+    world.check("h", "/a", Some("/a"));
+    assert_eq!(None, world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW));
+    assert_eq!(2, world.overlays.list(NOW).0.len());
+}
+
+#[test]
+fn a_lifetime_ends() {
+    let world = world();
+    world.put("/a", b"x", Some(NOW.0 + 10), 1 << 20).unwrap();
+    world.put("/b", b"x", None, 1 << 20).unwrap();
+    let at = |seconds| world.overlays.find("h", "/a", WallTime(NOW.0 + seconds)).is_some();
+    assert_eq!([true, true, false], [0, 9, 10].map(at));
+    world.overlays.sweep(WallTime(NOW.0 + 9));
+    assert_eq!(2, world.counters.overlays.get());
+    world.overlays.sweep(WallTime(NOW.0 + 10));
+    assert_eq!(1, world.counters.overlays.get());
+}
+
+#[test]
+fn what_they_take_is_bounded_counted_and_given_back() {
+    let world = world();
+    let before = world.store.used();
+    let large = vec![b'x'; 100_000];
+    let most = 250_000;
+    let told = world.put("/1", &large, None, most).unwrap();
+    assert_eq!(100_000, told.bytes);
+    world.put("/2", &large, None, most).unwrap();
+    let refused = world.put("/3", &large, None, most).unwrap_err();
+    assert!(matches!(refused, Refused::OverSize { bytes: 100_516, left: 48_968 }), "{refused:?}");
+    assert_eq!(1, world.counters.overlays_refused.get());
+    world.put("/2", &large, None, most).expect("in its own place there is room");
+    assert!(world.store.used() - before >= 200_000, "of the RAM budget");
+    assert_eq!(201_032, world.counters.overlay_bytes.get());
+    assert_eq!(201_032, world.overlays.list(NOW).1);
+    let reader = world.overlays.find("h", "/1", NOW).unwrap();
+    for uri in ["/1", "/2"] {
+        world.overlays.remove(&Place::read(uri).unwrap(), NOW).unwrap();
+    }
+    assert!(!world.overlays.any());
+    assert!(world.store.used() - before >= 100_000, "what is being sent is there still");
+    drop(reader);
+    assert_eq!(before, world.store.used());
+    assert_eq!(Err(Refused::NoRoom), world.put("/4", &vec![0; 2 << 20], None, u64::MAX));
+    assert_eq!(before, world.store.used());
+}
+
+#[test]
+fn there_are_not_too_many() {
+    let world = world();
+    for number in 0..MOST {
+        world.put(&format!("/{number}"), b"", None, u64::MAX).unwrap();
+    }
+    assert_eq!(Err(Refused::TooMany), world.put("/more", b"", None, u64::MAX));
+    world.put("/7", b"in place of another", None, u64::MAX).unwrap();
+}
+
+#[test]
+fn a_tag_is_of_what_is_sent() {
+    let world = world();
+    let etag = |uri: &str, body: &[u8]| world.put(uri, body, None, 1 << 20).unwrap().etag;
+    assert_eq!(etag("/a", b"one"), etag("/b", b"one"));
+    assert_ne!(etag("/a", b"one"), etag("/a", b"two"));
+    assert_ne!(etag("/a.css", b"one"), etag("/a.js", b"one"), "of another type");
+}
+
+#[test]
+fn the_type_is_given_or_guessed() {
+    #[track_caller]
+    fn check(uri: &str, given: Option<&str>, body: &[u8], expect: &str) {
+        let page = Page { status: 200, content_type: given.map(str::as_bytes), body, expires: None, by: "" };
+        let found = content_type(&Place::read(uri).unwrap(), &page);
+        assert_eq!(expect, String::from_utf8(found).unwrap(), "{uri} {given:?}");
+    }
+    let form = Some("application/x-www-form-urlencoded");
+    check("/a.css", Some("text/plain"), b"", "text/plain");
+    check("/a.css", form, b"", "text/css; charset=utf-8");
+    check("/a.css?v=1.js", None, b"", "text/css; charset=utf-8");
+    check("/", form, b"\xef\xbb\xbf \n<!DOCTYPE html><p>", "text/html; charset=utf-8");
+    check("/about", None, b"<HTML>", "text/html; charset=utf-8");
+    check("/about", None, b"<HTMLX", "text/html; charset=utf-8");
+    check("/about", Some(""), "caf\u{e9}\n".as_bytes(), "text/plain; charset=utf-8");
+    check("/about", None, b"\x00<html>", "application/octet-stream");
+    check("/v1.unheard-of", None, b"\xff", "application/octet-stream");
+}
