@@ -1,5 +1,9 @@
-//! The table of counters, and the counters of each worker. Who shows them is not here.
+//! The tables of counters, and the counters and histograms of each worker. Who shows them is not here.
 
+pub mod histogram;
+pub mod scopes;
 pub mod table;
 
+pub use histogram::{Histogram, Snapshot};
+pub use scopes::{OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{Counters, Describe, Unit};

@@ -34,6 +34,12 @@ pub struct Describe {
 pub struct Counter(AtomicU64);
 
 impl Counter {
+    /// Zero.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
     /// Adds `n`. Not atomic as a whole: two threads that add to the same counter may lose one.
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
@@ -62,26 +68,29 @@ impl Counter {
 }
 
 macro_rules! counters {
-    ($($name:ident: $unit:ident, $help:literal;)*) => {
-        /// The counters of one worker; the totals are summed when they are read.
+    ($(#[$about:meta])* $table:ident; $($name:ident: $unit:ident, $help:literal;)*) => {
+        $(#[$about])*
         #[derive(Debug, Default)]
-        pub struct Counters { $(#[doc = $help] pub $name: Counter,)* }
+        pub struct $table { $(#[doc = $help] pub $name: Counter,)* }
 
-        impl Counters {
+        impl $table {
             /// The table, in the order it is shown.
             pub const TABLE: &'static [Describe] = &[$(Describe {
                 name: stringify!($name), unit: Unit::$unit, help: $help,
             },)*];
 
-            /// The values, in the order of [`Counters::TABLE`].
+            /// The values, in the order of the table.
             pub fn values(&self) -> impl Iterator<Item = u64> + '_ {
                 [$(&self.$name,)*].into_iter().map(Counter::get)
             }
         }
     };
 }
+pub(crate) use counters;
 
 counters! {
+    /// The counters of one worker; the totals are summed when they are read.
+    Counters;
     connections_accepted: Count, "Client connections accepted.";
     connections_open: Gauge, "Client connections open now.";
     connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";

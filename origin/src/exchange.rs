@@ -18,6 +18,7 @@ use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
 use bytes::{Buf, Bytes};
 use larder_semantics::field::FieldList;
+use larder_stdx::clock;
 use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
 use larder_wire::http1::{Framing, chunked};
 use std::cell::{Cell, RefCell};
@@ -39,6 +40,8 @@ pub struct Exchange {
     state: RefCell<State>,
     /// Its failure has been told.
     is_told: Cell<bool>,
+    /// When it was asked for, by the precise clock, until its final head has come; `None` where nobody measures.
+    asked: Cell<Option<u64>>,
 }
 
 impl Exchange {
@@ -48,8 +51,9 @@ impl Exchange {
         connection: Connection,
         request: Outgoing,
     ) -> Result<Self, OriginError> {
+        let asked = Cell::new(place.origin().measures.get().map(|_| clock::precise_micros()));
         let state = RefCell::new(State::new(place, connection, request));
-        let exchange = Self { state, is_told: Cell::new(false) };
+        let exchange = Self { state, is_told: Cell::new(false), asked };
         poll_fn(|cx| {
             exchange.state.borrow_mut().send_head(cx);
             Poll::Ready(())
@@ -92,7 +96,8 @@ impl Exchange {
     /// # Errors
     /// See [`OriginError`].
     pub async fn head(&self) -> Result<Response, OriginError> {
-        poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await.inspect_err(|it| self.tell(it))
+        let head = poll_fn(|cx| self.state.borrow_mut().poll_head(cx)).await;
+        head.inspect(|it| self.measure_head(it)).inspect_err(|it| self.tell(it))
     }
 
     /// The next bytes of the body; `None` after the last, which has been verified by its framing. Bytes that are
@@ -101,7 +106,11 @@ impl Exchange {
     /// # Errors
     /// The body is incomplete.
     pub async fn next(&self) -> Result<Option<Bytes>, OriginError> {
-        poll_fn(|cx| self.state.borrow_mut().poll_next(cx)).await.inspect_err(|it| self.tell(it))
+        let next = poll_fn(|cx| self.state.borrow_mut().poll_next(cx)).await;
+        if let (Ok(Some(bytes)), Some(it)) = (&next, self.state.borrow().origin.measures.get()) {
+            it.origin.counters.bytes.add(bytes.len() as u64);
+        }
+        next.inspect_err(|it| self.tell(it))
     }
 
     /// The trailer section, after the body's end.
@@ -114,6 +123,18 @@ impl Exchange {
     fn tell(&self, error: &OriginError) {
         if !self.is_told.replace(true) {
             self.state.borrow().origin.tell(error);
+        }
+    }
+
+    /// Counts how long the origin took, once its final head is there.
+    fn measure_head(&self, response: &Response) {
+        let Some(asked) = self.asked.get().filter(|_| response.status >= 200) else { return };
+        self.asked.set(None);
+        if let Some(it) = self.state.borrow().origin.measures.get() {
+            let micros = clock::precise_micros().saturating_sub(asked);
+            it.route.counters.origin_us.add(micros);
+            it.origin.counters.answers.add(1);
+            it.origin.latency.record(micros, 1);
         }
     }
 

@@ -5,7 +5,7 @@ use crate::deadline::{after, now};
 use crate::dial::Dialer;
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
-use larder_counters::Counters;
+use larder_counters::{Counters, OriginScope, RouteScope};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -43,6 +43,16 @@ pub struct Origin {
     sweeper: Cell<Sweeper>,
     /// Who is told of failures.
     told: OnceCell<Told>,
+    /// What is counted beside `counters`.
+    pub(crate) measures: OnceCell<Measures>,
+}
+
+/// What is counted of each exchange, beside the worker's counters.
+pub struct Measures {
+    /// For the route whose origin this is.
+    pub route: Arc<RouteScope>,
+    /// For the origin, whichever route uses it.
+    pub origin: Arc<OriginScope>,
 }
 
 /// Who is told of each exchange that failed, and why.
@@ -96,6 +106,7 @@ impl Origin {
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
             told: OnceCell::new(),
+            measures: OnceCell::new(),
         })
     }
 
@@ -104,7 +115,15 @@ impl Origin {
         let _ = self.told.set(told);
     }
 
+    /// Counts into `measures` from now on; later calls change nothing.
+    pub fn measure(&self, measures: Measures) {
+        let _ = self.measures.set(measures);
+    }
+
     pub(crate) fn tell(&self, error: &OriginError) {
+        if let Some(it) = self.measures.get() {
+            it.origin.counters.failures.add(1);
+        }
         if let Some(told) = self.told.get() {
             told(error);
         }
@@ -134,6 +153,10 @@ impl Origin {
             None => self.open(self.connect_by(&deadline)).await?,
         };
         self.counters.origin_requests.add(1);
+        if let Some(it) = self.measures.get() {
+            it.route.counters.origin_requests.add(1);
+            it.origin.counters.requests.add(1);
+        }
         Exchange::begin(place, connection, request).await
     }
 

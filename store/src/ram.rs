@@ -372,6 +372,12 @@ impl Store {
         self.ledger.used()
     }
 
+    /// Keys under which something is kept.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.shards.iter().map(|it| it.read().slots.len() as u64).sum()
+    }
+
     /// Something beside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
     /// against the budget, up to half of it: what is beyond is seen by [`Store::mind_memory`].
     pub fn account_beside(&self, entered: &mut u64, now: u64) {

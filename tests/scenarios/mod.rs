@@ -35,6 +35,7 @@ mod requests;
 mod slow_clients;
 mod smuggling;
 mod stale;
+mod statistics;
 mod storm;
 mod tags;
 mod targeted;

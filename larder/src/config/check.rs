@@ -84,6 +84,7 @@ impl Check {
             disk: self.disk(),
             fleet: self.fleet(),
             admin: self.admin(),
+            statistics: self.flag("admin.statistics"),
             log: self.log(),
             sites: self.sites(hosts),
             decided: self.decided(None),

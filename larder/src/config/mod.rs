@@ -63,6 +63,8 @@ pub struct Config {
     pub fleet: Option<tiers::Fleet>,
     /// The admin interface.
     pub admin: Admin,
+    /// Whether requests are counted by route and origin, and timed.
+    pub statistics: bool,
     /// The logs.
     pub log: Log,
     /// The sites; never empty, and no two share a host.

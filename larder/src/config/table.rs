@@ -344,6 +344,8 @@ pub const TABLE: &[Key] = &[
         "Unix socket on which the admin answers as well, for the user alone who runs larder (mode 0600); without it, none.", r#""/run/larder/admin.sock""#),
     once("admin.overlay_size", size(0, 64 * GIB), Some("16MiB"),
         "Bytes that overlays (pages put over whatever is there) may take together, of `cache.ram.size` and never more than a quarter of that.", r#""64MiB""#),
+    once("admin.statistics", Kind::Bool, Some("true"),
+        "Count requests by site, route and origin, and measure how long they take; the totals under `counters` are counted in any case.", "false"),
 
     start("log.access", Kind::One(Form::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),

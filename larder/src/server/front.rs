@@ -32,6 +32,8 @@ pub struct Front {
 
 impl Handler for Front {
     fn answer_now(&self, head: &RequestHead<'_>, client: &Client, last: bool, out: &mut Outbox) -> Now {
+        let scopes = &self.observer.scopes;
+        let timed = scopes.begin();
         let router = self.router.borrow();
         let found = router.find(head.method, head.authority, head.target);
         let overlay = self.overlays.over(head.method, head.authority, head.target);
@@ -48,6 +50,7 @@ impl Handler for Front {
             (None, None) => None,
         };
         let Some(outcome) = outcome else { return Now::Later };
+        scopes.fast(found.and_then(|it| router.scope((it.1, it.2))).map(|it| &**it), &outcome, timed);
         if self.observer.hears_fast() {
             self.observer.finished(&Finished {
                 client,
@@ -73,7 +76,8 @@ impl Handler for Front {
         reply: Reply<'c>,
     ) {
         let is_told = self.observer.hears_slow();
-        let started = is_told.then(clock::precise_micros);
+        let scopes = &self.observer.scopes;
+        let started = (is_told || scopes.is_on()).then(clock::precise_micros);
         let told = is_told.then(|| request.clone());
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
@@ -98,7 +102,11 @@ impl Handler for Front {
             (None, None, Some(Target::Files(files))) => files.answer(&request, reply).await,
             (None, None, None) => no_route(&request, reply).await,
         };
-        if let (Some(request), Some(started)) = (told, started) {
+        let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+        if let Some(micros) = micros {
+            scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);
+        }
+        if let Some(request) = told {
             self.observer.finished(&Finished {
                 client,
                 method: &request.method,
@@ -108,7 +116,7 @@ impl Handler for Front {
                 route: name,
                 at,
                 fields: &request.fields.view(),
-                micros: Some(clock::precise_micros().saturating_sub(started)),
+                micros,
                 outcome: &outcome,
             });
         }

@@ -11,6 +11,7 @@ mod overlay;
 mod purge;
 mod reload;
 mod router;
+mod scopes;
 mod tiers;
 mod totals;
 mod worker;
@@ -79,6 +80,8 @@ pub fn run(
         Signals::new()
             .map_err(|it| Stopped::AtStart(format!("Signals cannot be received: {}.", plain(&it))))?
     };
+    // From here on its readings are times since the start.
+    let _ = larder_stdx::clock::precise_micros();
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
     let Started { mut house, clerk, nodes, threads, admin, inbox } = started;
     let tasks = LocalSet::new();
@@ -130,7 +133,7 @@ fn start(
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
-    let live = Live::open(config, &own)?;
+    let live = Live::open(config, &own, workers, None)?;
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());
@@ -290,7 +293,7 @@ impl House {
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             gateway,
-            router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off()))),
+            router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off(), None))),
             live: RefCell::new(live.clone()),
             public: self.public.clone(),
             totals: self.shared.totals.clone(),
@@ -321,7 +324,8 @@ impl House {
         let read = self.plan.load().map_err(|it| it.to_string());
         let old = self.orders.borrow().live.clone();
         let compatible = |new: Config| reload::compatible(&old.config, &new).map(|()| new);
-        match read.and_then(compatible).and_then(|new| Live::open(new, &self.shared.own)) {
+        let open = |new| Live::open(new, &self.shared.own, self.shared.workers, Some(&old));
+        match read.and_then(compatible).and_then(open) {
             Ok(new) => {
                 self.errors.set_levels(new.config.log.levels);
                 if let Some(admin) = admin {

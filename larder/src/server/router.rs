@@ -3,10 +3,12 @@
 
 use crate::config::tiers::Purge;
 use crate::config::{HostPattern, Methods, PathPattern};
+use larder_counters::RouteScope;
 use larder_gateway::Route;
 use larder_semantics::path::{self, Decode};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// What answers on a route.
 #[derive(Clone)]
@@ -50,6 +52,8 @@ pub struct Matched {
     two_ways: Target,
     /// Who may purge with the `PURGE` method.
     pub purge: Purge,
+    /// Where this worker counts its requests; `None` where nobody counts.
+    pub scope: Option<Arc<RouteScope>>,
 }
 
 impl Matched {
@@ -60,7 +64,13 @@ impl Matched {
             Target::Proxy(route) => Target::Proxy(route.for_two_ways()),
             Target::Files(files) => Target::Files(files.clone()),
         };
-        Self { normal: Normal::of(&path), path, methods, target, two_ways, purge }
+        Self { normal: Normal::of(&path), path, methods, target, two_ways, purge, scope: None }
+    }
+
+    /// The same, with its requests counted into `scope`.
+    #[must_use]
+    pub fn counted(self, scope: Option<Arc<RouteScope>>) -> Self {
+        Self { scope, ..self }
     }
 }
 
@@ -129,6 +139,12 @@ impl Router {
         let Chosen { route, sure } = self.choose(routes, Some(method), path_of(target))?;
         let matched = &routes[route];
         Some((if sure { &matched.target } else { &matched.two_ways }, at, route))
+    }
+
+    /// Where the requests of the route at these positions, which [`Router::find`] told, are counted.
+    #[must_use]
+    pub fn scope(&self, (site, route): (usize, usize)) -> Option<&Arc<RouteScope>> {
+        self.sites[site].routes[route].scope.as_ref()
     }
 
     /// How a path can be read in two ways, as a sentence; `None` where it cannot, or where one route answers of all.

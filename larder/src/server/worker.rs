@@ -8,6 +8,7 @@ use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
 use super::router::{Matched, Router, Site, Target};
+use super::scopes::{Part, Scopes};
 use super::tiers::Lower;
 use super::totals::Totals;
 use crate::config::{self, Config, OriginHost, Service};
@@ -17,7 +18,7 @@ use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
-use larder_origin::{Address, Blame, Origin, Told};
+use larder_origin::{Address, Blame, Measures, Origin, Told};
 use larder_semantics::tiers::TierSet;
 use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
@@ -36,14 +37,21 @@ pub struct Live {
     pub config: Config,
     /// The directories of its file routes, by site and route.
     roots: HashMap<(usize, usize), Arc<Root>>,
+    /// What is counted of its routes and origins.
+    pub scopes: Scopes,
 }
 
 impl Live {
-    /// Opens what `config` names.
+    /// Opens what `config` names. Numbers of routes that were in `before` go on.
     ///
     /// # Errors
     /// One sentence: what could not be opened.
-    pub fn open(config: Config, counters: &Arc<Counters>) -> Result<Arc<Self>, String> {
+    pub fn open(
+        config: Config,
+        counters: &Arc<Counters>,
+        workers: NonZeroUsize,
+        before: Option<&Live>,
+    ) -> Result<Arc<Self>, String> {
         let mut roots = HashMap::new();
         for (at, site) in config.sites.iter().enumerate() {
             for (number, route) in site.routes.iter().enumerate() {
@@ -52,12 +60,14 @@ impl Live {
                 }
             }
         }
-        Ok(Arc::new(Self { config, roots }))
+        let scopes = Scopes::new(&config, workers, before.map(|it| &it.scopes));
+        Ok(Arc::new(Self { config, roots, scopes }))
     }
 
-    /// The routes as one worker runs them.
+    /// The routes as one worker runs them; `worker` is its number, or `None` for whoever's requests are not counted.
     #[must_use]
-    pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog) -> Router {
+    pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
+        let worker = worker.filter(|_| self.config.statistics);
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| Site {
             hosts: site.hosts.clone(),
             routes: site
@@ -65,8 +75,10 @@ impl Live {
                 .iter()
                 .enumerate()
                 .map(|(number, route)| {
-                    let target = self.target((at, number), site, route, counters, errors);
+                    let part = worker.map(|it| self.scopes.part(it, (at, number)));
+                    let target = self.target((at, number), site, route, counters, errors, part.as_ref());
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
+                        .counted(part.map(|it| it.route))
                 })
                 .collect(),
         });
@@ -80,6 +92,7 @@ impl Live {
         route: &config::Route,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
+        part: Option<&Part>,
     ) -> Target {
         let host = site.hosts.first().map_or_else(String::new, ToString::to_string);
         let name = format!("{host}{}", route.path);
@@ -87,6 +100,9 @@ impl Live {
             Service::Proxy(proxy) => {
                 let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
                 origin.on_failure(told(errors.of(Subsystem::Origin), &name, &proxy.to));
+                if let Some(Part { route, origin: Some(of_origin) }) = part {
+                    origin.measure(Measures { route: route.clone(), origin: of_origin.clone() });
+                }
                 let host = match proxy.host {
                     OriginHost::Client => HostSent::Clients(own_host(&proxy.to)),
                     OriginHost::Own => HostSent::Own(own_host(&proxy.to)),
@@ -159,11 +175,11 @@ pub fn start(
 ) -> std::io::Result<JoinHandle<()>> {
     std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         let runtime = runtime().expect("the system gives a runtime what it gave the first");
-        runtime.block_on(run(shared, own, orders));
+        runtime.block_on(run(number, shared, own, orders));
     })
 }
 
-async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
+async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let Own { sockets, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
@@ -179,8 +195,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
             wait: false,
         });
     }));
-    let router = RefCell::new(Rc::new(live.router(&counters, &errors)));
-    let observer = Observer::new(log, errors.clone());
+    let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
+    let observer = Observer::new(log, errors.clone(), live.scopes.of_worker(number), live.config.statistics);
     let overlays = shared.overlays.clone();
     let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());
@@ -192,7 +208,8 @@ async fn run(shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         worker.set_limits(live.config.limits.of_worker(shared.workers));
-        *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors));
+        front.observer.scopes.switch(live.config.statistics);
+        *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors, Some(number)));
     }
     worker.drain();
     worker.drained().await;

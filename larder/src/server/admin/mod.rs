@@ -4,6 +4,7 @@
 
 mod access;
 mod explain;
+mod memory;
 mod note;
 mod overlay;
 mod query;
@@ -171,7 +172,7 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
 impl Admin {
     /// Explains by a new configuration from now on.
     pub fn take_over(&self, live: Arc<Live>) {
-        *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off()));
+        *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
         *self.live.borrow_mut() = live;
     }
 

@@ -1,30 +1,190 @@
-//! The statistics as JSON.
+//! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
+//! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
 
+use super::super::scopes::{Kind, Scopes, Sums};
 use super::{Admin, Answer};
-use larder_counters::Counters;
+use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_stdx::clock;
-use serde_json::{Value, json};
+use larder_store::disk::State;
+use serde_json::{Map, Value, json};
+
+/// The version of the JSON: another one where a reader of this one would misread it.
+const VERSION: u64 = 2;
 
 impl Admin {
-    /// `GET /cache/stats`.
+    /// `GET /api/v1/stats`, and `GET /cache/stats`.
     pub(super) fn stats(&self) -> Answer {
         Answer::Json(200, self.stats_json())
     }
 
     fn stats_json(&self) -> Value {
-        let sums = self.totals.sums();
-        let counters: serde_json::Map<String, Value> = Counters::TABLE
-            .iter()
-            .zip(sums)
-            .map(|(row, value)| (row.name.to_owned(), Value::from(value)))
-            .collect();
+        let live = self.live.borrow().clone();
+        let scopes = &live.scopes;
+        let routes: Vec<Sums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+        let (now, now_us) = (clock::wall().0, clock::precise_micros());
         json!({
-            "version": 1,
-            "now": clock::wall().0,
+            "version": VERSION,
+            "now": now,
+            "now_us": now_us,
+            "uptime": now_us / 1_000_000,
             "listen": self.public,
-            "counters": counters,
+            "statistics": if live.config.statistics { "on" } else { "off" },
+            "counters": named(Counters::TABLE, &self.totals.sums()),
             "nodes": self.nodes.as_ref().map(|it| it.standing()),
-            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": self.live.borrow().config.ram.budget },
+            "latency": latencies(scopes),
+            "sites": sites(scopes, &routes),
+            "routes": routes_json(scopes, &routes),
+            "tiers": self.tiers_json(scopes),
+            "origins": origins(scopes),
+            "saved": { "origin_us": routes.iter().map(saved).sum::<u64>() },
+            "memory": self.memory(),
+            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": live.config.ram.budget },
         })
+    }
+
+    fn tiers_json(&self, scopes: &Scopes) -> Vec<Value> {
+        let live = self.live.borrow();
+        let [ram, disk, fleet] = scopes.tiers();
+        let store = &self.gateway.store;
+        let tier = |name: &str, state: &str, sums: &[u64], own: Value| {
+            let mut all =
+                Map::from_iter([("name".to_owned(), name.into()), ("state".to_owned(), state.into())]);
+            all.extend(named(TierCounters::TABLE, sums));
+            if let Value::Object(own) = own {
+                all.extend(own);
+            }
+            Value::Object(all)
+        };
+        let of_disk = match &self.gateway.tiers.disk {
+            None => tier("disk", "off", &disk, Value::Null),
+            Some(it) => {
+                let (state, why) = match it.state() {
+                    State::On => ("on", None),
+                    State::Off(why) => ("failed", Some(why)),
+                };
+                let budget = live.config.disk.as_ref().map_or(0, |it| it.size);
+                let own = json!({
+                    "objects": it.objects(), "used_bytes": it.bytes(), "budget_bytes": budget,
+                    "queued_bytes": it.queued(), "why": why.as_deref(),
+                });
+                tier("disk", state, &disk, own)
+            }
+        };
+        let of_fleet = match &live.config.fleet {
+            None => tier("fleet", "off", &fleet, Value::Null),
+            Some(it) => tier("fleet", "on", &fleet, json!({ "servers": it.servers.len() })),
+        };
+        let own = json!({
+            "objects": store.objects(), "used_bytes": store.used(), "budget_bytes": live.config.ram.budget,
+        });
+        vec![tier("ram", "on", &ram, own), of_disk, of_fleet]
+    }
+}
+
+/// Values under the names of their table.
+fn named(table: &[Describe], values: &[u64]) -> Map<String, Value> {
+    table.iter().zip(values).map(|(row, value)| (row.name.to_owned(), Value::from(*value))).collect()
+}
+
+/// One histogram.
+fn histogram(it: &Snapshot) -> Value {
+    json!({
+        "count": it.count(),
+        "sum_us": it.sum(),
+        "max_us": it.most(),
+        "p50_us": it.percentile(0.5),
+        "p90_us": it.percentile(0.9),
+        "p99_us": it.percentile(0.99),
+        "p999_us": it.percentile(0.999),
+        "buckets": it.buckets().map(|(bound, count)| json!([bound, count])).collect::<Vec<_>>(),
+    })
+}
+
+fn latencies(scopes: &Scopes) -> Value {
+    let times = scopes.times();
+    let mut all = Snapshot::default();
+    times.iter().for_each(|it| all.add(it));
+    let [hit, miss, pass, other] = &times;
+    json!({
+        "all": histogram(&all), "hit": histogram(hit), "miss": histogram(miss), "pass": histogram(pass),
+        "other": histogram(other),
+    })
+}
+
+fn sites(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
+    let one = |it: &super::super::scopes::Site| {
+        let mut numbers = it.routes.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut counters = vec![0; RouteCounters::TABLE.len()];
+        let mut latency = Snapshot::default();
+        for route in numbers.iter().map(|it| &routes[*it]) {
+            counters.iter_mut().zip(&route.counters).for_each(|(sum, it)| *sum += it);
+            latency.add(&route.latency);
+        }
+        json!({
+            "name": it.name, "routes": numbers, "counters": named(RouteCounters::TABLE, &counters),
+            "latency": histogram(&latency),
+        })
+    };
+    scopes.sites.iter().map(one).collect()
+}
+
+fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
+    let one = |(it, sums): (&super::super::scopes::Route, &Sums)| {
+        let (kind, origin) = match it.kind {
+            Kind::Proxy(origin) => ("proxy", Some(origin)),
+            Kind::Files => ("files", None),
+        };
+        json!({
+            "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind, "origin": origin,
+            "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
+            "saved_us": saved(sums),
+        })
+    };
+    scopes.routes.iter().zip(routes).map(one).collect()
+}
+
+fn origins(scopes: &Scopes) -> Vec<Value> {
+    let one = |(at, it): (usize, &super::super::scopes::Origin)| {
+        let sums = scopes.of_origin(at);
+        json!({
+            "name": it.name, "routes": it.routes, "counters": named(OriginCounters::TABLE, &sums.counters),
+            "latency": histogram(&sums.latency),
+        })
+    };
+    scopes.origins.iter().enumerate().map(one).collect()
+}
+
+/// Microseconds of origin time that the hits of a route did not cost: as many times its mean as there were hits.
+fn saved(sums: &Sums) -> u64 {
+    let of =
+        |name| RouteCounters::TABLE.iter().position(|it| it.name == name).map_or(0, |it| sums.counters[it]);
+    let (hits, asked, micros) = (of("hits"), of("origin_requests"), of("origin_us"));
+    let saved = u128::from(hits) * u128::from(micros) / u128::from(asked.max(1));
+    u64::try_from(saved).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origin_time_that_hits_did_not_cost() {
+        #[track_caller]
+        fn check(hits: u64, asked: u64, micros: u64, expect: u64) {
+            let value = |it: &Describe| match it.name {
+                "hits" => hits,
+                "origin_requests" => asked,
+                "origin_us" => micros,
+                _ => 7,
+            };
+            let counters = RouteCounters::TABLE.iter().map(value).collect();
+            assert_eq!(expect, saved(&Sums { counters, latency: Snapshot::default() }));
+        }
+        check(10, 4, 2000, 5000);
+        check(0, 4, 2000, 0);
+        check(10, 0, 0, 0);
+        check(u64::MAX, 1, 2, u64::MAX);
     }
 }

@@ -53,6 +53,7 @@ const fn row(
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })),
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
+    row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
     row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))),
     row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked.body))),
     row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })),

@@ -1,13 +1,18 @@
 //! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
 //! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
 
+mod scopes;
+
 use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
+use larder_counters::WorkerScope;
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::field::{self, Field};
 use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
+pub use scopes::Scopes;
+use std::sync::Arc;
 
 /// What came of a request.
 pub struct Outcome {
@@ -63,13 +68,15 @@ pub struct Observer {
     log: LogHandle,
     /// The error log, which is told what each request cost where somebody follows that.
     errors: ErrorLog,
+    /// What is counted of each request; told by itself, since it needs to know when a request began.
+    pub scopes: Scopes,
 }
 
 impl Observer {
-    /// Tells `log`, and those who follow subsystems in `errors`.
+    /// Tells `log`, and those who follow subsystems in `errors`; counts into `own`, and into the scopes of routes, while `statistics` are on.
     #[must_use]
-    pub fn new(log: LogHandle, errors: ErrorLog) -> Self {
-        Self { log, errors }
+    pub fn new(log: LogHandle, errors: ErrorLog, own: Arc<WorkerScope>, statistics: bool) -> Self {
+        Self { log, errors, scopes: Scopes::new(own, statistics) }
     }
 
     /// Whether somebody hears of fast answers.

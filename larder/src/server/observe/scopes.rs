@@ -1,0 +1,239 @@
+//! Counts every finished request for its route, and how long requests take. One worker's: plain stores, and a look where
+//! it is switched off. The parts that are counted into are in `server::scopes`.
+//!
+//! What the slow speed answers is timed each time. A fast answer takes less time than two readings of the clock would be
+//! worth, so that of those the first few of each second are timed, and of the rest one in [`EACH`], which then stands for
+//! all of them. The second is the coarse clock's. So a quiet server's times are exact, and a busy one's cost nothing.
+
+use super::Outcome;
+use larder_counters::{Histogram, RouteCounters, RouteScope, WorkerScope};
+use larder_semantics::cache_status::{Report, Tier};
+use larder_semantics::reuse::ForwardReason;
+use larder_stdx::clock;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Fast answers of a second that are timed one by one.
+const FIRST: u32 = 64;
+/// Of those that follow one in so many is timed: a prime, so that no pattern of requests meets always the same.
+const EACH: u32 = 61;
+
+/// A fast answer that is timed.
+#[derive(Clone, Copy, Debug)]
+pub struct Timed {
+    started: u64,
+    weight: u64,
+}
+
+/// What one worker counts into.
+pub struct Scopes {
+    is_on: Cell<bool>,
+    own: Arc<WorkerScope>,
+    sampler: Sampler,
+}
+
+impl Scopes {
+    /// Counts into `own`, and into the scopes of the routes.
+    #[must_use]
+    pub fn new(own: Arc<WorkerScope>, is_on: bool) -> Self {
+        Self { is_on: Cell::new(is_on), own, sampler: Sampler::default() }
+    }
+
+    /// Whether anything is counted from now on.
+    pub fn switch(&self, is_on: bool) {
+        self.is_on.set(is_on);
+    }
+
+    /// A request may be answered at the fast speed now: begins to time it where it is its turn.
+    #[inline]
+    pub fn begin(&self) -> Option<Timed> {
+        if !self.is_on.get() {
+            return None;
+        }
+        let weight = self.sampler.weight(clock::wall().0)?;
+        Some(Timed { started: clock::precise_micros(), weight })
+    }
+
+    /// It was.
+    #[inline]
+    pub fn fast(&self, scope: Option<&RouteScope>, outcome: &Outcome, timed: Option<Timed>) {
+        if !self.is_on.get() {
+            return;
+        }
+        self.count(scope, outcome);
+        if let Some(Timed { started, weight }) = timed {
+            self.time(scope, outcome, clock::precise_micros().saturating_sub(started), weight);
+        }
+    }
+
+    /// Whether the other answers are timed: [`Scopes::slow`] wants to know when they began.
+    pub fn is_on(&self) -> bool {
+        self.is_on.get()
+    }
+
+    /// A request was answered at the slow speed, in `micros` from its head to its last byte.
+    pub fn slow(&self, scope: Option<&RouteScope>, outcome: &Outcome, micros: u64) {
+        if !self.is_on.get() {
+            return;
+        }
+        self.count(scope, outcome);
+        self.time(scope, outcome, micros, 1);
+    }
+
+    fn count(&self, scope: Option<&RouteScope>, outcome: &Outcome) {
+        if let Some(Report::Hit { tier, .. }) = outcome.report {
+            let tier = match tier {
+                Tier::Ram => &self.own.ram,
+                Tier::Disk => &self.own.disk,
+                Tier::Fleet => &self.own.fleet,
+            };
+            tier.hits.add(1);
+            tier.bytes_served.add(outcome.body);
+        }
+        if let Some(scope) = scope {
+            count(&scope.counters, outcome);
+        }
+    }
+
+    fn time(&self, scope: Option<&RouteScope>, outcome: &Outcome, micros: u64, weight: u64) {
+        self.histogram(outcome.report).record(micros, weight);
+        if let Some(scope) = scope {
+            scope.latency.record(micros, weight);
+        }
+    }
+
+    fn histogram(&self, report: Option<Report>) -> &Histogram {
+        match report {
+            Some(Report::Hit { .. }) => &self.own.hit,
+            Some(Report::Forwarded { reason, .. }) if is_pass(reason) => &self.own.pass,
+            Some(Report::Forwarded { .. }) => &self.own.miss,
+            Some(Report::Overlay) | None => &self.own.other,
+        }
+    }
+}
+
+fn is_pass(reason: ForwardReason) -> bool {
+    matches!(reason, ForwardReason::Bypass | ForwardReason::Method)
+}
+
+/// Counts one request.
+fn count(into: &RouteCounters, outcome: &Outcome) {
+    into.requests.add(1);
+    into.bytes_sent.add(outcome.body);
+    match outcome.status {
+        400..=499 => into.errors_4xx.add(1),
+        500..=599 => into.errors_5xx.add(1),
+        _ => {}
+    }
+    match outcome.report {
+        Some(Report::Hit { ttl, tier }) => {
+            into.hits.add(1);
+            into.stale.add(u64::from(ttl <= 0));
+            match tier {
+                Tier::Ram => into.hits_ram.add(1),
+                Tier::Disk => into.hits_disk.add(1),
+                Tier::Fleet => into.hits_fleet.add(1),
+            }
+        }
+        Some(Report::Forwarded { reason, .. }) if is_pass(reason) => into.passes.add(1),
+        Some(Report::Forwarded { status, reason, .. }) => {
+            into.misses.add(1);
+            into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
+        }
+        Some(Report::Overlay) | None => {}
+    }
+}
+
+/// Chooses what is timed.
+#[derive(Default)]
+struct Sampler {
+    second: Cell<u64>,
+    /// Of this second.
+    seen: Cell<u32>,
+}
+
+impl Sampler {
+    /// For how many a request of this second stands; `None` where it is not timed.
+    #[inline]
+    fn weight(&self, second: u64) -> Option<u64> {
+        if self.second.replace(second) != second {
+            self.seen.set(0);
+        }
+        let seen = self.seen.get();
+        if seen < FIRST {
+            self.seen.set(seen + 1);
+            return Some(1);
+        }
+        if seen < FIRST + EACH - 1 {
+            self.seen.set(seen + 1);
+            return None;
+        }
+        self.seen.set(FIRST);
+        Some(u64::from(EACH))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::End;
+    use larder_counters::Snapshot;
+
+    #[track_caller]
+    fn check(status: u16, report: Option<Report>, expect: &[&str]) {
+        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), true));
+        let outcome = Outcome { status, body: 1, report, end: End::Whole, origin_micros: None };
+        all.slow(Some(&scope), &outcome, 5);
+        let values = RouteCounters::TABLE.iter().zip(scope.counters.values());
+        let counted: Vec<&str> = values.filter(|it| it.1 == 1).map(|it| it.0.name).collect();
+        let expect: Vec<&str> =
+            RouteCounters::TABLE.iter().map(|it| it.name).filter(|it| expect.contains(it)).collect();
+        assert_eq!(expect, counted, "{status} {report:?}");
+    }
+
+    #[test]
+    fn a_request_is_counted_for_what_it_was() {
+        let hit = |ttl, tier| Some(Report::Hit { ttl, tier });
+        let asked =
+            |reason, status| Some(Report::Forwarded { reason, status, stored: true, collapsed: false });
+        let own = &["requests", "bytes_sent"];
+        let with = |more: &[&'static str]| [own, more].concat();
+        check(200, hit(3, Tier::Ram), &with(&["hits", "hits_ram"]));
+        check(200, hit(0, Tier::Disk), &with(&["hits", "hits_disk", "stale"]));
+        check(404, hit(1, Tier::Fleet), &with(&["hits", "hits_fleet", "errors_4xx"]));
+        check(200, asked(ForwardReason::UriMiss, Some(200)), &with(&["misses"]));
+        check(200, asked(ForwardReason::Stale, Some(304)), &with(&["misses", "revalidated"]));
+        check(304, asked(ForwardReason::UriMiss, Some(304)), &with(&["misses"]));
+        check(502, asked(ForwardReason::Bypass, None), &with(&["passes", "errors_5xx"]));
+        check(200, asked(ForwardReason::Method, Some(200)), &with(&["passes"]));
+        check(200, Some(Report::Overlay), own);
+        check(200, None, own);
+    }
+
+    #[test]
+    fn of_many_in_a_second_some_stand_for_the_others() {
+        let sampler = Sampler::default();
+        let weights =
+            |second, count: u64| (0..count).filter_map(|_| sampler.weight(second)).collect::<Vec<_>>();
+        assert_eq!(vec![1; 64], weights(1, 64));
+        assert_eq!(vec![61; 3], weights(1, 3 * 61));
+        assert_eq!(Vec::<u64>::new(), weights(1, 60), "the next is its turn");
+        assert_eq!(vec![1; 64], weights(2, 64 + 60), "a new second");
+        assert_eq!(vec![61], weights(2, 1));
+    }
+
+    #[test]
+    fn what_is_off_counts_nothing() {
+        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), false));
+        let outcome = Outcome::whole(200, 1, None);
+        assert!(all.begin().is_none());
+        all.fast(Some(&scope), &outcome, Some(Timed { started: 0, weight: 1 }));
+        all.slow(Some(&scope), &outcome, 1);
+        assert_eq!(0, scope.counters.values().sum::<u64>());
+        all.switch(true);
+        let timed = all.begin();
+        all.fast(Some(&scope), &outcome, timed);
+        assert_eq!(2, scope.counters.values().sum::<u64>());
+        assert_eq!(1, Snapshot::of([&all.own.other, &all.own.hit]).count());
+    }
+}
