@@ -13,6 +13,7 @@ run: build
 
 build:
 	@tests/install build
+	@ui/build
 	cargo build --release --locked --bin larder
 
 test:

@@ -7,6 +7,7 @@ mod explain;
 mod memory;
 mod note;
 mod overlay;
+mod page;
 mod query;
 mod stats;
 mod table;
@@ -137,7 +138,6 @@ impl Handler for Admin {
 /// Sends an answer. The fields that keep it out of caches and frames are the same for all.
 async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Result<(), ClientGone> {
     let mut fields = FieldList::new();
-    fields.push("Cache-Control", "no-store");
     fields.push("X-Content-Type-Options", "nosniff");
     let (status, body) = match answer {
         Answer::Json(status, value) => {
@@ -152,6 +152,7 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
         }
         Answer::Events(mut events) => {
             fields.push("Content-Type", "text/event-stream");
+            fields.push("Cache-Control", "no-store");
             reply.head(200, &fields, ResponseBody::Stream).await?;
             while let Some(event) = events.recv().await {
                 reply.piece(Piece::Bytes(event)).await?;
@@ -159,11 +160,16 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
             return Ok(());
         }
     };
+    // Only the page's own files may be kept, and they say so.
+    if !fields.contains("cache-control") {
+        fields.push("Cache-Control", "no-store");
+    }
     if status == 405 {
         fields.push("Allow", table::methods_of(&request.target));
     }
-    reply.head(status, &fields, ResponseBody::Length(body.len() as u64)).await?;
-    if request.method == "HEAD" {
+    let length = if status == 304 { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };
+    reply.head(status, &fields, length).await?;
+    if request.method == "HEAD" || status == 304 {
         return Ok(());
     }
     reply.piece(Piece::Bytes(body)).await

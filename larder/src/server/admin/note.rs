@@ -1,16 +1,14 @@
 //! What the admin address shows to a browser while the page has not been built into this binary.
 
-use super::{Admin, Answer, Asked};
+use super::Answer;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 
-impl Admin {
-    /// `GET /`.
-    pub(super) fn page(&self, _: Asked<'_>) -> Answer {
-        let mut fields = FieldList::new();
-        fields.push("Content-Type", "text/html; charset=utf-8");
-        Answer::Whole { status: 200, fields, body: Bytes::from_static(PAGE.as_bytes()) }
-    }
+/// The note, as `GET /` answers it.
+pub(super) fn answer() -> Answer {
+    let mut fields = FieldList::new();
+    fields.push("Content-Type", "text/html; charset=utf-8");
+    Answer::Whole { status: 200, fields, body: Bytes::from_static(PAGE.as_bytes()) }
 }
 
 /// The whole page: it loads nothing.

@@ -52,6 +52,7 @@ const fn row(
 #[rustfmt::skip]
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })),
+    row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })),
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
     row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
     row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))),

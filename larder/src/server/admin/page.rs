@@ -1,0 +1,197 @@
+//! The page: files that `ui/` was built into, and that `build.rs` put into this binary. They are public: what they show, they
+//! ask for with a token. Without a built page there is a note instead (`note`).
+
+use super::{Admin, Answer, Asked, note, problem};
+use bytes::Bytes;
+use larder_semantics::coding::{Accepted, Coding};
+use larder_semantics::field::FieldList;
+use larder_semantics::validator;
+use larder_wire::http1::request::Request;
+
+/// A file of the page.
+struct File {
+    /// Its name within the page, such as `index.html` or `assets/index-Cq1dU2.js`.
+    name: &'static str,
+    /// Its media type.
+    content_type: &'static str,
+    /// Tells its contents apart from any other's.
+    etag: &'static str,
+    /// As it is.
+    plain: &'static [u8],
+    /// In brotli; empty where it was not made.
+    br: &'static [u8],
+    /// In gzip; the same.
+    gzip: &'static [u8],
+}
+
+/// Every file of the page; none where it was not built.
+static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/page.rs"));
+
+/// What the page may do: load what this listener serves and ask it, and nothing else; be in no frame.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+impl Admin {
+    /// `GET /`.
+    pub(super) fn page(&self, asked: Asked<'_>) -> Answer {
+        match FILES.iter().find(|it| it.name == "index.html") {
+            Some(file) => file.answer(asked.request),
+            None => note::answer(),
+        }
+    }
+
+    /// `GET /assets/{name}`.
+    pub(super) fn asset(&self, asked: Asked<'_>) -> Answer {
+        let named = asked.named.unwrap_or("");
+        match FILES.iter().find(|it| it.name.strip_prefix("assets/") == Some(named)) {
+            Some(file) => file.answer(asked.request),
+            None => problem(404, format!("The page has no file {named:?}; load it anew.")),
+        }
+    }
+}
+
+impl File {
+    fn answer(&self, request: &Request) -> Answer {
+        let (coding, bytes) = self.form(request);
+        let etag = format!("\"{}{}\"", self.etag, coding.unwrap_or(""));
+        let mut fields = FieldList::new();
+        fields.push("ETag", &etag);
+        fields.push("Vary", "Accept-Encoding");
+        // A name of assets/ has a hash of the contents in it; the rest is asked for again each time.
+        let is_hashed = self.name.starts_with("assets/");
+        fields.push(
+            "Cache-Control",
+            if is_hashed { "public, max-age=31536000, immutable" } else { "no-cache" },
+        );
+        fields.push("Content-Security-Policy", POLICY);
+        fields.push("Referrer-Policy", "no-referrer");
+        let known = request.fields.get("if-none-match").unwrap_or_default();
+        if validator::entity_tags(known).any(|it| validator::weak_eq(it, etag.as_bytes())) {
+            return Answer::Whole { status: 304, fields, body: Bytes::new() };
+        }
+        fields.push("Content-Type", self.content_type);
+        if let Some(coding) = coding {
+            fields.push("Content-Encoding", coding);
+        }
+        Answer::Whole { status: 200, fields, body: Bytes::from_static(bytes) }
+    }
+
+    /// The smallest form that the client reads, and its coding.
+    fn form(&self, request: &Request) -> (Option<&'static str>, &'static [u8]) {
+        if !request.fields.contains("accept-encoding") {
+            return (None, self.plain);
+        }
+        let accepted = Accepted::read(&request.fields.view());
+        let reads = |coding, bytes: &[u8]| !bytes.is_empty() && accepted.quality(coding) > 0;
+        match () {
+            () if reads(Coding::Brotli, self.br) => (Some("br"), self.br),
+            () if reads(Coding::Gzip, self.gzip) => (Some("gzip"), self.gzip),
+            () => (None, self.plain),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_wire::http1::Framing;
+    use larder_wire::http1::Version;
+
+    fn request(fields: &[(&str, &str)]) -> Request {
+        let mut list = FieldList::new();
+        for (name, value) in fields {
+            list.push(name, value);
+        }
+        Request {
+            method: "GET".to_owned(),
+            target: "/".to_owned(),
+            authority: "127.0.0.1:9180".to_owned(),
+            version: Version::Http11,
+            fields: list,
+            framing: Framing::Empty,
+            expects_continue: false,
+        }
+    }
+
+    /// A file in all its forms, so that these tests hold without a built page, too.
+    const FILE: File = File {
+        name: "assets/a-1.js",
+        content_type: "text/javascript; charset=utf-8",
+        etag: "1",
+        plain: b"plain",
+        br: b"br",
+        gzip: b"gzip",
+    };
+
+    /// Status, body and, where it is there, `Content-Encoding`.
+    fn answer(file: &File, fields: &[(&str, &str)]) -> (u16, String, Option<String>) {
+        let Answer::Whole { status, fields, body } = file.answer(&request(fields)) else {
+            panic!("is whole")
+        };
+        assert!(
+            fields.contains("content-security-policy") && fields.contains("etag") && fields.contains("vary")
+        );
+        let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+        (status, text(&body), fields.get("content-encoding").map(text))
+    }
+
+    #[test]
+    fn the_smallest_form_that_the_client_reads_is_sent() {
+        #[track_caller]
+        fn check(accepts: &[(&str, &str)], expect: &str, coding: Option<&str>) {
+            assert_eq!((200, expect.to_owned(), coding.map(str::to_owned)), answer(&FILE, accepts));
+        }
+        check(&[], "plain", None);
+        check(&[("Accept-Encoding", "gzip, deflate, br")], "br", Some("br"));
+        check(&[("Accept-Encoding", "gzip")], "gzip", Some("gzip"));
+        check(&[("Accept-Encoding", "br;q=0, gzip;q=0")], "plain", None);
+    }
+
+    #[test]
+    fn a_form_that_was_not_made_is_not_sent() {
+        let file = File { br: b"", ..FILE };
+        assert_eq!("gzip", answer(&file, &[("Accept-Encoding", "br, gzip")]).1);
+    }
+
+    #[test]
+    fn what_the_client_has_is_not_sent_again() {
+        let known = [("Accept-Encoding", "br"), ("If-None-Match", "\"0\", W/\"1br\"")];
+        assert_eq!((304, String::new(), None), answer(&FILE, &known));
+        assert_eq!(200, answer(&FILE, &[("If-None-Match", "\"1br\"")]).0, "another form is another entity");
+    }
+
+    #[test]
+    fn only_a_name_that_has_a_hash_is_kept_for_good() {
+        let control = |name| {
+            let Answer::Whole { fields, .. } = File { name, ..FILE }.answer(&request(&[])) else {
+                panic!("is whole")
+            };
+            String::from_utf8(fields.get("cache-control").unwrap().to_vec()).unwrap()
+        };
+        assert_eq!("public, max-age=31536000, immutable", control("assets/a-1.js"));
+        assert_eq!("no-cache", control("index.html"));
+    }
+
+    /// What a browser takes over the wire is small, and a page that was built is whole.
+    #[test]
+    fn the_page_is_at_most_150_kib() {
+        let size: usize = FILES.iter().map(|it| it.gzip.len().max(it.br.len())).sum();
+        assert!(size <= 150 * 1024, "the page is {size} bytes compressed");
+        assert!(FILES.iter().all(|it| !it.gzip.is_empty() && !it.br.is_empty()), "every file is compressed");
+        let has = |suffix: &str| FILES.iter().any(|it| it.name.ends_with(suffix));
+        assert!(FILES.is_empty() || ["index.html", ".js", ".css"].into_iter().all(has), "the page is whole");
+    }
+
+    /// The policy forbids what stands in the page itself, so nothing may.
+    #[test]
+    fn nothing_of_the_page_is_inline_or_elsewhere() {
+        for file in FILES.iter().filter(|it| it.name.ends_with(".html")) {
+            let text = std::str::from_utf8(file.plain).unwrap();
+            for bad in ["<style", "style=", "://", "onload="] {
+                assert!(!text.contains(bad), "{}: {bad}", file.name);
+            }
+            let scripts = text.matches("<script").count();
+            assert_eq!(scripts, text.matches("src=\"./assets/").count(), "every script is a file");
+        }
+    }
+}

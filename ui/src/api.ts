@@ -1,0 +1,115 @@
+// Asks larder: JSON with the session's token, and its streams. What comes of an answer is not here.
+
+/** A refusal of the API, or that nobody answered (status 0). */
+export class Problem extends Error {
+  constructor(
+    readonly status: number,
+    detail: string,
+    readonly where: string | null = null,
+    readonly body: unknown = null,
+  ) {
+    super(detail);
+  }
+
+  /** The column, counted from 1, that `where` names. */
+  get column(): number | null {
+    const found = /column (\d+)/.exec(`${this.where ?? ''} ${this.message}`);
+    return found ? Number(found[1]) : null;
+  }
+}
+
+const KEPT = 'larder.token';
+let token: string | null = localStorage.getItem(KEPT);
+let lost: () => void = () => {};
+
+/** Whether there is a token; it may have expired. */
+export const hasToken = (): boolean => token !== null;
+
+/** Called when larder does not know the token any more. */
+export const onLost = (then: () => void): void => {
+  lost = then;
+};
+
+export function setToken(it: string | null): void {
+  token = it;
+  if (it === null) localStorage.removeItem(KEPT);
+  else localStorage.setItem(KEPT, it);
+}
+
+interface Ask {
+  method?: string;
+  json?: unknown;
+  body?: BodyInit;
+  type?: string;
+  signal?: AbortSignal;
+}
+
+async function send(path: string, it: Ask): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (token !== null) headers['Authorization'] = `Bearer ${token}`;
+  if (it.json !== undefined) headers['Content-Type'] = 'application/json';
+  else if (it.type) headers['Content-Type'] = it.type;
+  const init: RequestInit = { method: it.method ?? 'GET', headers, cache: 'no-store', credentials: 'omit' };
+  if (it.json !== undefined) init.body = JSON.stringify(it.json);
+  else if (it.body !== undefined) init.body = it.body;
+  if (it.signal) init.signal = it.signal;
+  let response: Response;
+  try {
+    response = await fetch(path, init);
+  } catch (error) {
+    if (it.signal?.aborted) throw error;
+    throw new Problem(0, 'larder does not answer.');
+  }
+  if (response.ok) return response;
+  const body: unknown = await response.json().catch(() => null);
+  const told = (body ?? {}) as { detail?: unknown; where?: unknown };
+  const detail = typeof told.detail === 'string' ? told.detail : `larder answered ${response.status}.`;
+  if (response.status === 401 && path !== '/api/v1/login') lost();
+  throw new Problem(response.status, detail, typeof told.where === 'string' ? told.where : null, body);
+}
+
+export async function ask<T>(path: string, it: Ask = {}): Promise<T> {
+  const response = await send(path, it);
+  const text = await response.text();
+  return (text === '' ? null : JSON.parse(text)) as T;
+}
+
+export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => ask<T>(path, signal ? { signal } : {});
+export const post = <T>(path: string, json: unknown): Promise<T> => ask<T>(path, { method: 'POST', json });
+export const put = <T>(path: string, json: unknown): Promise<T> => ask<T>(path, { method: 'PUT', json });
+
+/** `?a=1&b=2` of what is there: empty texts, null and undefined are left out. */
+export function query(of: Record<string, string | number | null | undefined>): string {
+  const pairs = Object.entries(of).filter(([, it]) => it !== '' && it !== null && it !== undefined);
+  return pairs.length ? `?${new URLSearchParams(pairs.map(([name, it]) => [name, String(it)]))}` : '';
+}
+
+/**
+ * Reads server-sent events until the signal ends it; `EventSource` cannot send a token. Resolves when larder ends the stream.
+ */
+export async function events(
+  path: string,
+  signal: AbortSignal,
+  opened: () => void,
+  heard: (event: string, data: unknown) => void,
+): Promise<void> {
+  const response = await send(path, { signal });
+  opened();
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split('\n\n');
+    rest = blocks.pop() ?? '';
+    for (const block of blocks) {
+      let event = 'message';
+      let data = '';
+      for (const line of block.split('\n')) {
+        if (line.startsWith('event:')) event = line.slice(6).trim();
+        else if (line.startsWith('data:')) data += line.slice(5).trim();
+      }
+      if (data !== '') heard(event, JSON.parse(data));
+    }
+  }
+}

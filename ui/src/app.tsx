@@ -1,0 +1,237 @@
+// The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
+import type { ComponentType, JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { ask, hasToken, onLost, post, setToken } from './api';
+import { go, useMedia, usePlace, useReadings } from './hooks';
+import { useKeys } from './keys';
+import { Login } from './login';
+import { Dialog } from './parts/dialog';
+import { Icon, type IconName, Mark } from './parts/icons';
+import { Toasts } from './parts/toast';
+import { seconds, flat } from './format';
+import { readings } from './readings';
+import { setTheme, theme, type Theme } from './theme';
+import { VIEWS } from './views';
+
+export interface View {
+  name: string;
+  title: string;
+  icon: IconName;
+  /** The key behind `g`. */
+  key: string;
+  draw: ComponentType<{ params: URLSearchParams }>;
+}
+
+/** Takes the code of a login link out of the address, and the session for it. */
+async function follow(link: string): Promise<string | null> {
+  history.replaceState(null, '', `${location.pathname}#/overview`);
+  try {
+    const { token } = await post<{ token: string }>('/api/v1/login', { code: link });
+    setToken(token);
+    return null;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+export function App(): JSX.Element {
+  const [state, set] = useState<'busy' | 'in' | 'out'>('busy');
+  const [problem, setProblem] = useState<string | null>(null);
+
+  useEffect(() => {
+    onLost(() => {
+      setToken(null);
+      setProblem('The session has ended.');
+      set('out');
+    });
+    const enter = async (): Promise<void> => {
+      const link = /^#login=(.+)$/.exec(location.hash)?.[1];
+      if (link) setProblem(await follow(link));
+      set(hasToken() ? 'in' : 'out');
+    };
+    const changed = (): void => {
+      if (location.hash.startsWith('#login=')) void enter();
+    };
+    void enter();
+    addEventListener('hashchange', changed);
+    return () => removeEventListener('hashchange', changed);
+  }, []);
+
+  useEffect(() => {
+    if (state === 'in') readings.start();
+    return () => readings.stop();
+  }, [state]);
+
+  if (state === 'busy') return <div class="wait" role="status" aria-label="Loading" />;
+  if (state === 'out') {
+    return (
+      <Login
+        problem={problem}
+        enter={(token) => {
+          setToken(token);
+          setProblem(null);
+          set('in');
+        }}
+      />
+    );
+  }
+  return (
+    <Shell
+      leave={() => {
+        void ask('/api/v1/logout', { method: 'POST' }).catch(() => null);
+        setToken(null);
+        setProblem(null);
+        set('out');
+      }}
+    />
+  );
+}
+
+function Shell({ leave }: { leave: () => void }): JSX.Element {
+  const { view, params } = usePlace();
+  const [help, setHelp] = useState(false);
+  const main = useRef<HTMLElement>(null);
+  const now = VIEWS.find((it) => it.name === view) ?? VIEWS[0]!;
+
+  useEffect(() => {
+    document.title = `${now.title} · larder`;
+  }, [now]);
+
+  const pairs = Object.fromEntries(VIEWS.map((it) => [`g ${it.key}`, () => open(it)]));
+  useKeys({
+    ...pairs,
+    '/': () => {
+      const it = main.current?.querySelector<HTMLInputElement>('[data-search]');
+      it?.focus();
+      it?.select();
+    },
+    '?': () => setHelp(true),
+  });
+
+  function open(it: View): void {
+    go(it.name);
+    // So that the keyboard goes on from the new view, and a screen reader tells it.
+    requestAnimationFrame(() => main.current?.focus());
+  }
+
+  return (
+    <div class="shell">
+      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+        Skip to the content
+      </a>
+      <header class="side">
+        <a class="brand" href="#/overview" aria-label="larder, overview">
+          <Mark />
+          <span class="side-text">larder</span>
+        </a>
+        <nav aria-label="Views">
+          {VIEWS.map((it) => (
+            <a
+              key={it.name}
+              class="nav"
+              href={`#/${it.name}`}
+              aria-current={it === now ? 'page' : undefined}
+              aria-label={it.title}
+              title={`${it.title} (g ${it.key})`}
+            >
+              <Icon name={it.icon} />
+              <span class="side-text">{it.title}</span>
+              <kbd class="side-text" aria-hidden="true">
+                {it.key}
+              </kbd>
+            </a>
+          ))}
+        </nav>
+        <div class="side-foot">
+          <Standing />
+          <div class="side-tools">
+            <ThemeSwitch />
+            <button class="tool" onClick={() => setHelp(true)} title="Keys (?)" aria-label="Keys">
+              <Icon name="help" />
+            </button>
+            <button class="tool" onClick={leave} title="Log out" aria-label="Log out">
+              <Icon name="leave" />
+            </button>
+          </div>
+        </div>
+      </header>
+      <main id="main" ref={main} tabIndex={-1} aria-label={now.title}>
+        <now.draw key={now.name} params={params} />
+      </main>
+      <Help open={help} close={() => setHelp(false)} />
+      <Toasts />
+    </div>
+  );
+}
+
+/** Whether larder answers, in one word; a banner while it does not. */
+function Standing(): JSX.Element {
+  const { link, latest, problem } = useReadings();
+  const text = link === 'live' ? 'Live' : link === 'starting' ? 'Connecting' : 'No answer';
+  const up = latest?.uptime;
+  return (
+    <div class={`standing ${link}`} role="status" title={problem ?? (latest?.listen ?? []).join(', ')}>
+      <span class="dot" aria-hidden="true" />
+      <span class="side-text">{text}</span>
+      {link === 'live' && up !== undefined && <span class="side-text faint">up {flat(seconds(up))}</span>}
+    </div>
+  );
+}
+
+function ThemeSwitch(): JSX.Element {
+  const [it, set] = useState<Theme>(theme);
+  const dark = useMedia('(prefers-color-scheme: dark)');
+  const shown = it === 'system' ? (dark ? 'dark' : 'light') : it;
+  const next: Theme = shown === 'dark' ? 'light' : 'dark';
+  return (
+    <button
+      class="tool"
+      title={`Switch to ${next}`}
+      aria-label={`Switch to ${next}`}
+      onClick={() => {
+        setTheme(next);
+        set(next);
+      }}
+    >
+      <Icon name={shown === 'dark' ? 'sun' : 'moon'} />
+    </button>
+  );
+}
+
+const KEYS: [string, string][] = [
+  ['/', 'Search or filter'],
+  ['?', 'These keys'],
+  ['Esc', 'Close what is open'],
+  ['↑ ↓', 'Through rows; Enter opens one'],
+  ['Space', 'Live: pause and go on'],
+  ['p', 'Objects: purge'],
+  ['n', 'Objects: new overlay'],
+];
+
+function Help({ open, close }: { open: boolean; close: () => void }): JSX.Element | null {
+  if (!open) return null;
+  return (
+    <Dialog title="Keys" close={close}>
+      <dl class="keys">
+        {VIEWS.map((it) => (
+          <div key={it.key}>
+            <dt>
+              <kbd>g</kbd> <kbd>{it.key}</kbd>
+            </dt>
+            <dd>{it.title}</dd>
+          </div>
+        ))}
+        {KEYS.map(([key, what]) => (
+          <div key={key}>
+            <dt>
+              {key.split(' ').map((one) => (
+                <kbd key={one}>{one}</kbd>
+              ))}
+            </dt>
+            <dd>{what}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

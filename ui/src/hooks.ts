@@ -1,0 +1,109 @@
+// What several views need of Preact: to follow the readings, the address, a medium, and to ask once.
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Problem } from './api';
+import { readings } from './readings';
+
+/** Draws anew at each reading. */
+export function useReadings(): typeof readings {
+  const [, turn] = useState(0);
+  useEffect(() => readings.hear(() => turn((it) => it + 1)), []);
+  return readings;
+}
+
+export interface Place {
+  view: string;
+  params: URLSearchParams;
+}
+
+export function place(): Place {
+  const [view = '', params = ''] = location.hash.replace(/^#\/?/, '').split('?', 2);
+  return { view, params: new URLSearchParams(params) };
+}
+
+/** Where the address names, kept up to date. */
+export function usePlace(): Place {
+  const [it, set] = useState(place);
+  useEffect(() => {
+    const changed = (): void => set(place());
+    addEventListener('hashchange', changed);
+    return () => removeEventListener('hashchange', changed);
+  }, []);
+  return it;
+}
+
+export function go(view: string, params: Record<string, string> = {}): void {
+  const text = new URLSearchParams(params).toString();
+  location.hash = `#/${view}${text ? `?${text}` : ''}`;
+}
+
+/** Writes the view's state into the address, without a step in the history. */
+export function note(view: string, params: Record<string, string>): void {
+  const kept = Object.entries(params).filter(([, it]) => it !== '');
+  const text = new URLSearchParams(kept).toString();
+  history.replaceState(null, '', `#/${view}${text ? `?${text}` : ''}`);
+}
+
+export function useMedia(text: string): boolean {
+  const [it, set] = useState(() => matchMedia(text).matches);
+  useEffect(() => {
+    const media = matchMedia(text);
+    const changed = (): void => set(media.matches);
+    media.addEventListener('change', changed);
+    return () => media.removeEventListener('change', changed);
+  }, [text]);
+  return it;
+}
+
+export interface Asked<T> {
+  data: T | null;
+  problem: Problem | null;
+  busy: boolean;
+  again: () => void;
+}
+
+/** Asks when `key` changes and every `every` milliseconds; what was answered stays until the next answer. */
+export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => Promise<T>, every = 0): Asked<T> {
+  const [state, set] = useState<{ data: T | null; problem: Problem | null; busy: boolean }>({
+    data: null,
+    problem: null,
+    busy: key !== null,
+  });
+  const [turn, setTurn] = useState(0);
+  const run = useRef(asks);
+  run.current = asks;
+  useEffect(() => {
+    if (key === null) return;
+    const ends = new AbortController();
+    let timer: number | undefined;
+    const once = async (): Promise<void> => {
+      try {
+        if (!document.hidden || !every) {
+          const data = await run.current(ends.signal);
+          if (!ends.signal.aborted) set({ data, problem: null, busy: false });
+        }
+      } catch (error) {
+        if (ends.signal.aborted) return;
+        const problem = error instanceof Problem ? error : new Problem(0, String(error));
+        set((it) => ({ data: it.data, problem, busy: false }));
+      }
+      if (every && !ends.signal.aborted) timer = window.setTimeout(() => void once(), every);
+    };
+    set((it) => ({ ...it, busy: true }));
+    void once();
+    return () => {
+      ends.abort();
+      window.clearTimeout(timer);
+    };
+  }, [key, turn, every]);
+  return { ...state, again: () => setTurn((it) => it + 1) };
+}
+
+/** The latest value, once it has not changed for `ms`. */
+export function useSettled<T>(value: T, ms: number): T {
+  const [it, set] = useState(value);
+  useEffect(() => {
+    const timer = window.setTimeout(() => set(value), ms);
+    return () => window.clearTimeout(timer);
+  }, [value, ms]);
+  return it;
+}

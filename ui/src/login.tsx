@@ -1,0 +1,67 @@
+// The page in front of the others: how to get a session.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Problem, get, post, setToken } from './api';
+import { Mark } from './parts/icons';
+
+export function Login({ problem, enter }: { problem: string | null; enter: (token: string) => void }): JSX.Element {
+  const [text, set] = useState('');
+  const [told, tell] = useState(problem);
+  const [busy, setBusy] = useState(false);
+
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    // A link or a code can be pasted as well as a token.
+    const code = /#login=(\S+)/.exec(text)?.[1];
+    const given = text.trim();
+    if (!given) return tell('Paste a token or a login link.');
+    setBusy(true);
+    try {
+      if (code) {
+        enter((await post<{ token: string }>('/api/v1/login', { code })).token);
+      } else {
+        setToken(given);
+        await get('/api/v1/stats');
+        enter(given);
+      }
+    } catch (error) {
+      setToken(null);
+      const unknown = error instanceof Problem && error.status === 401 && !code;
+      tell(unknown ? 'larder does not know this token.' : error instanceof Error ? error.message : String(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  return (
+    <main class="login">
+      <form onSubmit={(event) => void submit(event)}>
+        <div class="login-brand">
+          <Mark />
+          <h1>larder</h1>
+        </div>
+        <p>On the machine that larder runs on, this prints a link that opens this page:</p>
+        <pre class="login-command">larder login</pre>
+        <label class="field">
+          <span>Or paste a link or a token</span>
+          <input
+            type="password"
+            autocomplete="off"
+            spellcheck={false}
+            value={text}
+            autofocus
+            aria-invalid={told !== null}
+            aria-describedby="login-told"
+            onInput={(event) => set(event.currentTarget.value)}
+          />
+        </label>
+        <p id="login-told" class="told" role="alert">
+          {told}
+        </p>
+        <button class="button primary" disabled={busy}>
+          {busy ? 'Asking …' : 'Open'}
+        </button>
+      </form>
+    </main>
+  );
+}

@@ -1,0 +1,90 @@
+// Small parts that views share: figures, states of emptiness and failure, a row of choices.
+import type { ComponentChildren, JSX } from 'preact';
+import type { Problem } from '../api';
+import type { Figure } from '../format';
+import { Icon, type IconName } from './icons';
+
+export function Fig({ it }: { it: Figure }): JSX.Element {
+  return (
+    <span class="fig">
+      {it.text}
+      {it.unit && <span class="unit">{it.unit === '%' ? '%' : ` ${it.unit}`}</span>}
+    </span>
+  );
+}
+
+export function Head({ title, sub, children }: { title: string; sub?: ComponentChildren; children?: ComponentChildren }): JSX.Element {
+  return (
+    <header class="head">
+      <h1>{title}</h1>
+      {sub !== undefined && <p class="head-sub">{sub}</p>}
+      {children && <div class="head-tools">{children}</div>}
+    </header>
+  );
+}
+
+export function Empty({ icon, title, children }: { icon: IconName; title: string; children?: ComponentChildren }): JSX.Element {
+  return (
+    <div class="empty">
+      <Icon name={icon} size={28} />
+      <p class="empty-title">{title}</p>
+      {children && <div class="empty-text">{children}</div>}
+    </div>
+  );
+}
+
+export function Failed({ problem, again }: { problem: Problem | null; again?: () => void }): JSX.Element | null {
+  if (!problem) return null;
+  return (
+    <div class="failed" role="alert">
+      <Icon name="warn" />
+      <span>{problem.message}</span>
+      {again && (
+        <button class="link" onClick={again}>
+          Try again
+        </button>
+      )}
+    </div>
+  );
+}
+
+/** Grey lines where rows will be. */
+export function Bones({ rows = 8 }: { rows?: number }): JSX.Element {
+  return (
+    <div class="bones" role="status" aria-label="Loading">
+      {Array.from({ length: rows }, (_, at) => (
+        <span key={at} />
+      ))}
+    </div>
+  );
+}
+
+interface Choices<T extends string> {
+  label: string;
+  of: [T, string][];
+  now: T;
+  choose: (it: T) => void;
+}
+
+/** A row of choices, of which one holds. */
+export function Segments<T extends string>({ label, of, now, choose }: Choices<T>): JSX.Element {
+  return (
+    <div class="segments" role="group" aria-label={label}>
+      {of.map(([name, text]) => (
+        <button key={name} aria-pressed={name === now} onClick={() => choose(name)}>
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+/** What the cache did, as a word with a mark; the colour repeats it. */
+export function Cache({ it }: { it: string }): JSX.Element {
+  const kind = it.startsWith('hit') ? 'hit' : it === 'stale' ? 'stale' : it === '' ? 'none' : 'miss';
+  return <span class={`cache ${kind}`}>{it || '–'}</span>;
+}
+
+export function Status({ it }: { it: number }): JSX.Element {
+  return <span class={`status s${Math.floor(it / 100)}`}>{it || '–'}</span>;
+}

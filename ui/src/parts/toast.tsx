@@ -1,0 +1,42 @@
+// Short words at the corner that something was done; told to screen readers, gone after a while.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Icon } from './icons';
+
+interface Toast {
+  id: number;
+  text: string;
+  bad: boolean;
+}
+
+const SHOWN = 6000;
+let toasts: Toast[] = [];
+let next = 0;
+let draw: () => void = () => {};
+
+export function say(text: string, bad = false): void {
+  const id = next++;
+  toasts = [...toasts.slice(-2), { id, text, bad }];
+  draw();
+  setTimeout(() => {
+    toasts = toasts.filter((it) => it.id !== id);
+    draw();
+  }, SHOWN);
+}
+
+export function Toasts(): JSX.Element {
+  const [, turn] = useState(0);
+  useEffect(() => {
+    draw = () => turn((it) => it + 1);
+  }, []);
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.map((it) => (
+        <div key={it.id} class={it.bad ? 'toast bad' : 'toast'}>
+          <Icon name={it.bad ? 'warn' : 'check'} />
+          {it.text}
+        </div>
+      ))}
+    </div>
+  );
+}

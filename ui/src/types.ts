@@ -1,0 +1,209 @@
+// What the API answers, as docs of `GET /api/v1/openapi.json` have it. Bytes are numbers of bytes, times unix seconds unless the name
+// says otherwise.
+
+export type Counts = Record<string, number>;
+
+export interface Histogram {
+  count: number;
+  sum_us: number;
+  max_us: number;
+  p50_us: number;
+  p90_us: number;
+  p99_us: number;
+  p999_us: number;
+  /** Upper bound in microseconds and count of each bucket that is not empty. */
+  buckets: [number, number][];
+}
+
+export interface Stats {
+  version: number;
+  now: number;
+  now_us?: number;
+  uptime?: number;
+  listen: string[];
+  node?: string | null;
+  nodes?: { say?: string } | null;
+  statistics?: 'on' | 'off';
+  counters: Counts;
+  latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
+  sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
+  routes?: { name: string; site: number; kind: string; counters: Counts; latency: Histogram }[];
+  tiers?: { name: string; state: string; hits: number; bytes_served: number; objects: number; used_bytes: number; budget_bytes: number }[];
+  origins?: { name: string; routes: string[]; counters: Counts; latency: Histogram }[];
+  saved?: { origin_us: number };
+  memory?: { rss_bytes: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
+  ram: { used_bytes: number; budget_bytes: number };
+}
+
+export interface StoredObject {
+  id: string;
+  url: string;
+  key: string;
+  status: number;
+  bytes: number;
+  variants: number | Variant[];
+  age: number;
+  lifetime: number;
+  expires_in: number;
+  fresh: boolean;
+  hits: number;
+  tags: number | string[];
+  content_type: string;
+  tiers: string[];
+  stored_at: number;
+}
+
+export interface Variant {
+  vary: string;
+  status: number;
+  bytes: number;
+  fields: [string, string][];
+  age: number;
+  lifetime: number;
+  source: string;
+  etag: string | null;
+  forms: { coding: string; bytes: number }[];
+  body: string;
+}
+
+export interface ObjectPage {
+  total: number;
+  matched: number;
+  took_us: number;
+  next: string | null;
+  objects: StoredObject[];
+}
+
+export interface Purged {
+  scope: Record<string, string | boolean>;
+  strength: string;
+  seq: number;
+  complete: boolean;
+  receipts: { of: string; state: string; detail?: string }[];
+}
+
+export interface Overlay {
+  uri: string;
+  bytes: number;
+  content_type: string;
+  set_at: number;
+  expires: number | null;
+  hits: number;
+  by: string;
+}
+
+export interface Rule {
+  source: string;
+  rule: string;
+  evidence: string;
+  outcome: 'passed' | 'decided';
+  where: string[];
+}
+
+export interface Explanation {
+  site?: number;
+  route?: string;
+  key?: { text: string; recipe: string };
+  tiers?: { tier: string; holds: string; count?: number }[];
+  bypass?: string | null;
+  stored?: {
+    status: number;
+    bytes: number;
+    variant: string | null;
+    age: string;
+    lifetime: string;
+    freshness: string;
+    part: string | null;
+    forms: string | null;
+  } | null;
+  rules?: Rule[];
+  verdict: { name: string; sentence: string; status?: number | null };
+  last_refusal?: { seconds_ago: number; status: number; sentence: string; rules: Rule[]; change: string | null } | null;
+  change?: string | null;
+  settings?: { route: string; given: { key: string; where: string }[] } | null;
+  nodes?: { say?: string } | null;
+  then?: RequestRecord;
+}
+
+export interface RequestRecord {
+  id: string;
+  time_us: number;
+  client: string;
+  method: string;
+  url: string;
+  host: string;
+  path: string;
+  status: number;
+  bytes: number;
+  duration_us: number | null;
+  route: string;
+  site: string;
+  cache: string;
+  ttl: number | null;
+  origin_us: number | null;
+  end: string;
+  user_agent: string | null;
+  referer: string | null;
+  stages?: Record<string, number>;
+}
+
+export type Order = 'requests' | 'misses' | 'bytes' | 'origin_time';
+
+export interface Top {
+  by: Order;
+  total: number;
+  since: number;
+  entries: { url: string; value: number; error: number }[];
+}
+
+export interface Trace {
+  id: string;
+  start_us: number;
+  route: string;
+  method: string;
+  url: string;
+  status: number;
+  bytes: number;
+  cache: string;
+  total_us: number;
+  stages: Record<string, number>;
+}
+
+export interface Traces {
+  sampling: { route: string; every: number }[];
+  stages: string[];
+  traces: Trace[];
+}
+
+export interface Key {
+  key: string;
+  kind: string;
+  default: string | null;
+  help: string;
+  restart: boolean;
+}
+
+export interface ConfigProblem {
+  line: number | null;
+  column: number | null;
+  key: string | null;
+  message: string;
+}
+
+export interface Config {
+  path: string | null;
+  editable: boolean;
+  why: string | null;
+  text: string;
+  hash: string;
+  running_hash: string;
+  keys: Key[];
+  history: { id: string; time: number; by: string }[];
+}
+
+export interface Checked {
+  ok: boolean;
+  problems: ConfigProblem[];
+  restart: string[];
+  diff: { op: string; text: string }[];
+}

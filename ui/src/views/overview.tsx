@@ -1,0 +1,316 @@
+// What the cache does now, and what it costs: tiles, charts, memory, and a row for every route, tier and origin.
+import type { ComponentChildren, JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { Empty, Fig, Head, Segments } from '../parts/basic';
+import { Chart, type Series } from '../parts/chart';
+import { Spark } from '../parts/spark';
+import * as format from '../format';
+import type { Figure } from '../format';
+import { useReadings } from '../hooks';
+import { type Point, between, quantile, ratio } from '../readings';
+import type { Histogram, Stats } from '../types';
+import { Memory } from './memory';
+
+const WINDOWS: [string, string][] = [
+  ['60', '1 min'],
+  ['300', '5 min'],
+  ['900', '15 min'],
+];
+
+/** Seconds that a tile's line shows. */
+const SPARK = 60;
+
+type Over = { now: Stats; then: Stats; seconds: number };
+
+export function Overview(): JSX.Element {
+  const it = useReadings();
+  const { points, latest, link, problem } = it;
+  const over = it.over(10);
+  const [window, setWindow] = useState('300');
+  if (!latest) {
+    return (
+      <>
+        <Head title="Overview" />
+        {link === 'lost' ? (
+          <Empty icon="warn" title="larder does not answer">
+            {problem} This page tries again every second.
+          </Empty>
+        ) : (
+          <div class="tiles loading" role="status" aria-label="Loading" />
+        )}
+      </>
+    );
+  }
+  return (
+    <>
+      <Head title="Overview" sub={latest.listen.join(', ')}>
+        <Segments label="Time shown" of={WINDOWS} now={window} choose={setWindow} />
+      </Head>
+      {link === 'lost' && (
+        <p class="banner" role="alert">
+          {problem} What you see is the last that was known.
+        </p>
+      )}
+      <Tiles latest={latest} points={points} over={over} />
+      <Charts points={points} window={Number(window)} />
+      <Memory stats={latest} />
+      {over && <Routes {...over} />}
+      <div class="halves">
+        <Tiers stats={latest} />
+        {over && <Origins {...over} />}
+      </div>
+    </>
+  );
+}
+
+function Tile({ label, figure, values, top, children }: { label: string; figure: Figure; values: (number | null)[]; top?: number; children?: ComponentChildren }): JSX.Element {
+  return (
+    <div class="tile">
+      <h2>{label}</h2>
+      <p class="tile-figure" data-figure>
+        <Fig it={figure} />
+      </p>
+      <Spark values={values} {...(top ? { top } : {})} />
+      <p class="tile-sub">{children}</p>
+    </div>
+  );
+}
+
+const grown = (it: Over | null, name: string): number => (it ? Math.max(0, (it.now.counters[name] ?? 0) - (it.then.counters[name] ?? 0)) : 0);
+
+function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over: Over | null }): JSX.Element {
+  const recent = points.slice(-SPARK);
+  const ahead = Array<null>(SPARK - recent.length).fill(null);
+  const of = (name: keyof Point): (number | null)[] => [...ahead, ...recent.map((it) => it[name])];
+  const second = over?.seconds ?? 1;
+  const hits = ratio(grown(over, 'cache_hits'), grown(over, 'cache_misses'), grown(over, 'cache_passes'));
+  const ever = ratio(latest.counters['cache_hits'] ?? 0, latest.counters['cache_misses'] ?? 0, latest.counters['cache_passes'] ?? 0);
+  const latency = between(over?.then.latency?.all, over?.now.latency?.all);
+  const rss = latest.memory?.rss_bytes;
+  const saved = (latest.saved?.origin_us ?? 0) / 1e6;
+  const savedNow = over ? ((over.now.saved?.origin_us ?? 0) - (over.then.saved?.origin_us ?? 0)) / 1e6 / second : 0;
+  return (
+    <section class="tiles" aria-label="Now">
+      <Tile label="Requests / s" figure={format.rate(grown(over, 'requests') / second)} values={of('requests')}>
+        {format.flat(format.count(latest.counters['requests'] ?? 0))} in all
+      </Tile>
+      <Tile label="Hit ratio" figure={format.share(hits)} values={of('ratio')} top={1}>
+        {format.flat(format.share(ever))} since the start
+      </Tile>
+      <Tile label="Latency p99" figure={format.micros(quantile(latency, 0.99))} values={of('p99')}>
+        p50 {format.flat(format.micros(quantile(latency, 0.5)))}
+      </Tile>
+      <Tile label="Bytes / s" figure={format.bytes(grown(over, 'client_bytes_sent') / second)} values={of('sent')}>
+        {format.flat(format.bytes(grown(over, 'origin_bytes_received') / second))} from origins
+      </Tile>
+      <Tile label="Memory" figure={format.bytes(rss ?? latest.ram.used_bytes)} values={of('memory')}>
+        cache {format.flat(format.bytes(latest.ram.used_bytes))} of {format.flat(format.bytes(latest.ram.budget_bytes))}
+      </Tile>
+      <Tile label="Origin time saved" figure={format.seconds(saved)} values={of('saved')}>
+        {format.flat(format.seconds(savedNow))} each second
+      </Tile>
+    </section>
+  );
+}
+
+function Charts({ points, window }: { points: Point[]; window: number }): JSX.Element {
+  const shown = useMemo(() => {
+    const end = points.at(-1)?.at ?? 0;
+    return points.filter((it) => it.at >= end - window - 1);
+  }, [points, points.length, points.at(-1)?.at, window]);
+  const at = useMemo(() => shown.map((it) => it.at), [shown]);
+  const line = (label: string, colour: string, name: keyof Point, more: Partial<Series> = {}): Series => ({
+    label,
+    colour,
+    values: shown.map((it) => it[name]),
+    ...more,
+  });
+  const common = { at, window };
+  return (
+    <section class="charts" aria-label="Over time">
+      <Chart
+        {...common}
+        title="Requests / s"
+        stacked
+        sum
+        figure={format.rate}
+        series={[
+          line('RAM', '--series-1', 'hitsRam'),
+          line('Disk', '--series-2', 'hitsDisk'),
+          line('Fleet', '--series-3', 'hitsFleet'),
+          line('Miss', '--series-4', 'misses'),
+          line('Pass', '--series-5', 'passes'),
+        ]}
+      />
+      <Chart
+        {...common}
+        title="Latency"
+        log
+        figure={format.micros}
+        series={[
+          line('p50', '--series-3', 'p50'),
+          line('p90', '--series-2', 'p90'),
+          line('p99', '--series-1', 'p99', { width: 2 }),
+        ]}
+      />
+      <Chart {...common} title="Hit ratio" range={[0, 1]} figure={format.share} series={[line('Hits', '--series-1', 'ratio', { fill: true, width: 2 })]} />
+      <Chart
+        {...common}
+        title="Bytes / s"
+        binary
+        figure={format.bytes}
+        series={[
+          line('To clients', '--series-1', 'sent', { fill: true, width: 2 }),
+          line('From origins', '--series-4', 'received'),
+        ]}
+      />
+    </section>
+  );
+}
+
+const byName = <T extends { name: string }>(of: T[] | undefined, it: T): T | undefined => of?.find((other) => other.name === it.name);
+
+function Routes({ now, then, seconds }: Over): JSX.Element | null {
+  if (!now.routes?.length) return null;
+  const rows = now.routes.map((it) => {
+    const before = then.routes?.find((other) => other.name === it.name && other.site === it.site);
+    const more = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (before?.counters[name] ?? 0));
+    const ms = between(before?.latency, it.latency);
+    return { it, more, site: now.sites?.[it.site]?.name ?? '', hits: ratio(more('hits'), more('misses'), more('passes')), ms };
+  });
+  return (
+    <section class="block">
+      <h2>Routes</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Routes">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">Route</th>
+              <th scope="col">Site</th>
+              <th scope="col" class="num">Req / s</th>
+              <th scope="col">Hit ratio</th>
+              <th scope="col" class="num">p50</th>
+              <th scope="col" class="num">p99</th>
+              <th scope="col" class="num">Bytes / s</th>
+              <th scope="col" class="num">Origin / s</th>
+              <th scope="col" class="num">4xx</th>
+              <th scope="col" class="num">5xx</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ it, more, site, hits, ms }) => (
+              <tr key={`${it.site} ${it.name}`}>
+                <th scope="row">
+                  {it.name} {it.kind === 'files' && <span class="chip">files</span>}
+                </th>
+                <td class="faint">{site}</td>
+                <td class="num">{format.flat(format.rate(more('requests') / seconds))}</td>
+                <td>{it.kind === 'files' ? <span class="faint">–</span> : <Meter share={hits} />}</td>
+                <td class="num">{format.flat(format.micros(quantile(ms, 0.5)))}</td>
+                <td class="num">{format.flat(format.micros(quantile(ms, 0.99)))}</td>
+                <td class="num">{format.flat(format.bytes(more('bytes_sent') / seconds))}</td>
+                <td class="num">{format.flat(format.rate(more('origin_requests') / seconds))}</td>
+                <td class="num">{format.flat(format.count(it.counters['errors_4xx'] ?? 0))}</td>
+                <td class={`num ${it.counters['errors_5xx'] ? 'bad' : ''}`}>{format.flat(format.count(it.counters['errors_5xx'] ?? 0))}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+export function Meter({ share, text }: { share: number | null; text?: string }): JSX.Element {
+  return (
+    <span class="meter">
+      <span class="meter-rail" aria-hidden="true">
+        <span style={{ width: `${Math.min(1, share ?? 0) * 100}%` }} />
+      </span>
+      <span class="meter-text">{text ?? format.flat(format.share(share))}</span>
+    </span>
+  );
+}
+
+function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
+  if (!stats.tiers?.length) return null;
+  return (
+    <section class="block">
+      <h2>Tiers</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Tiers">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">Tier</th>
+              <th scope="col" class="num">Objects</th>
+              <th scope="col" class="num">Hits</th>
+              <th scope="col">Filled</th>
+            </tr>
+          </thead>
+          <tbody>
+            {stats.tiers.map((it) => {
+              const off = it.state === 'off';
+              return (
+                <tr key={it.name} class={off ? 'off' : ''}>
+                  <th scope="row">
+                    {it.name} {it.state !== 'on' && <span class="chip">{it.state}</span>}
+                  </th>
+                  <td class="num">{off || it.objects == null ? '–' : format.flat(format.count(it.objects))}</td>
+                  <td class="num">{off ? '–' : format.flat(format.count(it.hits))}</td>
+                  <td>
+                    {off || !it.budget_bytes ? (
+                      '–'
+                    ) : (
+                      <Meter
+                        share={it.used_bytes / it.budget_bytes}
+                        text={`${format.flat(format.bytes(it.used_bytes))} of ${format.flat(format.bytes(it.budget_bytes))}`}
+                      />
+                    )}
+                  </td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function Origins({ now, then, seconds }: Over): JSX.Element | null {
+  if (!now.origins?.length) return null;
+  return (
+    <section class="block">
+      <h2>Origins</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Origins">
+        <table class="table">
+          <thead>
+            <tr>
+              <th scope="col">Origin</th>
+              <th scope="col" class="num">Req / s</th>
+              <th scope="col" class="num">p50</th>
+              <th scope="col" class="num">p99</th>
+              <th scope="col" class="num">Failures</th>
+            </tr>
+          </thead>
+          <tbody>
+            {now.origins.map((it) => {
+              const before = byName(then.origins, it);
+              const ms = between(before?.latency as Histogram | undefined, it.latency);
+              const sent = Math.max(0, (it.counters['requests'] ?? 0) - (before?.counters['requests'] ?? 0));
+              return (
+                <tr key={it.name}>
+                  <th scope="row">{it.name}</th>
+                  <td class="num">{format.flat(format.rate(sent / seconds))}</td>
+                  <td class="num">{format.flat(format.micros(quantile(ms, 0.5)))}</td>
+                  <td class="num">{format.flat(format.micros(quantile(ms, 0.99)))}</td>
+                  <td class={`num ${it.counters['failures'] ? 'bad' : ''}`}>{format.flat(format.count(it.counters['failures'] ?? 0))}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
