@@ -94,6 +94,7 @@ counters! {
     connections_accepted: Count, "Client connections accepted.";
     connections_open: Gauge, "Client connections open now.";
     connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
+    connections_shed: Limit, "Idle client connections closed to make room, for want of descriptors.";
     accept_errors: Limit, "Accepts that failed, for want of descriptors or memory; accepting paused for a moment.";
     requests: Count, "Requests whose head was understood.";
     requests_rejected: Count, "Requests refused because their bytes were not valid HTTP (4xx, connection closed).";
@@ -162,6 +163,7 @@ counters! {
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";
     origin_requests: Count, "Requests sent to origins.";
     origin_connects: Count, "Connections opened to origins.";
+    origin_surplus: Count, "Connections on which an origin sent bytes that belong to no response; after the first, no connection to it is used twice.";
     origin_reuses: Count, "Requests sent on an origin connection that was already open.";
     origin_retries: Count, "Requests sent again because a reused connection had died.";
     origin_connect_failures: Count, "Connections to origins that could not be opened.";

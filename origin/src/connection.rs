@@ -35,7 +35,9 @@ pub(crate) enum History {
 pub(crate) enum Idle {
     /// Open, and nothing came.
     Quiet,
-    /// Closed, broken, or bytes came that nobody asked for.
+    /// Closed, or broken.
+    Gone,
+    /// Bytes came that nobody asked for.
     Spoiled,
 }
 
@@ -76,7 +78,8 @@ impl Connection {
         };
         match peeked {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
-            _ => Idle::Spoiled,
+            Ok(0) | Err(_) => Idle::Gone,
+            Ok(_) => Idle::Spoiled,
         }
     }
 

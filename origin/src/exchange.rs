@@ -364,8 +364,8 @@ impl State {
             return;
         }
         match mem::replace(&mut self.link, Link::Closed) {
-            // Bytes after a response belong to nothing we asked for.
-            Link::Open(it) if self.after_body == AfterBody::Keep && it.buffer.is_empty() => {
+            Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(),
+            Link::Open(it) if self.after_body == AfterBody::Keep => {
                 if self.is_sent() {
                     let trust = if self.request.method == "HEAD" { Trust::AfterSweep } else { Trust::Now };
                     self.origin.keep(it, trust);

@@ -41,6 +41,8 @@ pub struct Origin {
     /// Counts sweeps: the clock of the unused connections.
     sweep: Cell<u64>,
     sweeper: Cell<Sweeper>,
+    /// It was seen to send more than its responses: see [`Origin::note_surplus`].
+    sends_surplus: Cell<bool>,
     /// Who is told of failures.
     told: OnceCell<Told>,
     /// What is counted beside `counters`.
@@ -105,6 +107,7 @@ impl Origin {
             idle: RefCell::default(),
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
+            sends_surplus: Cell::new(false),
             told: OnceCell::new(),
             measures: OnceCell::new(),
         })
@@ -197,7 +200,9 @@ impl Origin {
         let sweep = self.sweep.get();
         let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
         while let Some(at) = idle.iter().rposition(may_be_used) {
-            if let Some(unused) = idle.remove(at).filter(|it| it.connection.look() == Idle::Quiet) {
+            if self.sends_surplus.get() {
+                idle.clear();
+            } else if let Some(unused) = idle.remove(at).filter(|it| self.is_quiet(&it.connection)) {
                 self.counters.origin_reuses.add(1);
                 return Some(unused.connection);
             }
@@ -238,7 +243,7 @@ impl Origin {
 
     /// Takes a connection back whose exchange ended well.
     pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection, trust: Trust) {
-        if self.persistence() == Persistence::Close {
+        if self.persistence() == Persistence::Close || self.sends_surplus.get() {
             return;
         }
         connection.rest(&self.spares);
@@ -262,7 +267,22 @@ impl Origin {
         let now = self.sweep.get();
         let oldest = (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1);
         let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;
-        self.idle.borrow_mut().retain(|it| is_young(it) && it.connection.look() == Idle::Quiet);
+        self.idle.borrow_mut().retain(|it| is_young(it) && self.is_quiet(&it.connection));
+    }
+
+    fn is_quiet(&self, unused: &Connection) -> bool {
+        let seen = unused.look();
+        if seen == Idle::Spoiled {
+            self.note_surplus();
+        }
+        seen == Idle::Quiet
+    }
+
+    /// Bytes came that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right after
+    /// the next request was sent, and would be read as its response: no connection to this origin is used twice any more.
+    pub(crate) fn note_surplus(&self) {
+        self.sends_surplus.set(true);
+        self.counters.origin_surplus.add(1);
     }
 
     /// How many unused connections there are.

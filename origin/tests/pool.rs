@@ -102,6 +102,38 @@ fn a_connection_that_was_closed_while_unused_is_not_used() {
 }
 
 #[test]
+fn who_sent_too_much_once_gets_a_connection_for_each_request() {
+    for later in [false, true] {
+        let scripted = Scripted::tcp(move |_, mut peer| {
+            while !peer.head().is_empty() {
+                if later {
+                    peer.send(OK);
+                    peer.wait();
+                    peer.send("HTTP/1.1 200 OK\r\n");
+                    peer.report("sent");
+                } else {
+                    peer.send(format!("{OK}HTTP/1.1 200 OK\r\n"));
+                }
+            }
+        });
+        let (origin, counters) = client(&scripted, limits());
+        run(async {
+            for connections in 1..4 {
+                assert_eq!("200 ok", fetch(&origin).await);
+                assert_eq!(connections, counters.origin_connects.get());
+                if later {
+                    scripted.go();
+                    assert_eq!("sent", scripted.reported());
+                }
+            }
+        });
+        let expect = if later { 1 } else { 3 };
+        assert_eq!(expect, counters.origin_surplus.get(), "once it is known nobody looks any more");
+        assert_eq!((0, 0), (counters.origin_reuses.get(), origin.idle_connections()));
+    }
+}
+
+#[test]
 fn what_nobody_could_connect_to() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (address, expect) in [
