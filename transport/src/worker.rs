@@ -330,7 +330,7 @@ impl Worker {
         let idle = watched.iter().flatten().filter(|it| rests(it));
         for it in idle.take(count) {
             it.expired.set(Expired::Reading(Reading::Idle));
-            self.counters.client_idle_timeouts.add(1);
+            self.counters.connections_shed.add(1);
             it.shut(Shutdown::Read);
         }
     }

@@ -16,7 +16,7 @@ pub struct Entry<'a> {
     pub client: Option<IpAddr>,
     /// The request's method.
     pub method: &'a [u8],
-    /// The request's target, as it came.
+    /// The request's target, as it goes to the origin.
     pub target: &'a [u8],
     /// The minor version: `HTTP/1.x`.
     pub minor: u8,
@@ -84,7 +84,7 @@ pub const FIELDS: &[Field] = &[
         json: |it, _, out| escape::json(it.method, out) },
     Field { name: "host", since: Format::Json, help: "The request's host, as it came.",
         json: |it, _, out| escape::json(it.host, out) },
-    Field { name: "target", since: Format::Common, help: "The request's target (path and query), as it came.",
+    Field { name: "target", since: Format::Common, help: "The request's target (path and query), as it goes to the origin: what no URI may have is percent-encoded.",
         json: |it, _, out| escape::json(it.target, out) },
     Field { name: "protocol", since: Format::Common, help: "The request's protocol.",
         json: |it, _, out| { let _ = write!(out, "\"HTTP/1.{}\"", it.minor); } },
