@@ -108,6 +108,9 @@ counters! {
     head_too_large: Limit, "Requests refused because the head was over `limits.head_size` or had too many fields (431).";
     target_too_long: Limit, "Requests refused because the target was over `limits.target_size` (414).";
     body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";
+    traces: Count, "Requests whose stages were timed and kept as a trace (`site.route.trace`).";
+    traces_overwritten: Limit, "Traces that were overwritten by newer ones before anybody had read them.";
+    traces_lost: Limit, "Traces that were not given to somebody who follows them, because too many waited already.";
     cache_hits: Count, "Requests answered from the store without asking the origin.";
     cache_stale_hits: Count, "Hits that were stale and allowed to be (RFC 5861).";
     cache_hits_disk: Count, "Hits, of `cache_hits`, that lay on disk.";

@@ -7,6 +7,7 @@ use crate::forward::{self, Ask};
 use crate::judge::Judge;
 use crate::machine::Step;
 use crate::run::{Company, Machine};
+use crate::stages::Stage;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::Report;
 use larder_semantics::freshen::{self, HeadSays};
@@ -39,6 +40,7 @@ impl Machine<'_, '_> {
             }
         };
         self.pass_interim().await;
+        self.stages.enter(Stage::Lookup);
         if let Some(stale) = self.local.stale.borrow().clone() {
             (self.found, self.reason) = (Some(stale), ForwardReason::Stale);
         }
@@ -183,11 +185,14 @@ impl Machine<'_, '_> {
             forward::outgoing(self.gateway, self.request, self.route, self.client, Framing::Empty, ask);
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        self.stages.enter(Stage::Connect);
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
+        self.stages.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
             self.local.took_since(started);
             if response.status >= 200 {
+                self.stages.enter(Stage::Lookup);
                 self.local.origin_status.set(Some(response.status));
                 return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
             }

@@ -82,7 +82,7 @@ impl<'c> Machine<'_, 'c> {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
-        let mut next = flush_while_waiting(reply, reader.next()).await?;
+        let mut next = flush_while_waiting(self.stages, reply, reader.next()).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -92,7 +92,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                     Err(FillEnd::Failed) => return Err(Cut::Origin),
                 }
-                next = flush_while_waiting(reply, reader.next()).await?;
+                next = flush_while_waiting(self.stages, reply, reader.next()).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -100,7 +100,7 @@ impl<'c> Machine<'_, 'c> {
         loop {
             send(reply, &decoding).await?;
             if progress == Progress::Fed {
-                match flush_while_waiting(reply, reader.next()).await? {
+                match flush_while_waiting(self.stages, reply, reader.next()).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed) => return Err(Cut::Origin),

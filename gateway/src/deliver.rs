@@ -6,6 +6,7 @@ use crate::hit::in_not_modified;
 use crate::machine::Step;
 use crate::pass::{Upload, with_upload};
 use crate::run::Machine;
+use crate::stages::{Stage, Stages};
 use crate::{explain, forward};
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::{self, Report};
@@ -152,6 +153,7 @@ impl<'c> Machine<'_, 'c> {
         let (Some(answer), Some(mut reply)) = (self.answer.take(), self.reply.take()) else {
             return Step::Finish;
         };
+        self.stages.enter(Stage::Write);
         let sent = match answer {
             Answer::Stored { stored, report } => self.send_stored(&mut reply, &stored, report).await,
             Answer::Reading { reader, head, status, fields, report } => {
@@ -195,6 +197,9 @@ impl<'c> Machine<'_, 'c> {
                 fields.set("X-Cache", if hit { "HIT" } else { "MISS" });
             }
         }
+        if self.route.server_timing {
+            self.stages.tell(&mut fields);
+        }
         reply.head(status, &fields, body).await?;
         Ok(())
     }
@@ -206,7 +211,8 @@ impl<'c> Machine<'_, 'c> {
     async fn send_stored(&mut self, reply: &mut Reply<'c>, stored: &Arc<Stored>, report: Report) -> Sent {
         let policy = &self.route.policy;
         let patience = Duration::from_millis(u64::from(policy.collapse_wait_ms));
-        match self.gateway.face(stored, self.fields, self.facts, policy, patience).await {
+        let stages = self.stages;
+        match self.gateway.face(stored, self.fields, self.facts, policy, patience, stages).await {
             Face::Own => self.send_own_form(reply, stored, report).await,
             Face::Form(form) => self.send_form(reply, stored, &form, report).await,
             Face::Decoded(coding) => self.send_stored_decoded(reply, stored, coding, report).await,
@@ -409,7 +415,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let mut at = 0;
         loop {
-            match flush_while_waiting(reply, reader.next()).await? {
+            match flush_while_waiting(self.stages, reply, reader.next()).await? {
                 Ok(bytes) => {
                     let piece = Piece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
@@ -471,7 +477,9 @@ impl<'c> Machine<'_, 'c> {
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let exchange = direct.exchange.clone();
-            let next = flush_while_waiting(reply, with_upload(&mut direct.upload, exchange.next())).await??;
+            let next =
+                flush_while_waiting(self.stages, reply, with_upload(&mut direct.upload, exchange.next()));
+            let next = next.await??;
             match next {
                 Ok(Some(bytes)) => reply.piece(Piece::Bytes(bytes)).await?,
                 Ok(None) => break,
@@ -504,6 +512,7 @@ pub(crate) type Sent = Result<Option<Arc<FieldList>>, Cut>;
 
 /// Waits for `work`; if it is not there at once, what is held back is sent first.
 pub(crate) async fn flush_while_waiting<T>(
+    stages: &Stages,
     reply: &mut Reply<'_>,
     work: impl Future<Output = T>,
 ) -> Result<T, ClientGone> {
@@ -517,5 +526,8 @@ pub(crate) async fn flush_while_waiting<T>(
         return Ok(out);
     }
     reply.flush().await?;
-    Ok(work.await)
+    stages.enter(Stage::Body);
+    let out = work.await;
+    stages.enter(Stage::Write);
+    Ok(out)
 }

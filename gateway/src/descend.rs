@@ -5,6 +5,7 @@ use crate::below::{self, TakenUp};
 use crate::fetch::Job;
 use crate::machine::Step;
 use crate::run::{LOOKS, Machine};
+use crate::stages::{Stage, Told};
 use larder_semantics::cache_status::Tier;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::request::RequestFacts;
@@ -15,7 +16,7 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{Ask, Fleet, Got, Turn, Want, Win};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, FillHead, FillWriter, Stored};
+use larder_store::{Begin, FillHead, FillWriter, Stored, Waited};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -88,7 +89,10 @@ impl Machine<'_, '_> {
                 self.reader = Some(reader);
                 tokio::task::spawn_local(self.job(false, Below::Only, false).run(writer));
             }
-            Begin::Follow(reader) => self.reader = Some(reader),
+            Begin::Follow(reader) => {
+                self.stages.enter(Stage::Wait);
+                self.reader = Some(reader);
+            }
             Begin::Full => {}
         }
         Step::Descend
@@ -100,7 +104,9 @@ impl Machine<'_, '_> {
         self.looks += 1;
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        match tokio::time::timeout(patience, reader.head()).await {
+        let head = tokio::time::timeout(patience, reader.head()).await;
+        self.stages.enter(Stage::Lookup);
+        match head {
             Ok(FillHead::Found(stored, tier)) => self.bring(stored, tier),
             _ => Step::Lookup,
         }
@@ -152,7 +158,11 @@ impl Job {
 
     async fn on_disk(&self, writer: &FillWriter) -> Option<Arc<Stored>> {
         let disk = self.gateway.disk_of(&self.route.policy).filter(|it| it.knows(&self.key))?;
-        let stored = disk.read(&self.key, &self.request.fields.view()).await?;
+        self.told.enter(Stage::Queue);
+        let waited = Waited::default();
+        let stored = disk.read_timed(&self.key, &self.request.fields.view(), &waited).await;
+        self.told.has_read(waited.micros());
+        let stored = stored?;
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let policy = &self.route.policy;
         let (stored, taken_up) = self.gateway.take_up(policy, self.hash, stored);
@@ -229,6 +239,7 @@ impl Job {
                 Turn::Ours(win) => return self.on_our_turn(held, Some(win)),
                 Turn::Theirs | Turn::Free => return self.on_our_turn(held, None),
             }
+            self.told.enter(Stage::Wait);
             if pause == FIRST_PAUSE {
                 self.gateway.counters.recompute_waits.add(1);
             }
@@ -248,7 +259,10 @@ impl Job {
         let fields = self.request.fields.view();
         let want = if self.below == Below::Only { Want::Look } else { Want::Recompute };
         let ask = Ask { key: &self.key, request: &fields, policy, want };
-        let (found, turn) = match fleet.get(ask).await {
+        self.told.enter(Stage::Read);
+        let got = fleet.get(ask).await;
+        self.told.enter(Stage::Lookup);
+        let (found, turn) = match got {
             Got::Hit { found, turn } => (found, turn),
             Got::Miss { turn } => return Said::Lost(turn),
             Got::Unavailable => return Said::Unavailable,
@@ -320,9 +334,9 @@ impl Job {
         let gateway = self.gateway.clone();
         let flight = gateway.store.hash(&key);
         let validate = stored.meta.has_validator();
-        let (below, background, local) = (Below::Skip, true, Rc::default());
+        let (below, background, local, told) = (Below::Skip, true, Rc::default(), Told::default());
         let win = Cell::new(win);
-        let job = Job { stored: Some(stored), validate, below, background, local, win, ..self };
+        let job = Job { stored: Some(stored), validate, below, background, local, told, win, ..self };
         gateway.validate_in_background(job, flight);
     }
 

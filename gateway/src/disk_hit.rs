@@ -27,6 +27,7 @@ impl Gateway {
         key: &[u8],
         hash: KeyHash,
         last: bool,
+        began: Option<u64>,
         out: &mut Outbox,
     ) -> Option<FastHit> {
         let policy = &route.policy;
@@ -60,6 +61,6 @@ impl Gateway {
         self.counters.cache_hits.add(1);
         self.counters.cache_hits_disk.add(1);
         let not_modified = precondition == Precondition::NotModified;
-        Some(hit::respond(&stored, Tier::Disk, None, head, not_modified, last, policy, now, out))
+        Some(hit::respond(&stored, Tier::Disk, None, head, not_modified, last, policy, now, began, out))
     }
 }

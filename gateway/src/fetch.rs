@@ -6,6 +6,7 @@ use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
 use crate::route::{Gateway, Route};
+use crate::stages::{self, Stage, Told};
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::FieldList;
@@ -55,6 +56,8 @@ pub(crate) struct Job {
     pub remembered: bool,
     /// What only the client that began it gets to see.
     pub local: Rc<Local>,
+    /// Told what the request that began it waits for.
+    pub told: Told,
     /// This node's turn to ask the origin, of all nodes; given back when it is dropped.
     pub win: Cell<Option<Win>>,
 }
@@ -218,7 +221,9 @@ impl Job {
             forward::outgoing(&self.gateway, &self.request, &self.route, &self.client, Framing::Empty, ask);
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        self.told.enter(Stage::Connect);
         let exchange = Rc::new(self.route.origin().send(outgoing).await?);
+        self.told.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
             self.local.took_since(started);
@@ -227,6 +232,7 @@ impl Job {
                 self.local.rung.notify_one();
                 continue;
             }
+            self.told.enter(Stage::Lookup);
             self.local.origin_status.set(Some(response.status));
             return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
         }
@@ -331,6 +337,8 @@ impl Job {
             self.judge(None, |it| it.remember_miss());
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
+        // Of one request's way through another larder, which ours would be taken for.
+        kept.retain(|it| !(it.is("server-timing") && stages::is_ours(it.value)));
         forward::mark_stored(&mut kept, version, policy);
         if transcode::plan(meta.status, &fields, length, policy).is_some() {
             // Others will get it in other codings.

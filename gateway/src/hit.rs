@@ -5,6 +5,7 @@
 use crate::coding;
 use crate::forward;
 use crate::route::{Gateway, Route};
+use crate::stages;
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::freshness::Freshness;
@@ -52,6 +53,7 @@ impl Gateway {
         {
             return None;
         }
+        let began = route.server_timing.then(clock::precise_micros);
         let now = clock::wall();
         let scratch = &mut *self.scratch.borrow_mut();
         scratch.key.clear();
@@ -59,7 +61,9 @@ impl Gateway {
         let hash = self.store.hash(&scratch.key);
         let shelf = match self.store.lookup(hash, &scratch.key, 0) {
             Lookup::Shelf(shelf) => shelf,
-            Lookup::Nothing => return self.on_disk_now(route, head, &facts, &scratch.key, hash, last, out),
+            Lookup::Nothing => {
+                return self.on_disk_now(route, head, &facts, &scratch.key, hash, last, began, out);
+            }
             Lookup::HitForMiss => return None,
         };
         let stored = shelf.select(head.fields, &mut scratch.variant)?;
@@ -87,7 +91,7 @@ impl Gateway {
             self.counters.coding_hits.add(1);
         }
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, Tier::Ram, form, head, not_modified, last, &route.policy, now, out))
+        Some(respond(stored, Tier::Ram, form, head, not_modified, last, &route.policy, now, began, out))
     }
 
     /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
@@ -141,6 +145,7 @@ pub(crate) fn respond(
     last: bool,
     policy: &Policy,
     now: WallTime,
+    began: Option<u64>,
     out: &mut Outbox,
 ) -> FastHit {
     let report = Report::Hit { ttl: ttl(&stored.meta, now), tier };
@@ -163,6 +168,9 @@ pub(crate) fn respond(
         text.extend_from_slice(ready);
     }
     write_own_lines(stored.meta.age(now), report, policy, text);
+    if let Some(began) = began {
+        stages::write_lookup_since(began, text);
+    }
     match (last, head.version) {
         (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
         (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),

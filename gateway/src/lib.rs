@@ -19,6 +19,7 @@ mod peek;
 pub mod refusals;
 pub mod route;
 pub mod run;
+pub mod stages;
 
 pub use below::Tiers;
 pub use route::{Gateway, HostSent, Route};

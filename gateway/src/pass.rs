@@ -7,6 +7,7 @@ use crate::forward::{self, Ask};
 use crate::hit;
 use crate::machine::Step;
 use crate::run::Machine;
+use crate::stages::Stage;
 use bytes::Bytes;
 use larder_origin::Exchange;
 use larder_semantics::cache_status::Report;
@@ -49,6 +50,7 @@ impl<'c> Machine<'_, 'c> {
             forward::outgoing(self.gateway, self.request, self.route, self.client, framing, Ask::AsSent);
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        self.stages.enter(Stage::Connect);
         let exchange = match self.route.origin().send(outgoing).await {
             Ok(exchange) => Rc::new(exchange),
             Err(error) => {
@@ -60,6 +62,7 @@ impl<'c> Machine<'_, 'c> {
             Some(body) if framing != Framing::Empty => Some(carry(first, body, exchange.clone())),
             _ => None,
         };
+        self.stages.enter(Stage::FirstByte);
         let response = loop {
             match with_upload(&mut upload, exchange.head()).await {
                 Ok(Ok(response)) if response.status >= 200 => break response,
@@ -75,6 +78,7 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         self.local.took_since(started);
+        self.stages.enter(Stage::Lookup);
         if response.status == 304 && !self.facts.conditional {
             self.error = 502; // Nobody had asked on a condition.
             return Step::Error;

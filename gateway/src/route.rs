@@ -96,6 +96,8 @@ pub struct Route {
     pub origins: Vec<Rc<Origin>>,
     /// Which `Host` the origin gets.
     pub host: HostSent,
+    /// `site.route.server_timing`: whether responses say where their time went.
+    pub server_timing: bool,
     /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
     pub two_ways: bool,
     /// Round robin over `origins`.
@@ -110,7 +112,15 @@ impl Route {
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: HostSent) -> Rc<Self> {
         assert!(!origins.is_empty(), "a proxied route has an origin");
-        Rc::new(Self { name, policy, origins, host, two_ways: false, next: Cell::new(0) })
+        Rc::new(Self {
+            name,
+            policy,
+            origins,
+            host,
+            server_timing: false,
+            two_ways: false,
+            next: Cell::new(0),
+        })
     }
 
     /// The same route for paths that can be read in two ways, of which different routes would answer: without the
@@ -119,7 +129,8 @@ impl Route {
     pub fn for_two_ways(&self) -> Rc<Self> {
         let policy = Policy { enabled: false, ..self.policy.clone() };
         let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
-        Rc::new(Self { name, policy, origins, host, two_ways: true, next: Cell::new(0) })
+        let server_timing = self.server_timing;
+        Rc::new(Self { name, policy, origins, host, server_timing, two_ways: true, next: Cell::new(0) })
     }
 
     /// The origin whose turn it is.

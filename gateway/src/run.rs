@@ -7,6 +7,7 @@ use crate::fetch::{Job, Local};
 use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
+use crate::stages::{Stage, Stages, Told};
 use crate::{coding, explain, hit};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
@@ -74,6 +75,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub reason: ForwardReason,
     pub reader: Option<FillReader>,
     pub local: Rc<Local>,
+    /// Where its time goes.
+    pub stages: &'a Stages,
     pub looks: u8,
     /// Where `found` lay.
     pub tier: Tier,
@@ -93,7 +96,7 @@ pub(crate) struct Machine<'a, 'c> {
 }
 
 impl Gateway {
-    /// Drives a request from its head to its last byte.
+    /// Drives a request from its head to its last byte; `stages` is told where its time goes.
     pub async fn run<'c>(
         self: &Rc<Self>,
         route: &Rc<Route>,
@@ -101,6 +104,7 @@ impl Gateway {
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,
+        stages: &Stages,
     ) -> Summary {
         forward::drop_nominated(&mut request.fields);
         let request = Rc::new(request);
@@ -125,6 +129,7 @@ impl Gateway {
             reason: ForwardReason::UriMiss,
             reader: None,
             local: Rc::default(),
+            stages,
             looks: 0,
             tier: Tier::Ram,
             brought: None,
@@ -400,12 +405,14 @@ impl<'c> Machine<'_, 'c> {
             background,
             remembered: self.remembered,
             local: self.local.clone(),
+            told: if background { Told::default() } else { self.stages.told() },
             win: Cell::new(None),
         }
     }
 
     async fn wait(&mut self) -> Step {
         self.gateway.counters.requests_collapsed.add(1);
+        self.stages.enter(Stage::Wait);
         self.looks += 1;
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
@@ -416,10 +423,12 @@ impl<'c> Machine<'_, 'c> {
             head = reader.head() => head,
             () = patience.as_mut() => {
                 self.gateway.counters.collapse_timeouts.add(1);
+                self.stages.enter(Stage::Lookup);
                 self.company = Company::Alone;
                 return alone;
             }
         };
+        self.stages.enter(Stage::Lookup);
         match head {
             FillHead::LookAgain => Step::Lookup,
             FillHead::Found(stored, tier) => self.bring(stored, tier),

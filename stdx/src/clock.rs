@@ -105,6 +105,16 @@ pub fn precise_micros() -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
+/// What microseconds of [`precise_micros`] are since the Unix epoch, by the wall clock as it stands now.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
+pub fn unix_micros(precise: u64) -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_micros());
+    let moved = MOVED.load(Relaxed).saturating_mul(1_000_000);
+    let wall = u64::try_from(wall).unwrap_or(u64::MAX).saturating_add_signed(moved);
+    wall.saturating_sub(precise_micros().saturating_sub(precise))
+}
+
 /// Moves the wall clock of this process by `seconds`: for tests, which never sleep.
 pub fn advance(seconds: i64) {
     MOVED.fetch_add(seconds, Relaxed);

@@ -46,6 +46,22 @@ use tokio::sync::oneshot;
 use writer::{Status, Writer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+/// How long a read waited for a free reader, which is not the device's time.
+#[derive(Debug, Default)]
+pub struct Waited(AtomicU64);
+
+impl Waited {
+    /// Microseconds, of all that had to be read.
+    #[must_use]
+    pub fn micros(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn add(&self, micros: u64) {
+        self.0.fetch_add(micros, Relaxed);
+    }
+}
+
 /// Where the disk tier lies and how large it may become.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -238,7 +254,12 @@ impl Disk {
     /// `None` also where the device is too busy or too slow. May be dropped at any point. Within a tokio runtime with
     /// time.
     pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
-        self.reader.read(key, request).await
+        self.reader.read(key, request, &Waited::default()).await
+    }
+
+    /// The same; tells `waited` how much of the time was waiting for a free reader.
+    pub async fn read_timed(&self, key: &[u8], request: &[Field<'_>], waited: &Waited) -> Option<Stored> {
+        self.reader.read(key, request, waited).await
     }
 
     /// The same without waiting for anything: `None` also where that would be needed. Within the event loop, for what

@@ -16,7 +16,7 @@ mod sample;
 mod shelf;
 mod tiers;
 
-pub use disk::Disk;
+pub use disk::{Disk, Waited};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
 pub use forms::{Form, Forms, NotMade};
 pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};

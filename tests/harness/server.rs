@@ -125,6 +125,11 @@ impl Larder {
         assert_eq!(200, response.status, "the clock can be moved: {response:?}");
     }
 
+    /// The lines with which a request to the admin listener is let in: `Host` and the token.
+    pub fn admin_lines(&self) -> String {
+        format!("Host: {}", self.admin)
+    }
+
     /// A request without a body to the admin listener.
     pub fn admin_request(&self, method: &str, path: &str) -> super::Response {
         let mut client = Client::connect(self.admin);

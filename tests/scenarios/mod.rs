@@ -39,6 +39,7 @@ mod statistics;
 mod storm;
 mod tags;
 mod targeted;
+mod traces;
 mod validation;
 mod vary;
 mod warm;

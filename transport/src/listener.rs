@@ -6,6 +6,7 @@ use crate::worker::Worker;
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, SockAddr, Socket, Type};
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -325,7 +326,7 @@ impl<H: Handler> Door<H> {
             one => one,
         };
         if let Some(watched) = self.worker.admit(socket) {
-            let client = Client { peer, local };
+            let client = Client { peer, local, began: Cell::new(self.worker.stamp()) };
             let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
             tokio::task::spawn_local(served);
         }

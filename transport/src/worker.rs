@@ -10,7 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::LocalRuntime;
@@ -90,6 +90,8 @@ pub struct Worker {
     open: Cell<usize>,
     swept: Cell<u64>,
     room: OnceCell<Arc<Room>>,
+    /// Whether somebody measures: see [`Worker::stamp_when`].
+    stamped: OnceCell<Arc<AtomicBool>>,
     pub(crate) input: RefCell<Vec<u8>>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     stop: Notify,
@@ -181,6 +183,7 @@ impl Worker {
             open: Cell::new(0),
             swept: Cell::new(clock::monotonic().0),
             room: OnceCell::new(),
+            stamped: OnceCell::new(),
             input: RefCell::default(),
             output: Cell::new(None),
             stop: Notify::new(),
@@ -198,6 +201,19 @@ impl Worker {
     pub fn share(&self, room: Arc<Room>) {
         // A second one would lose count of what the first has.
         let _ = self.room.set(room);
+    }
+
+    /// From now on heads are stamped with the time of their first byte while `on` is true; later calls change nothing.
+    pub fn stamp_when(&self, on: Arc<AtomicBool>) {
+        let _ = self.stamped.set(on);
+    }
+
+    /// The time by the precise clock, never 0, where somebody measures; else 0.
+    pub(crate) fn stamp(&self) -> u64 {
+        match self.stamped.get() {
+            Some(on) if on.load(Relaxed) => clock::precise_micros().max(1),
+            _ => 0,
+        }
     }
 
     /// Whether another connection would take a descriptor that something else needs.

@@ -5,6 +5,7 @@ pub mod codec;
 pub mod pool;
 
 use crate::route::Gateway;
+use crate::stages::{Stage, Stages};
 use bytes::{Buf, Bytes};
 use codec::{Decoder, Progress, Undecodable};
 use larder_semantics::coding::{Accepted, Coding};
@@ -158,6 +159,7 @@ impl Gateway {
         facts: &RequestFacts<'_>,
         policy: &Policy,
         patience: Duration,
+        stages: &Stages,
     ) -> Face {
         let as_it_is = || {
             // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
@@ -176,7 +178,9 @@ impl Gateway {
             Serve::Made(coding) => forms.get(coding),
             Serve::Wait(coding) => {
                 self.counters.coding_waits.add(1);
+                stages.enter(Stage::Wait);
                 let _ = tokio::time::timeout(patience, forms.settled(coding)).await;
+                stages.enter(Stage::Write);
                 forms.get(coding)
             }
             Serve::Unsuitable => None,

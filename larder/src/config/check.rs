@@ -266,6 +266,8 @@ impl Check {
             cache,
             tiers: self.tiers(at),
             purge: self.purge(at),
+            trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
+            server_timing: self.flag(&at.key("server_timing")),
             decided: self.decided(Some(at)),
             source,
         })

@@ -163,6 +163,15 @@ pub struct Site {
     pub source: Source,
 }
 
+impl Site {
+    /// What a route of this site is called in logs, counters and traces: the site's first host and the path pattern.
+    #[must_use]
+    pub fn route_name(&self, route: &Route) -> String {
+        let host = self.hosts.first().map_or_else(String::new, ToString::to_string);
+        format!("{host}{}", route.path)
+    }
+}
+
 /// Some paths of a site, and who answers for them.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -178,6 +187,10 @@ pub struct Route {
     pub tiers: tiers::Tiers,
     /// Who may purge.
     pub purge: tiers::Purge,
+    /// One in so many requests is traced; 0 is none.
+    pub trace: u32,
+    /// Whether responses say where their time went.
+    pub server_timing: bool,
     /// Where each value of the route came from.
     pub decided: Decided,
     /// Where it was declared.

@@ -376,6 +376,11 @@ pub const TABLE: &[Key] = &[
     once("site[].route[].methods", Kind::List(Form::Method), None,
         "The methods of the route; without it, all.", r#"["GET", "HEAD"]"#),
 
+    once("site[].route[].trace", integer(0, u32::MAX as u64), Some("0"),
+        "Time the stages of one in so many requests and keep them as traces (`larder trace`, `GET /api/v1/traces`); 0 is off. Can be changed while running.", "100"),
+    once("site[].route[].server_timing", Kind::Bool, Some("false"),
+        "Send `Server-Timing` with every response: the stages that are over when its head is sent, in milliseconds.", "true"),
+
     once("site[].route[].proxy.to", Kind::List(Form::Origin), None,
         "The origin: `http://HOST:PORT` or `unix:PATH`.", r#"["http://127.0.0.1:8000"]"#),
     once("site[].route[].proxy.preserve_host", Kind::Bool, Some("true"),

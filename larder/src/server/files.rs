@@ -4,6 +4,7 @@ use super::observe::Outcome;
 use crate::log::End;
 use larder_counters::Counters;
 use larder_files::{Answer, Dotfiles, Listing, Options, Root, Symlinks};
+use larder_gateway::stages::{self, Stage, Stages};
 use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock;
@@ -47,13 +48,15 @@ pub struct FileRoute {
     pub name: String,
     root: Arc<Root>,
     date: RefCell<(u64, String)>,
+    /// `site.route.server_timing`.
+    pub server_timing: bool,
 }
 
 impl FileRoute {
     /// A route over an open directory.
     #[must_use]
-    pub fn new(name: String, root: Arc<Root>) -> Self {
-        Self { name, root, date: RefCell::default() }
+    pub fn new(name: String, root: Arc<Root>, server_timing: bool) -> Self {
+        Self { name, root, date: RefCell::default(), server_timing }
     }
 
     /// Answers a plain GET or HEAD from the open-file cache; status and bytes of body, or nothing written.
@@ -61,10 +64,14 @@ impl FileRoute {
         if !is_plain(head) {
             return None;
         }
+        let began = self.server_timing.then(clock::precise_micros);
         let file = self.root.lookup_now(head.target, head.fields, clock::monotonic())?;
         let text = out.text();
         text.extend_from_slice(&file.head);
         self.write_date(text);
+        if let Some(began) = began {
+            stages::write_lookup_since(began, text);
+        }
         match (last, head.version) {
             (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
             (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
@@ -91,11 +98,16 @@ impl FileRoute {
         text.extend_from_slice(cached.1.as_bytes());
     }
 
-    /// Answers anything else; the disk may have to be asked.
-    pub async fn answer(&self, request: &Request, reply: Reply<'_>) -> Outcome {
+    /// Answers anything else; the disk may have to be asked. `stages` is told where the time goes.
+    pub async fn answer(&self, request: &Request, reply: Reply<'_>, stages: &Stages) -> Outcome {
+        stages.enter(Stage::Read);
         let fields = request.fields.view();
         let now = clock::monotonic();
-        let answer = self.root.answer(&request.method, &request.target, &fields, now).await;
+        let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
+        stages.enter(Stage::Write);
+        if self.server_timing {
+            stages.tell(&mut answer.fields);
+        }
         send_whole(answer, request, reply).await
     }
 }

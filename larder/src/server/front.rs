@@ -6,6 +6,7 @@ use super::overlay::Overlays;
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
 use crate::log::End;
+use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, explain};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
@@ -37,6 +38,10 @@ impl Handler for Front {
         let router = self.router.borrow();
         let found = router.find(head.method, head.authority, head.target);
         let overlay = self.overlays.over(head.method, head.authority, head.target);
+        let tracer = &self.observer.tracer;
+        let at = found.map(|it| (it.1, it.2));
+        let traced = at.is_some_and(|it| tracer.is_due(it));
+        let stages = if traced { Stages::begin(client.began.get()) } else { Stages::off() };
         let outcome = match (&overlay, found) {
             (Some(overlay), _) => overlay.answer_now(head, last, &self.gateway.counters, out),
             (None, Some((Target::Proxy(route), ..))) => {
@@ -50,8 +55,11 @@ impl Handler for Front {
             (None, None) => None,
         };
         let Some(outcome) = outcome else { return Now::Later };
-        scopes.fast(found.and_then(|it| router.scope((it.1, it.2))).map(|it| &**it), &outcome, timed);
-        if self.observer.hears_fast() {
+        scopes.fast(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, timed);
+        if let Some(at) = at {
+            tracer.count(at);
+        }
+        if traced || self.observer.hears_fast() {
             self.observer.finished(&Finished {
                 client,
                 method: head.method,
@@ -59,10 +67,12 @@ impl Handler for Front {
                 version: head.version,
                 authority: head.authority,
                 route: found.map_or("", |it| it.0.name()),
-                at: found.map(|it| (it.1, it.2)),
+                at,
                 fields: head.fields,
                 micros: None,
                 outcome: &outcome,
+                spent: stages.reading(),
+                traced,
             });
         }
         Now::Answered
@@ -75,13 +85,18 @@ impl Handler for Front {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
-        let is_told = self.observer.hears_slow();
-        let scopes = &self.observer.scopes;
-        let started = (is_told || scopes.is_on()).then(clock::precise_micros);
-        let told = is_told.then(|| request.clone());
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
         let at = found.map(|it| (it.1, it.2));
+        let traced = at.is_some_and(|it| self.observer.tracer.takes(it));
+        let stages = match found {
+            Some((target, ..)) if traced || target.tells_time() => Stages::begin(client.began.get()),
+            _ => Stages::off(),
+        };
+        let is_told = traced || self.observer.hears_slow();
+        let scopes = &self.observer.scopes;
+        let started = (is_told || scopes.is_on()).then(clock::precise_micros);
+        let told = is_told.then(|| request.clone());
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
@@ -90,7 +105,7 @@ impl Handler for Front {
             (Some(overlay), ..) => overlay.answer(&request, &self.gateway.counters, reply).await,
             (None, Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
             (None, None, Some(Target::Proxy(route))) => {
-                let summary = self.gateway.run(route, request, client, body, reply).await;
+                let summary = self.gateway.run(route, request, client, body, reply, &stages).await;
                 Outcome {
                     status: summary.status,
                     body: summary.body,
@@ -99,7 +114,7 @@ impl Handler for Front {
                     origin_micros: summary.origin_micros,
                 }
             }
-            (None, None, Some(Target::Files(files))) => files.answer(&request, reply).await,
+            (None, None, Some(Target::Files(files))) => files.answer(&request, reply, &stages).await,
             (None, None, None) => no_route(&request, reply).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
@@ -118,6 +133,8 @@ impl Handler for Front {
                 fields: &request.fields.view(),
                 micros,
                 outcome: &outcome,
+                spent: stages.reading(),
+                traced,
             });
         }
     }

@@ -26,6 +26,7 @@ use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
 use nodes::Nodes;
+use observe::traces::Traces;
 use overlay::Overlays;
 use purge::{Clerk, Desk};
 pub use reload::Watch;
@@ -134,11 +135,13 @@ fn start(
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own, workers, None)?;
+    let traces = Arc::new(Traces::default());
+    traces.sampling.configure(&live.config);
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());
     let refusals = Arc::default();
-    let shared = Shared { store, lower, coders, refusals, overlays, totals, own, workers, room };
+    let shared = Shared { store, lower, coders, refusals, overlays, traces, totals, own, workers, room };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -299,6 +302,7 @@ impl House {
             totals: self.shared.totals.clone(),
             counters: counters.clone(),
             purges: self.desk.clone(),
+            traces: shared.traces.clone(),
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
@@ -328,6 +332,7 @@ impl House {
         match read.and_then(compatible).and_then(open) {
             Ok(new) => {
                 self.errors.set_levels(new.config.log.levels);
+                self.shared.traces.sampling.configure(&new.config);
                 if let Some(admin) = admin {
                     admin.take_over(new.clone());
                 }

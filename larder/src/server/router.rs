@@ -20,6 +20,15 @@ pub enum Target {
 }
 
 impl Target {
+    /// Whether its responses say where their time went (`site.route.server_timing`).
+    #[must_use]
+    pub fn tells_time(&self) -> bool {
+        match self {
+            Target::Proxy(route) => route.server_timing,
+            Target::Files(files) => files.server_timing,
+        }
+    }
+
     /// The route's name in logs.
     #[must_use]
     pub fn name(&self) -> &str {

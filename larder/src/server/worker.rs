@@ -4,6 +4,8 @@
 use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
+use super::observe::tracer::Tracer;
+use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
@@ -94,8 +96,7 @@ impl Live {
         errors: &ErrorLog,
         part: Option<&Part>,
     ) -> Target {
-        let host = site.hosts.first().map_or_else(String::new, ToString::to_string);
-        let name = format!("{host}{}", route.path);
+        let name = site.route_name(route);
         match &route.service {
             Service::Proxy(proxy) => {
                 let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
@@ -110,9 +111,16 @@ impl Live {
                 let mut policy = route.cache.clone();
                 let used = route.tiers;
                 policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
-                Target::Proxy(Route::new(name, policy, vec![origin], host))
+                let mut proxied = Route::new(name, policy, vec![origin], host);
+                if let Some(new) = Rc::get_mut(&mut proxied) {
+                    new.server_timing = route.server_timing;
+                }
+                Target::Proxy(proxied)
             }
-            Service::Files(_) => Target::Files(Rc::new(FileRoute::new(name, self.roots[&at].clone()))),
+            Service::Files(_) => {
+                let root = self.roots[&at].clone();
+                Target::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))
+            }
         }
     }
 }
@@ -139,6 +147,8 @@ pub struct Shared {
     pub refusals: Arc<Refusals>,
     /// What lies over everything.
     pub overlays: Arc<Overlays>,
+    /// Traces of all workers.
+    pub traces: Arc<Traces>,
     /// All counters.
     pub totals: Arc<Totals>,
     /// The main thread's own counters, and those of what all workers share.
@@ -196,7 +206,10 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
         });
     }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
-    let observer = Observer::new(log, errors.clone(), live.scopes.of_worker(number), live.config.statistics);
+    worker.stamp_when(shared.traces.sampling.any.clone());
+    let tracer = Tracer::new(shared.traces.clone(), counters.clone());
+    let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
+    let observer = Observer::new(log, errors.clone(), tracer, scope, statistics);
     let overlays = shared.overlays.clone();
     let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());

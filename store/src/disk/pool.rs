@@ -10,7 +10,8 @@ use tokio::sync::oneshot;
 /// How many may wait for each thread.
 const WAITING: usize = 32;
 
-type Work = Box<dyn FnOnce() + Send>;
+/// Is told how many microseconds it waited.
+type Work = Box<dyn FnOnce(u64) + Send>;
 
 struct Job {
     work: Work,
@@ -52,15 +53,16 @@ impl Pool {
         Pool { shared, most: threads * WAITING }
     }
 
-    /// Does `work` on one of the threads, unless nobody waits for it any more by then.
+    /// Does `work` on one of the threads, unless nobody waits for it any more by then. With the answer comes how many
+    /// microseconds it waited for a thread.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<oneshot::Receiver<T>, Full> {
+    ) -> Result<oneshot::Receiver<(T, u64)>, Full> {
         let (answer, receiver) = oneshot::channel();
-        let work = Box::new(move || {
+        let work = Box::new(move |waited| {
             if !answer.is_closed() {
-                let _ = answer.send(work());
+                let _ = answer.send((work(), waited));
             }
         });
         let job = Job { work, since: clock::precise_micros() };
@@ -96,7 +98,7 @@ fn run(shared: &Shared) {
         let waited = clock::precise_micros().saturating_sub(job.since);
         shared.counters.disk_pool_reads.add_shared(1);
         shared.counters.disk_pool_wait_micros.add_shared(waited);
-        (job.work)();
+        (job.work)(waited);
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
         assert!(matches!(pool.run(|| ()), Err(Full)));
         drop(release);
         hung.unwrap().blocking_recv().unwrap();
-        let answers = waiting.into_iter().map(|it| it.blocking_recv().unwrap());
+        let answers = waiting.into_iter().map(|it| it.blocking_recv().unwrap().0);
         assert_eq!((0..WAITING).collect::<Vec<_>>(), answers.collect::<Vec<_>>());
         assert_eq!(1 + WAITING as u64, counters.disk_pool_reads.get());
     }
@@ -134,7 +136,7 @@ mod tests {
         let (done, was_done) = mpsc::channel();
         drop(pool.run(move || done.send(())));
         drop(release);
-        assert!(first.blocking_recv().unwrap());
+        assert!(first.blocking_recv().unwrap().0);
         pool.run(|| ()).unwrap().blocking_recv().unwrap();
         assert!(was_done.try_recv().is_err());
     }

@@ -7,7 +7,7 @@ use super::heads::Heads;
 use super::index::{Known, USED, VERIFIED};
 use super::pool::Pool;
 use super::segment::Segment;
-use super::{Base, calls::Calls};
+use super::{Base, Waited, calls::Calls};
 use crate::shelf::{Body, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -46,10 +46,10 @@ enum Unread {
 }
 
 /// What a lookup does where it would need the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Device {
-    /// It waits, by the pool.
-    WaitedFor,
+#[derive(Clone, Copy, Debug)]
+enum Device<'a> {
+    /// It waits, by the pool, and says how long for a free reader.
+    WaitedFor(&'a Waited),
     /// It gives up.
     LeftAlone,
 }
@@ -85,16 +85,22 @@ impl Reader {
     }
 
     /// See [`super::Disk::read`].
-    pub async fn read(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
+    pub async fn read(&self, key: &[u8], request: &[Field<'_>], waited: &Waited) -> Option<Stored> {
         let hash = self.base.hash(key);
-        let found = self.select(hash, key, request, Device::WaitedFor).await;
+        let found = self.select(hash, key, request, Device::WaitedFor(waited)).await;
         let counters = self.counters();
         let counter = if found.is_some() { &counters.disk_hits } else { &counters.disk_misses };
         counter.add_shared(1);
         found
     }
 
-    async fn select(&self, hash: u64, key: &[u8], request: &[Field<'_>], device: Device) -> Option<Stored> {
+    async fn select(
+        &self,
+        hash: u64,
+        key: &[u8],
+        request: &[Field<'_>],
+        device: Device<'_>,
+    ) -> Option<Stored> {
         // Names that were met, and the only variant under them that the request selects.
         let mut met: Vec<(u16, u32)> = Vec::new();
         let mut scratch = Vec::new();
@@ -139,7 +145,13 @@ impl Reader {
     }
 
     /// Reads and verifies header and head.
-    async fn record(&self, hash: u64, key: &[u8], known: &Known, device: Device) -> Result<Record, Unread> {
+    async fn record(
+        &self,
+        hash: u64,
+        key: &[u8],
+        known: &Known,
+        device: Device<'_>,
+    ) -> Result<Record, Unread> {
         let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
         let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
         if let Some((header, envelope)) = self.heads.get(hash, known) {
@@ -183,7 +195,13 @@ impl Reader {
         Ok(Record { segment, header, envelope, rest: bytes, body_at })
     }
 
-    async fn body(&self, hash: u64, known: &Known, record: Record, device: Device) -> Result<Stored, Unread> {
+    async fn body(
+        &self,
+        hash: u64,
+        known: &Known,
+        record: Record,
+        device: Device<'_>,
+    ) -> Result<Stored, Unread> {
         let Record { segment, header, envelope, mut rest, body_at } = record;
         if header.body <= self.heap_line {
             rest.truncate(usize::try_from(header.body).unwrap_or(usize::MAX));
@@ -216,7 +234,7 @@ impl Reader {
         segment: &Arc<Segment>,
         at: u64,
         length: u64,
-        device: Device,
+        device: Device<'_>,
     ) -> Result<Vec<u8>, Unread> {
         let mut bytes = vec![0; usize::try_from(length).map_err(|_| Unread::Corrupt)?];
         match self.base.calls.read_now(segment.file.as_fd(), &mut bytes, at) {
@@ -244,18 +262,20 @@ impl Reader {
     /// Has something done by the pool.
     async fn wait<T: Send + 'static>(
         &self,
-        device: Device,
+        device: Device<'_>,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unread> {
-        if device == Device::LeftAlone {
-            return Err(Unread::Busy);
-        }
+        let Device::WaitedFor(waited) = device else { return Err(Unread::Busy) };
         let Ok(answer) = self.pool.run(work) else {
             self.counters().disk_pool_full.add_shared(1);
             return Err(Unread::Busy);
         };
         match tokio::time::timeout(PATIENCE, answer).await {
-            Ok(answer) => answer.map_err(|_| Unread::Busy),
+            Ok(Ok((answer, micros))) => {
+                waited.add(micros);
+                Ok(answer)
+            }
+            Ok(Err(_)) => Err(Unread::Busy),
             Err(_) => {
                 self.counters().disk_slow.add_shared(1);
                 Err(Unread::Busy)

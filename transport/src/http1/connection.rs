@@ -155,7 +155,7 @@ impl Connection {
         for _ in 0..TURNS {
             let filled = match std::mem::replace(fresh, Fresh::No) {
                 Fresh::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),
-                _ => match ready!(self.read_head(context, &mut scratch)) {
+                _ => match ready!(self.read_head(context, &mut scratch, client)) {
                     Ok(filled) => filled,
                     Err(turn) => return Poll::Ready(turn),
                 },
@@ -164,7 +164,11 @@ impl Connection {
             let bytes = &scratch[..filled];
             let taken =
                 self.with_output(|output| take(self, bytes, &mut consumed, &limits, client, handler, output));
-            self.keep(&scratch[consumed..filled], consumed);
+            let began = client.began.get();
+            self.keep(&scratch[consumed..filled], consumed, client);
+            if matches!(taken, Taken::Slow(..)) {
+                client.began.set(began); // What is kept comes after it.
+            }
             let sent = self.send_now();
             return Poll::Ready(match (taken, sent) {
                 (_, Err(error)) => {
@@ -206,7 +210,7 @@ impl Connection {
 
     /// Keeps what was read and not used. The deadline of a head runs from its first byte, however often more of
     /// it comes.
-    fn keep(&self, bytes: &[u8], consumed: usize) {
+    fn keep(&self, bytes: &[u8], consumed: usize, client: &Client) {
         if !bytes.is_empty() {
             let mut input = self.input.borrow_mut();
             if input.is_empty() {
@@ -220,11 +224,17 @@ impl Connection {
             self.watched.read_for(Reading::Idle, times.idle);
         } else if consumed > 0 || self.watched.reading() != Reading::Head {
             self.watched.read_for(Reading::Head, times.head);
+            client.began.set(self.worker.stamp());
         }
     }
 
     /// Reads behind what is kept; the bytes that there are then, or how the connection ends.
-    fn read_head(&self, context: &mut Context<'_>, scratch: &mut [u8]) -> Poll<Result<usize, Turn>> {
+    fn read_head(
+        &self,
+        context: &mut Context<'_>,
+        scratch: &mut [u8],
+        client: &Client,
+    ) -> Poll<Result<usize, Turn>> {
         let kept = {
             let input = self.input.borrow();
             let kept = input.len().min(scratch.len());
@@ -233,7 +243,7 @@ impl Connection {
         };
         // After a slow answer nothing is waited for yet.
         if self.watched.reading() == Reading::Nothing {
-            self.keep(&[], 0);
+            self.keep(&[], 0, client);
         }
         let read = match self.read(context, &mut scratch[kept..]) {
             Poll::Pending => {
@@ -283,6 +293,7 @@ impl Connection {
         self.has_answer.set(false);
         let reply = Reply::new(self, request.method == "HEAD", request.version, keep_alive);
         handler.answer(request, client, RequestBody::new(self), reply).await;
+        client.began.set(0);
         match self.after.get() {
             After::KeepAlive if self.drain_body().await => After::KeepAlive,
             After::KeepAlive => self.close(Farewell::Lingering).await,
@@ -522,6 +533,7 @@ fn take<H: Handler>(
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
             return Taken::Slow(Box::new(head.to_owned()), keep_alive);
         }
+        client.began.set(0);
         if last {
             return Taken::Last;
         }

@@ -20,6 +20,7 @@ pub use reply::Reply;
 pub use request_body::RequestBody;
 
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
 
@@ -30,6 +31,11 @@ pub struct Client {
     pub peer: Option<SocketAddr>,
     /// The address that it connected to; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
+    /// When the first byte of the head came that is being answered, or the connection was accepted if it is the first, in
+    /// microseconds by the precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
+    ///
+    /// [`Worker::stamp_when`]: crate::worker::Worker::stamp_when
+    pub began: Cell<u64>,
 }
 
 /// What [`Handler::answer_now`] did.

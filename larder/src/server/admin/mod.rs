@@ -11,8 +11,10 @@ mod page;
 mod query;
 mod stats;
 mod table;
+mod traces;
 
 use super::nodes::Nodes;
+use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::{Desk, Order, asked};
 use super::router::Router;
@@ -50,6 +52,8 @@ pub struct Admin {
     pub counters: Arc<Counters>,
     /// Where purges are brought.
     pub purges: Desk,
+    /// Traces of all workers.
+    pub traces: Arc<Traces>,
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Nodes>>,
     /// What lies over everything.
@@ -154,8 +158,10 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
             fields.push("Content-Type", "text/event-stream");
             fields.push("Cache-Control", "no-store");
             reply.head(200, &fields, ResponseBody::Stream).await?;
+            reply.flush().await?;
             while let Some(event) = events.recv().await {
                 reply.piece(Piece::Bytes(event)).await?;
+                reply.flush().await?;
             }
             return Ok(());
         }

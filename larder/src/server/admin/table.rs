@@ -63,6 +63,9 @@ pub static ENDPOINTS: &[Endpoint] = &[
     Endpoint { body: OVERLAY, ..row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })) },
     row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
     row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
+    row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) })),
+    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })),
+    row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) })),
     Endpoint { for_tests: true, ..row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked.query) })) },
 ];
 

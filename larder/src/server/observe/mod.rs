@@ -1,10 +1,14 @@
 //! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
 //! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
 
+pub mod sampling;
 mod scopes;
+pub mod tracer;
+pub mod traces;
 
 use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
 use larder_counters::WorkerScope;
+use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::field::{self, Field};
 use larder_stdx::clock;
@@ -13,6 +17,7 @@ use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
 pub use scopes::Scopes;
 use std::sync::Arc;
+use tracer::Tracer;
 
 /// What came of a request.
 pub struct Outcome {
@@ -33,6 +38,22 @@ impl Outcome {
     #[must_use]
     pub fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
         Self { status, body, report, end: End::Whole, origin_micros: None }
+    }
+
+    /// What the cache did, in the words of the access log; empty where it had no part.
+    #[must_use]
+    pub fn cache(&self) -> &'static str {
+        match self.report {
+            Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
+                (true, Tier::Ram) => "hit",
+                (true, Tier::Disk) => "hit-disk",
+                (true, Tier::Fleet) => "hit-fleet",
+                (false, _) => "stale",
+            },
+            Some(Report::Overlay) => "overlay",
+            Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
+            None => "",
+        }
     }
 }
 
@@ -60,12 +81,18 @@ pub struct Finished<'a> {
     pub micros: Option<u64>,
     /// What came of it.
     pub outcome: &'a Outcome,
+    /// When it began, by the precise clock, and where its time went; of those that are measured.
+    pub spent: Option<(u64, Spent)>,
+    /// Whether it is to be kept as a trace.
+    pub traced: bool,
 }
 
 /// One worker's hearers.
 pub struct Observer {
     /// This worker's access log.
     log: LogHandle,
+    /// This worker's traces.
+    pub tracer: Tracer,
     /// The error log, which is told what each request cost where somebody follows that.
     errors: ErrorLog,
     /// What is counted of each request; told by itself, since it needs to know when a request began.
@@ -73,10 +100,17 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Tells `log`, and those who follow subsystems in `errors`; counts into `own`, and into the scopes of routes, while `statistics` are on.
+    /// Tells `log`, those who follow subsystems in `errors`, and `tracer`; counts into `own`, and into the scopes of
+    /// routes, while `statistics` are on.
     #[must_use]
-    pub fn new(log: LogHandle, errors: ErrorLog, own: Arc<WorkerScope>, statistics: bool) -> Self {
-        Self { log, errors, scopes: Scopes::new(own, statistics) }
+    pub fn new(
+        log: LogHandle,
+        errors: ErrorLog,
+        tracer: Tracer,
+        own: Arc<WorkerScope>,
+        statistics: bool,
+    ) -> Self {
+        Self { log, errors, tracer, scopes: Scopes::new(own, statistics) }
     }
 
     /// Whether somebody hears of fast answers.
@@ -98,6 +132,9 @@ impl Observer {
         if self.log.is_on() {
             self.record(it);
         }
+        if it.traced {
+            self.tracer.finished(it);
+        }
     }
 
     /// Tells of a head that was refused.
@@ -116,6 +153,8 @@ impl Observer {
             fields: &[],
             micros: None,
             outcome: &Outcome::whole(reject.status(), 0, None),
+            spent: None,
+            traced: false,
         });
     }
 
@@ -171,17 +210,7 @@ impl Observer {
             duration: it.micros.unwrap_or(0),
             referer: field::first(it.fields, "referer").unwrap_or_default(),
             user_agent: field::first(it.fields, "user-agent").unwrap_or_default(),
-            cache: match outcome.report {
-                Some(Report::Hit { ttl, tier }) => match (ttl > 0, tier) {
-                    (true, Tier::Ram) => "hit",
-                    (true, Tier::Disk) => "hit-disk",
-                    (true, Tier::Fleet) => "hit-fleet",
-                    (false, _) => "stale",
-                },
-                Some(Report::Overlay) => "overlay",
-                Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
-                None => "",
-            },
+            cache: outcome.cache(),
             route: it.route,
             origin_duration: outcome.origin_micros,
         });

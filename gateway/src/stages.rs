@@ -1,0 +1,333 @@
+//! Where the time of one request went, by stage. A request that is measured has a stop watch which is always in exactly one
+//! stage, so that stages do not overlap and add up to the whole. Who is measured, and what becomes of the readings, is
+//! not here.
+
+use larder_semantics::field::FieldList;
+use larder_stdx::clock;
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// What a request can be busy with, or wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// From the accept, or the first byte of its head, until its head was whole.
+    Parse,
+    /// Deciding: routing, the key, the look into RAM, what the rules say.
+    Lookup,
+    /// For another request's fetch, another node's turn, or a compressed form.
+    Wait,
+    /// For a free reader of the disk, or a connection to the fleet.
+    Queue,
+    /// For the bytes of the disk, the fleet or a file.
+    Read,
+    /// For a connection to the origin: a place in the pool, the handshake, the head that is written.
+    Connect,
+    /// For the head of the origin's response.
+    FirstByte,
+    /// For more of a body that is on its way from the origin.
+    Body,
+    /// For the client to take the response.
+    Write,
+}
+
+/// How many stages there are.
+pub const COUNT: usize = 9;
+
+impl Stage {
+    /// All, in the order in which a request meets them.
+    pub const ALL: [Stage; COUNT] = [
+        Stage::Parse,
+        Stage::Lookup,
+        Stage::Wait,
+        Stage::Queue,
+        Stage::Read,
+        Stage::Connect,
+        Stage::FirstByte,
+        Stage::Body,
+        Stage::Write,
+    ];
+
+    /// Its name in JSON, in files of traces and in `Server-Timing`: a stable interface, and a token (RFC 9110 §5.6.2).
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Parse => "parse",
+            Stage::Lookup => "lookup",
+            Stage::Wait => "wait",
+            Stage::Queue => "queue",
+            Stage::Read => "read",
+            Stage::Connect => "connect",
+            Stage::FirstByte => "first_byte",
+            Stage::Body => "body",
+            Stage::Write => "write",
+        }
+    }
+
+    /// The stage of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Stage> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+}
+
+/// Microseconds by stage, of those stages that were met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    micros: [u64; COUNT],
+    met: u16,
+}
+
+impl Spent {
+    /// Adds `micros` to a stage, which is met by that.
+    pub fn add(&mut self, stage: Stage, micros: u64) {
+        let sum = &mut self.micros[stage as usize];
+        *sum = sum.saturating_add(micros);
+        self.met |= 1 << stage as u16;
+    }
+
+    /// What a stage took; `None` where it was not met.
+    #[must_use]
+    pub fn of(&self, stage: Stage) -> Option<u64> {
+        (self.met & 1 << stage as u16 != 0).then_some(self.micros[stage as usize])
+    }
+
+    /// The stages that were met, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, u64)> + '_ {
+        Stage::ALL.into_iter().filter_map(|it| self.of(it).map(|micros| (it, micros)))
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.micros.iter().fold(0, |sum, it| sum.saturating_add(*it))
+    }
+}
+
+/// What every metric of ours is called at first in `Server-Timing`, so that an origin's are told from them.
+pub const SERVER_TIMING_PREFIX: &str = "larder-";
+
+/// Appends the value of a `Server-Timing` field (W3C Server Timing §3): milliseconds, with three places.
+pub fn write_server_timing(spent: &Spent, out: &mut Vec<u8>) {
+    for (at, (stage, micros)) in spent.iter().enumerate() {
+        if at > 0 {
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(SERVER_TIMING_PREFIX.as_bytes());
+        out.extend_from_slice(stage.name().as_bytes());
+        out.extend_from_slice(b";dur=");
+        out.extend_from_slice(itoa::Buffer::new().format(micros / 1000).as_bytes());
+        let rest = micros % 1000;
+        let digit = |it: u64| b'0' + u8::try_from(it % 10).unwrap_or(0);
+        out.extend_from_slice(&[b'.', digit(rest / 100), digit(rest / 10), digit(rest)]);
+    }
+}
+
+/// Appends a line of `Server-Timing` for a fast answer that was begun at `began`, by the precise clock.
+pub fn write_lookup_since(began: u64, out: &mut Vec<u8>) {
+    let mut spent = Spent::default();
+    spent.add(Stage::Lookup, clock::precise_micros().saturating_sub(began));
+    out.extend_from_slice(b"Server-Timing: ");
+    write_server_timing(&spent, out);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a value of `Server-Timing` was written by a larder: by one that is our origin, where we did not.
+#[must_use]
+pub fn is_ours(server_timing: &[u8]) -> bool {
+    server_timing.get(..SERVER_TIMING_PREFIX.len()).is_some_and(|it| it == SERVER_TIMING_PREFIX.as_bytes())
+}
+
+/// The stop watch of one request.
+struct Watch {
+    /// The first microsecond of the request, by the precise clock.
+    began: u64,
+    /// Since when it is in `stage`.
+    since: Cell<u64>,
+    stage: Cell<Stage>,
+    spent: Cell<Spent>,
+    /// Changes when the request itself goes on, whatever others did for it.
+    turn: Cell<u32>,
+}
+
+impl Watch {
+    fn enter(&self, stage: Stage) {
+        let now = clock::precise_micros();
+        let mut spent = self.spent.get();
+        spent.add(self.stage.get(), now.saturating_sub(self.since.get()));
+        self.spent.set(spent);
+        self.since.set(now);
+        self.stage.set(stage);
+    }
+}
+
+/// The stop watch of one request, or none: then nothing is measured, and no clock is read.
+#[derive(Clone, Default)]
+pub struct Stages(Option<Rc<Watch>>);
+
+impl Stages {
+    /// Measures nothing.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self(None)
+    }
+
+    /// A watch that is now in `Lookup`. `began` is when the first byte of the head came or the connection was accepted, by
+    /// the precise clock, and 0 where that was just now.
+    #[must_use]
+    pub fn begin(began: u64) -> Self {
+        let now = clock::precise_micros();
+        let mut spent = Spent::default();
+        if began != 0 {
+            spent.add(Stage::Parse, now.saturating_sub(began));
+        }
+        Self(Some(Rc::new(Watch {
+            began: if began == 0 { now } else { began.min(now) },
+            since: Cell::new(now),
+            stage: Cell::new(Stage::Lookup),
+            spent: Cell::new(spent),
+            turn: Cell::new(0),
+        })))
+    }
+
+    /// Whether anything is measured.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// From now on the request is in `stage`, whatever those who work for it say.
+    pub fn enter(&self, stage: Stage) {
+        if let Some(watch) = &self.0 {
+            watch.turn.set(watch.turn.get().wrapping_add(1));
+            watch.enter(stage);
+        }
+    }
+
+    /// Appends a `Server-Timing` line of its own to the fields of a response; nothing where nothing is measured.
+    pub fn tell(&self, fields: &mut FieldList) {
+        if let Some((_, spent)) = self.reading() {
+            let mut value = Vec::with_capacity(128);
+            write_server_timing(&spent, &mut value);
+            fields.push("Server-Timing", value);
+        }
+    }
+
+    /// For somebody who works for this request while it waits: what it tells counts until the request goes on by itself.
+    #[must_use]
+    pub fn told(&self) -> Told {
+        Told(self.0.as_ref().map(|it| (it.clone(), it.turn.get())))
+    }
+
+    /// When the request began, by the precise clock, and what it spent until now; `None` where nothing is measured.
+    #[must_use]
+    pub fn reading(&self) -> Option<(u64, Spent)> {
+        let watch = self.0.as_ref()?;
+        watch.enter(watch.stage.get());
+        Some((watch.began, watch.spent.get()))
+    }
+}
+
+/// A fill's end of the stop watch of the request that began it; or of none.
+#[derive(Clone, Default)]
+pub struct Told(Option<(Rc<Watch>, u32)>);
+
+impl Told {
+    /// The request waits for this from now on.
+    pub fn enter(&self, stage: Stage) {
+        if let Some((watch, turn)) = &self.0
+            && watch.turn.get() == *turn
+        {
+            watch.enter(stage);
+        }
+    }
+
+    /// Ends a read that was entered as `Queue`: of its time `queued` microseconds were waiting, the rest was reading.
+    pub fn has_read(&self, queued: u64) {
+        if let Some((watch, turn)) = &self.0
+            && watch.turn.get() == *turn
+            && watch.stage.get() == Stage::Queue
+        {
+            let now = clock::precise_micros();
+            let took = now.saturating_sub(watch.since.get());
+            let mut spent = watch.spent.get();
+            if queued > 0 {
+                spent.add(Stage::Queue, took.min(queued));
+            }
+            spent.add(Stage::Read, took.saturating_sub(queued));
+            watch.spent.set(spent);
+            watch.since.set(now);
+            watch.stage.set(Stage::Lookup);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_measured_is_not_read() {
+        let stages = Stages::off();
+        stages.enter(Stage::Wait);
+        stages.told().enter(Stage::Read);
+        assert!(!stages.is_on() && stages.reading().is_none());
+    }
+
+    #[test]
+    fn stages_add_up_to_the_whole() {
+        let began = clock::precise_micros().max(1);
+        let stages = Stages::begin(began);
+        let told = stages.told();
+        told.enter(Stage::Queue);
+        while clock::precise_micros() < began + 3_000 {}
+        told.has_read(1_000);
+        told.enter(Stage::Connect);
+        stages.enter(Stage::Write);
+        while clock::precise_micros() < began + 4_000 {}
+        let (first, spent) = stages.reading().unwrap();
+        assert_eq!(began, first);
+        let since = clock::precise_micros() - began;
+        assert!((4_000..=since).contains(&spent.total()), "{spent:?} of {since}");
+        assert_eq!(Some(1_000), spent.of(Stage::Queue));
+        assert!(spent.of(Stage::Read) >= Some(1_500) && spent.of(Stage::Write) >= Some(500), "{spent:?}");
+        assert_eq!(None, spent.of(Stage::Body), "was not met");
+    }
+
+    #[test]
+    fn a_fill_that_is_left_alone_tells_nothing() {
+        let stages = Stages::begin(0);
+        let told = stages.told();
+        stages.enter(Stage::Write);
+        told.enter(Stage::Body);
+        told.has_read(5);
+        let (_, spent) = stages.reading().unwrap();
+        assert_eq!(None, spent.of(Stage::Body));
+        assert_eq!(None, spent.of(Stage::Read));
+    }
+
+    #[test]
+    fn names_are_found_again() {
+        for it in Stage::ALL {
+            assert_eq!(Some(it), Stage::named(it.name()));
+            assert!(it.name().bytes().all(|it| it.is_ascii_lowercase() || it == b'_'), "a token");
+        }
+        assert_eq!(None, Stage::named("Parse"));
+    }
+
+    #[test]
+    fn server_timing() {
+        let mut spent = Spent::default();
+        let mut out = Vec::new();
+        write_server_timing(&spent, &mut out);
+        assert_eq!(b"", &*out);
+        spent.add(Stage::FirstByte, 12_345);
+        spent.add(Stage::Lookup, 7);
+        write_server_timing(&spent, &mut out);
+        assert_eq!(
+            "larder-lookup;dur=0.007, larder-first_byte;dur=12.345",
+            String::from_utf8(out.clone()).unwrap()
+        );
+        assert!(is_ours(&out) && !is_ours(b"db;dur=5, larder-x") && !is_ours(b""));
+    }
+}

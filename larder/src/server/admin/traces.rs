@@ -1,0 +1,110 @@
+//! Traces: the latest, as they come, and how often they are taken.
+
+use super::{Admin, Answer, Asked, problem, query};
+use crate::server::observe::traces::Following;
+use bytes::Bytes;
+use larder_gateway::stages::Stage;
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Traces that are listed where nobody says how many.
+const LIMIT: usize = 200;
+/// Traces that are listed at most.
+const MOST: usize = 4096;
+/// So often something is sent where nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Events that may wait for the connection.
+const EVENTS: usize = 16;
+
+impl Admin {
+    /// `GET /api/v1/traces`.
+    pub(super) fn traces(&self, asked: &Asked<'_>) -> Answer {
+        let pairs = match query::pairs(asked.query) {
+            Ok(pairs) => pairs,
+            Err(detail) => return problem(400, detail),
+        };
+        let limit = match parameter(&pairs, "limit").map(|it| it.parse::<usize>()) {
+            None => LIMIT,
+            Some(Ok(it)) if (1..=MOST).contains(&it) => it,
+            Some(_) => return problem(400, format!("limit is not a number between 1 and {MOST}.")),
+        };
+        let latest = self.traces.latest(parameter(&pairs, "route").filter(|it| *it != "*"), limit);
+        let traces: Vec<Value> = latest.iter().map(|it| it.json()).collect();
+        let stages: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
+        Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
+    }
+
+    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart.
+    pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
+        let example = r#"such as {"route":"*","every":100}"#;
+        let Ok(value) = serde_json::from_slice::<Value>(asked.body) else {
+            return problem(400, format!("The body is not JSON; send an object {example}."));
+        };
+        let Some(route) = value["route"].as_str() else {
+            return problem(
+                400,
+                format!("\"route\" is not the name of a route or \"*\"; send an object {example}."),
+            );
+        };
+        let every = value["every"].as_u64().and_then(|it| u32::try_from(it).ok());
+        let Some(every) = every else {
+            return problem(
+                400,
+                format!("\"every\" is not a number from 0 to {}; send an object {example}.", u32::MAX),
+            );
+        };
+        if self.traces.sampling.set(route, every) == 0 {
+            let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
+            return problem(404, format!("There is no route {route:?}; there are {}.", names.join(", ")));
+        }
+        Answer::Json(200, json!({ "sampling": self.sampling(), "until": "the next reload or restart" }))
+    }
+
+    /// `GET /api/v1/traces/stream`.
+    pub(super) fn stream_traces(&self, asked: &Asked<'_>) -> Answer {
+        let pairs = match query::pairs(asked.query) {
+            Ok(pairs) => pairs,
+            Err(detail) => return problem(400, detail),
+        };
+        let route = parameter(&pairs, "route").filter(|it| *it != "*");
+        let Some(following) = self.traces.follow(route.map(str::to_owned)) else {
+            return problem(503, "Too many follow the traces already; end one of them.");
+        };
+        let (events, receiver) = mpsc::channel(EVENTS);
+        tokio::task::spawn_local(forward(following, events));
+        Answer::Events(receiver)
+    }
+
+    fn sampling(&self) -> Value {
+        let rates = self.traces.sampling.rates();
+        rates.into_iter().map(|it| json!({ "route": it.route, "every": it.every })).collect()
+    }
+}
+
+/// Makes events of what comes, until the client is gone.
+async fn forward(mut following: Following, events: mpsc::Sender<Bytes>) {
+    let mut beat = tokio::time::interval(HEARTBEAT);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = events.closed() => return,
+            trace = following.traces.recv() => match trace {
+                Some(trace) => format!("event: trace\ndata: {}\n\n", trace.json()),
+                None => return,
+            },
+            _ = beat.tick() => ": alive\n\n".to_owned(),
+        };
+        let lost = following.lost.swap(0, Relaxed);
+        let lost =
+            if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
+        if events.send(Bytes::from(lost + &event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn parameter<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
+}

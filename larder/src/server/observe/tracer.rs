@@ -1,0 +1,59 @@
+//! One worker's traces: decides which of its requests are traced, and hands over what came of them.
+
+use super::Finished;
+use super::sampling::Sampler;
+use super::traces::{Trace, Traces, start_us, url};
+use larder_counters::Counters;
+use std::sync::Arc;
+
+/// One worker's end of [`Traces`].
+pub struct Tracer {
+    sampler: Sampler,
+    traces: Arc<Traces>,
+    counters: Arc<Counters>,
+}
+
+impl Tracer {
+    /// Traces into `traces`.
+    pub fn new(traces: Arc<Traces>, counters: Arc<Counters>) -> Self {
+        Self { sampler: Sampler::new(traces.sampling.clone()), traces, counters }
+    }
+
+    /// Whether the next request of a route is to be traced, if it is answered at once: [`Tracer::count`] it then. What is
+    /// not is asked about again by [`Tracer::takes`].
+    #[inline]
+    pub fn is_due(&self, at: (usize, usize)) -> bool {
+        self.sampler.is_due(at)
+    }
+
+    /// A request of a route was answered at once.
+    #[inline]
+    pub fn count(&self, at: (usize, usize)) {
+        self.sampler.count(at);
+    }
+
+    /// Whether a request that is answered in its own time is to be traced.
+    pub fn takes(&self, at: (usize, usize)) -> bool {
+        let is_due = self.sampler.is_due(at);
+        self.sampler.count(at);
+        is_due
+    }
+
+    /// Keeps what came of a request that is traced.
+    pub fn finished(&self, it: &Finished<'_>) {
+        let Some((began, spent)) = it.spent else { return };
+        let start_us = start_us(began);
+        let trace = Trace {
+            id: self.traces.id(start_us),
+            start_us,
+            route: it.route.to_owned(),
+            method: it.method.to_owned(),
+            url: url(it.authority, it.target),
+            status: it.outcome.status,
+            bytes: it.outcome.body,
+            cache: it.outcome.cache(),
+            spent,
+        };
+        self.traces.add(trace, &self.counters);
+    }
+}

@@ -1,0 +1,247 @@
+//! Finished traces: the latest of all workers in a ring, and whoever follows them as they come. Neither makes a worker wait:
+//! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
+
+use super::sampling::Sampling;
+use larder_counters::Counters;
+use larder_gateway::stages::Spent;
+use larder_stdx::clock;
+use serde_json::{Map, Value, json};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::mpsc;
+
+/// Traces that are kept for who asks later.
+const KEPT: usize = 4096;
+/// Traces that may wait for one who follows.
+const AHEAD: usize = 1024;
+/// Followers at once.
+const FOLLOWERS: usize = 16;
+/// Bytes of a URL that are kept.
+const URL: usize = 2048;
+
+/// One traced request, from its first byte to its last.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// Different for each.
+    pub id: String,
+    /// When it began, microseconds since the Unix epoch.
+    pub start_us: u64,
+    /// The route's name.
+    pub route: String,
+    /// Its method.
+    pub method: String,
+    /// Its URL; what is beyond 2 KiB of it is left out.
+    pub url: String,
+    /// The status that was sent; 0 if none was.
+    pub status: u16,
+    /// Bytes of body that were sent.
+    pub bytes: u64,
+    /// What the cache did, in the words of the access log.
+    pub cache: &'static str,
+    /// Where the time went.
+    pub spent: Spent,
+}
+
+impl Trace {
+    /// As the API and files of traces have it: see docs/trace-format.md.
+    pub fn json(&self) -> Value {
+        let stages: Map<String, Value> =
+            self.spent.iter().map(|(stage, micros)| (stage.name().to_owned(), micros.into())).collect();
+        json!({
+            "id": self.id,
+            "start_us": self.start_us,
+            "route": self.route,
+            "method": self.method,
+            "url": self.url,
+            "status": self.status,
+            "bytes": self.bytes,
+            "cache": self.cache,
+            "total_us": self.spent.total(),
+            "stages": stages,
+        })
+    }
+}
+
+/// A URL as it is kept.
+pub fn url(authority: &str, target: &str) -> String {
+    let mut url = format!("http://{authority}{target}");
+    if url.len() > URL {
+        let cut = (0..=URL).rev().find(|it| url.is_char_boundary(*it)).unwrap_or(0);
+        url.truncate(cut);
+        url.push('…');
+    }
+    url
+}
+
+/// One who follows.
+struct Follower {
+    route: Option<String>,
+    queue: mpsc::Sender<Arc<Trace>>,
+    lost: Arc<AtomicU64>,
+}
+
+/// A follower's end.
+pub struct Following {
+    /// What comes.
+    pub traces: mpsc::Receiver<Arc<Trace>>,
+    /// How many did not find room since this was last set to 0.
+    pub lost: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Kept {
+    ring: VecDeque<Arc<Trace>>,
+    /// How many of the ring's newest nobody has read.
+    unread: usize,
+    followers: Vec<Follower>,
+}
+
+/// The traces of all workers.
+#[derive(Default)]
+pub struct Traces {
+    /// Which requests are traced.
+    pub sampling: Arc<Sampling>,
+    kept: Mutex<Kept>,
+    ids: AtomicU64,
+}
+
+impl Traces {
+    /// A name for a trace that begins at `start_us`.
+    pub fn id(&self, start_us: u64) -> String {
+        format!("{start_us:x}{:04x}", self.ids.fetch_add(1, Relaxed) & 0xffff)
+    }
+
+    /// Keeps a trace, and gives it to those who follow. Never waits.
+    pub fn add(&self, trace: Trace, counters: &Counters) {
+        counters.traces.add(1);
+        let trace = Arc::new(trace);
+        let Ok(mut kept) = self.kept.try_lock() else {
+            return counters.traces_lost.add(1);
+        };
+        kept.followers.retain(|it| {
+            if it.route.as_ref().is_some_and(|it| *it != trace.route) {
+                return !it.queue.is_closed();
+            }
+            match it.queue.try_send(trace.clone()) {
+                Ok(()) => true,
+                Err(mpsc::error::TrySendError::Closed(_)) => false,
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    it.lost.fetch_add(1, Relaxed);
+                    counters.traces_lost.add(1);
+                    true
+                }
+            }
+        });
+        if kept.ring.len() == KEPT {
+            kept.ring.pop_front();
+            if kept.unread == KEPT {
+                kept.unread -= 1;
+                counters.traces_overwritten.add(1);
+            }
+        }
+        kept.ring.push_back(trace);
+        kept.unread += 1;
+    }
+
+    /// The latest of a route or of all, at most `limit`, the newest first. All that is kept counts as read by that.
+    pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<Trace>> {
+        let mut kept = self.kept();
+        kept.unread = 0;
+        let of_route = |it: &&Arc<Trace>| route.is_none_or(|route| it.route == route);
+        kept.ring.iter().rev().filter(of_route).take(limit).cloned().collect()
+    }
+
+    /// Follows what comes of a route, or of all; `None` where too many do already.
+    pub fn follow(&self, route: Option<String>) -> Option<Following> {
+        let mut kept = self.kept();
+        kept.followers.retain(|it| !it.queue.is_closed());
+        if kept.followers.len() >= FOLLOWERS {
+            return None;
+        }
+        let (queue, traces) = mpsc::channel(AHEAD);
+        let lost = Arc::new(AtomicU64::new(0));
+        kept.followers.push(Follower { route, queue, lost: lost.clone() });
+        Some(Following { traces, lost })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// When something began, as traces say it: from the precise clock to the Unix epoch.
+pub fn start_us(began: u64) -> u64 {
+    clock::unix_micros(began)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_gateway::stages::Stage;
+
+    fn trace(number: u64, route: &str) -> Trace {
+        let mut spent = Spent::default();
+        spent.add(Stage::Lookup, 3);
+        spent.add(Stage::Write, number);
+        Trace {
+            id: number.to_string(),
+            start_us: 1_000 + number,
+            route: route.to_owned(),
+            method: "GET".to_owned(),
+            url: url("a", "/x"),
+            status: 200,
+            bytes: 5,
+            cache: "hit",
+            spent,
+        }
+    }
+
+    #[test]
+    fn what_is_overwritten_before_it_is_read_is_counted() {
+        let (traces, counters) = (Traces::default(), Counters::default());
+        let more = KEPT as u64 + 3;
+        (0..more).for_each(|it| traces.add(trace(it, "a"), &counters));
+        assert_eq!(
+            (more, 3, 0),
+            (counters.traces.get(), counters.traces_overwritten.get(), counters.traces_lost.get())
+        );
+        let latest = traces.latest(None, 2);
+        assert_eq!(vec![more - 1, more - 2], latest.iter().map(|it| it.start_us - 1_000).collect::<Vec<_>>());
+        (0..KEPT as u64).for_each(|it| traces.add(trace(it, "a"), &counters));
+        assert_eq!(3, counters.traces_overwritten.get(), "all that went was read");
+        traces.add(trace(0, "a"), &counters);
+        assert_eq!(4, counters.traces_overwritten.get());
+    }
+
+    #[test]
+    fn a_slow_follower_loses_and_nobody_waits() {
+        let (traces, counters) = (Traces::default(), Counters::default());
+        let mut all = traces.follow(None).unwrap();
+        let mut one = traces.follow(Some("b".to_owned())).unwrap();
+        (0..AHEAD as u64 + 2).for_each(|it| traces.add(trace(it, "a"), &counters));
+        traces.add(trace(7, "b"), &counters);
+        assert_eq!((3, 3), (all.lost.load(Relaxed), counters.traces_lost.get()));
+        assert_eq!("0", all.traces.try_recv().unwrap().id);
+        assert_eq!("7", one.traces.try_recv().unwrap().id);
+        assert!(one.traces.try_recv().is_err());
+    }
+
+    #[test]
+    fn there_is_an_end_to_followers() {
+        let traces = Traces::default();
+        let all: Vec<_> = (0..FOLLOWERS).map(|_| traces.follow(None).unwrap()).collect();
+        assert!(traces.follow(None).is_none());
+        drop(all);
+        assert!(traces.follow(None).is_some(), "those who left make room");
+    }
+
+    #[test]
+    fn as_json() {
+        let json = trace(9, "a").json().to_string();
+        let expect = r#"{"id":"9","start_us":1009,"route":"a","method":"GET","url":"http://a/x","status":200,"bytes":5,"cache":"hit","total_us":12,"stages":{"lookup":3,"write":9}}"#;
+        assert_eq!(expect, json);
+        let long = url("a", &"ä".repeat(URL));
+        assert!(long.len() <= URL + 3 && long.ends_with('…'));
+    }
+}

@@ -1,0 +1,306 @@
+//! Where the time of a request goes: traces, how they are switched, how they are followed, and `Server-Timing`.
+
+use crate::harness::origin::{Gate, Script, response};
+use crate::harness::{Client, Larder, Origin, until};
+use serde_json::Value;
+use std::time::Duration;
+
+/// So long the origin is seen to think.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// Lets time pass that is to be seen in a trace: it is what is measured here, and nothing is hoped to happen meanwhile.
+fn lasts() {
+    std::thread::sleep(PAUSE);
+}
+
+fn before(origin: &Origin, route: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"] }}\n{route}\n",
+        origin.address
+    );
+    Larder::start(crate::harness::server::Setup { config, env: Vec::new() })
+}
+
+/// An origin that thinks before its head, and again within its body.
+fn slow() -> Origin {
+    Origin::scripted(|_| {
+        let head = response("HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 10\n\n");
+        vec![
+            Script::Pause(PAUSE),
+            Script::Send([head, b"first".to_vec()].concat()),
+            Script::Pause(PAUSE),
+            Script::Send(b"-last".to_vec()),
+        ]
+    })
+}
+
+fn page() -> Origin {
+    Origin::scripted(|_| {
+        vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 2\n\nok"))]
+    })
+}
+
+fn asked(larder: &Larder, method: &str, path: &str, body: &str) -> (u16, Value) {
+    let mut client = Client::connect(larder.admin);
+    let (lines, length) = (larder.admin_lines(), body.len());
+    client.send(format!("{method} {path} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"));
+    let response = client.read();
+    let value = serde_json::from_str(&response.text()).unwrap_or(Value::Null);
+    (response.status, value)
+}
+
+/// The traces so far, the oldest first, once there are `count`.
+fn traces(larder: &Larder, count: usize) -> Vec<Value> {
+    until("the traces are there", || larder.counter("traces") >= count as u64);
+    let (status, value) = asked(larder, "GET", "/api/v1/traces", "");
+    assert_eq!(200, status, "{value}");
+    let mut traces = value["traces"].as_array().unwrap().clone();
+    traces.reverse();
+    assert_eq!(count, traces.len(), "{value:#}");
+    for it in &traces {
+        let stages = it["stages"].as_object().unwrap();
+        let sum: u64 = stages.values().map(|it| it.as_u64().unwrap()).sum();
+        assert_eq!(it["total_us"].as_u64().unwrap(), sum, "stages add up: {it}");
+    }
+    traces
+}
+
+fn micros(trace: &Value, stage: &str) -> Option<u64> {
+    trace["stages"][stage].as_u64()
+}
+
+const PAUSED: u64 = PAUSE.as_micros() as u64;
+
+#[test]
+fn a_miss_its_follower_and_a_hit() {
+    let gate = Gate::new();
+    let before_head = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let head = response("HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 10\n\n");
+        vec![
+            Script::Gate(before_head.clone()),
+            Script::Pause(PAUSE),
+            Script::Send([head, b"first".to_vec()].concat()),
+            Script::Pause(PAUSE),
+            Script::Send(b"-last".to_vec()),
+        ]
+    });
+    let larder = before(&origin, "trace = 1");
+    let (mut leader, mut follower) = (larder.client(), larder.client());
+    leader.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("the leader is at the gate", || gate.waiting() == 1);
+    follower.send("GET /a HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("a follower", || larder.counter("requests_collapsed") == 1);
+    gate.open();
+    assert_eq!("first-last", leader.read().text());
+    assert_eq!("first-last", follower.read().text());
+    traces(&larder, 2);
+    assert!(leader.get("/a").is_hit());
+    let all = traces(&larder, 3);
+    let of = |cache: &str, stage: &str| {
+        all.iter()
+            .find(|it| it["cache"] == cache && !it["stages"][stage].is_null())
+            .unwrap_or_else(|| panic!("{all:#?}"))
+    };
+    let (led, followed, hit) = (of("uri-miss", "first_byte"), of("uri-miss", "wait"), of("hit", "lookup"));
+    assert!(
+        micros(led, "first_byte") >= Some(PAUSED) && micros(led, "body") >= Some(PAUSED * 9 / 10),
+        "{led:#}"
+    );
+    assert!(
+        micros(led, "connect").is_some() && micros(led, "write").is_some() && micros(led, "wait").is_none(),
+        "{led:#}"
+    );
+    assert!(
+        micros(followed, "wait") >= Some(PAUSED) && micros(followed, "body") >= Some(PAUSED * 9 / 10),
+        "{followed:#}"
+    );
+    assert!(
+        micros(followed, "connect").is_none() && micros(followed, "first_byte").is_none(),
+        "{followed:#}"
+    );
+    assert_eq!(vec!["lookup"], hit["stages"].as_object().unwrap().keys().collect::<Vec<_>>(), "a fast hit");
+    for it in &all {
+        let (url, method, status) = (&it["url"], &it["method"], &it["status"]);
+        assert_eq!(
+            ("http://h/a", "GET", 200, 10),
+            (
+                url.as_str().unwrap(),
+                method.as_str().unwrap(),
+                status.as_u64().unwrap(),
+                it["bytes"].as_u64().unwrap()
+            )
+        );
+        assert_eq!("*/*", it["route"]);
+    }
+}
+
+#[test]
+fn the_first_head_is_timed_from_the_accept_and_a_later_one_from_its_first_byte() {
+    let origin = page();
+    let larder = before(&origin, "trace = 1");
+    let mut client = larder.client();
+    until("it is accepted", || larder.counter("connections_open") == 1);
+    lasts();
+    client.get("/a");
+    lasts();
+    client.get("/a");
+    let received = larder.counter("client_bytes_received");
+    client.send("GET /a HTT");
+    until("a part of the head has come", || larder.counter("client_bytes_received") == received + 10);
+    lasts();
+    client.send("P/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!("ok", client.read().text());
+    let all = traces(&larder, 3);
+    assert!(micros(&all[0], "parse") >= Some(PAUSED), "{:#}", all[0]);
+    assert_eq!(None, micros(&all[1], "parse"), "a connection that rests is not measured: {:#}", all[1]);
+    assert!(micros(&all[2], "parse") >= Some(PAUSED), "{:#}", all[2]);
+}
+
+#[test]
+fn a_request_that_passes_is_timed_too() {
+    let origin = slow();
+    let larder = before(&origin, "trace = 1");
+    let response = larder.client().request("POST", "/a", "", "hello");
+    assert_eq!("first-last", response.text());
+    let all = traces(&larder, 1);
+    assert!(micros(&all[0], "first_byte") >= Some(PAUSED), "{:#}", all[0]);
+    assert!(micros(&all[0], "body") >= Some(PAUSED * 9 / 10), "{:#}", all[0]);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_time_of_writing() {
+    const SIZE: usize = 32 << 20;
+    let origin = Origin::scripted(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: {SIZE}\r\n\r\n");
+        vec![Script::Send([head.into_bytes(), vec![b'x'; SIZE]].concat())]
+    });
+    let larder = before(&origin, "trace = 1");
+    assert_eq!(SIZE, larder.get("/a").body.len());
+    traces(&larder, 1);
+    let mut client = larder.client();
+    client.send("HEAD /b HTTP/1.1\r\nHost: h\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\nRange: bytes=0-\r\n\r\n");
+    client.read_for("HEAD");
+    lasts();
+    assert_eq!(SIZE, client.read().body.len());
+    let all = traces(&larder, 3);
+    assert!(micros(&all[2], "write") >= Some(PAUSED / 2), "{:#}", all[2]);
+}
+
+#[test]
+fn sampling_is_switched_while_running() {
+    let origin = page();
+    let larder = before(&origin, "");
+    larder.get("/a");
+    assert_eq!(200, asked(&larder, "PUT", "/api/v1/traces/sampling", r#"{"route":"*","every":3}"#).0);
+    let mut client = larder.client();
+    (0..9).for_each(|_| drop(client.get("/a")));
+    assert_eq!(3, traces(&larder, 3).len());
+    let (_, value) = asked(&larder, "PUT", "/api/v1/traces/sampling", r#"{"route":"*/*","every":0}"#);
+    assert_eq!(serde_json::json!([{"route":"*/*","every":0}]), value["sampling"]);
+    (0..9).for_each(|_| drop(client.get("/a")));
+    assert_eq!(3, larder.counter("traces"));
+    for (body, status, detail) in [
+        (r#"{"route":"shop/*","every":1}"#, 404, "There is no route \"shop/*\"; there are */*."),
+        (r#"{"route":"*"}"#, 400, "\"every\" is not a number from 0 to 4294967295"),
+        (r#"{"every":1}"#, 400, "\"route\" is not the name of a route"),
+        ("every", 400, "The body is not JSON"),
+    ] {
+        let (found, value) = asked(&larder, "PUT", "/api/v1/traces/sampling", body);
+        assert_eq!(status, found, "{body}");
+        assert!(value["detail"].as_str().unwrap().starts_with(detail), "{value}");
+    }
+    let (status, _) = asked(&larder, "GET", "/api/v1/traces?limit=x", "");
+    assert_eq!(400, status);
+}
+
+#[test]
+fn a_reload_takes_the_sampling_of_the_file() {
+    let origin = page();
+    let larder = before(&origin, "trace = 0");
+    assert_eq!(200, asked(&larder, "PUT", "/api/v1/traces/sampling", r#"{"route":"*","every":7}"#).0);
+    let text = std::fs::read_to_string(larder.config()).unwrap().replace("trace = 0", "trace = 2");
+    std::fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the file is taken", || larder.counter("config_reloads") == 1);
+    let (_, value) = asked(&larder, "GET", "/api/v1/traces", "");
+    assert_eq!(serde_json::json!([{"route":"*/*","every":2}]), value["sampling"]);
+}
+
+#[test]
+fn traces_are_followed() {
+    let origin = page();
+    let larder = before(&origin, "trace = 1");
+    let mut follower = Client::connect(larder.admin);
+    let lines = larder.admin_lines();
+    follower.send(format!("GET /api/v1/traces/stream?route=*%2F* HTTP/1.1\r\n{lines}\r\n\r\n"));
+    let mut seen = String::new();
+    let mut until_seen = |what: &str| {
+        while !seen.contains(what) {
+            let more = follower.read_bytes(1);
+            assert!(!more.is_empty(), "{what} in {seen}");
+            seen.push_str(&String::from_utf8_lossy(&more));
+        }
+    };
+    until_seen("text/event-stream");
+    until_seen(": alive");
+    larder.get("/seen");
+    until_seen("event: trace");
+    until_seen("http://h/seen");
+    until_seen("\"stages\":{");
+}
+
+/// The metrics of a value of `Server-Timing`, by its grammar: `name;dur=MILLISECONDS` between commas.
+fn metrics(value: &str) -> Vec<(String, f64)> {
+    let metric = |it: &str| {
+        let (name, dur) = it.trim().split_once(";dur=").unwrap_or_else(|| panic!("{value}"));
+        assert!(
+            name.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it)),
+            "{value}"
+        );
+        (name.to_owned(), dur.parse().unwrap())
+    };
+    value.split(',').map(metric).collect()
+}
+
+fn timings(response: &crate::harness::Response) -> Vec<&str> {
+    let of = response.fields.iter().filter(|it| it.0.eq_ignore_ascii_case("server-timing"));
+    of.map(|it| it.1.as_str()).collect()
+}
+
+#[test]
+fn server_timing_is_ours_alone_and_new_for_each_response() {
+    let origin = Origin::scripted(|_| {
+        let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\nServer-Timing: db;dur=5\n\
+                    Server-Timing: larder-body;dur=77.000\nContent-Length: 2\n\nok";
+        vec![Script::Pause(PAUSE), Script::Send(response(text))]
+    });
+    let larder = before(&origin, "server_timing = true");
+    let first = larder.get("/a");
+    let lines = timings(&first);
+    assert_eq!("db;dur=5", lines[0], "{lines:?}");
+    let ours = metrics(lines.last().unwrap());
+    let first_byte =
+        ours.iter().find(|it| it.0 == "larder-first_byte").unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(first_byte.1 >= 30.0, "{lines:?}");
+    for (kind, lines) in [("fast", ""), ("slow", "Range: bytes=0-\r\n"), ("fast", "If-None-Match: \"x\"\r\n")]
+    {
+        let hit = larder.client().get_with("/a", lines);
+        assert!(hit.is_hit(), "{kind}");
+        let lines = timings(&hit);
+        assert_eq!(2, lines.len(), "{kind}: {lines:?}");
+        assert_eq!("db;dur=5", lines[0], "the origin's stays the origin's");
+        let ours = metrics(lines[1]);
+        assert!(ours.iter().any(|it| it.0 == "larder-lookup"), "{kind}: {lines:?}");
+        assert!(ours.iter().all(|it| it.1 < 30.0), "{kind}: {lines:?}");
+    }
+    assert_eq!(0, larder.counter("traces"), "nobody asked for traces");
+}
+
+#[test]
+fn without_server_timing_there_is_none() {
+    let larder = before(&page(), "trace = 1");
+    assert!(timings(&larder.get("/a")).is_empty());
+    assert!(timings(&larder.get("/a")).is_empty());
+}
