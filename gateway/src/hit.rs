@@ -87,6 +87,7 @@ impl Gateway {
         };
         let form = form.as_ref().and_then(|it| it.as_deref());
         self.counters.cache_hits.add(1);
+        shelf.note_hit();
         if form.is_some() {
             self.counters.coding_hits.add(1);
         }

@@ -306,6 +306,7 @@ impl<'c> Machine<'_, 'c> {
         let counters = &self.gateway.counters;
         counters.cache_hits.add(1);
         counters.cache_stale_hits.add(u64::from(ttl <= 0));
+        self.gateway.store.note_hit(self.hash, &self.key);
         match self.tier {
             Tier::Ram => {}
             Tier::Disk => counters.cache_hits_disk.add(1),

@@ -8,6 +8,7 @@ pub mod fleet;
 mod flights;
 pub mod forms;
 mod ledger;
+pub mod listing;
 pub mod purges;
 pub mod ram;
 pub mod s3fifo;

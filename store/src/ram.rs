@@ -9,6 +9,7 @@ use crate::arena::Arena;
 use crate::flights::Flights;
 use crate::forms::Formed;
 use crate::ledger::Ledger;
+use crate::listing::Facts;
 use crate::purges::Purges;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
@@ -27,8 +28,17 @@ use xxhash_rust::xxh3::xxh3_128_with_secret;
 
 pub use crate::shelf::{Body, Shelf, Stored};
 
-/// Shards of the index: a power of two.
-pub(crate) const SHARDS: usize = 64;
+/// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
+/// the shard waiting and hits behind them, is over in some 50 us (`listing`).
+const BUDGET_OF_SHARD: u64 = 1 << 20;
+
+/// Shards of the index: a power of two, for this budget.
+fn shards(budget: u64) -> usize {
+    usize::try_from(budget / BUDGET_OF_SHARD).unwrap_or(usize::MAX).clamp(64, 8192).next_power_of_two()
+}
+
+/// How many counts of removals there are: see [`Store::removals`].
+const REMOVALS: usize = 64;
 
 /// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
 const SLOT_COST: u64 = 256;
@@ -104,7 +114,7 @@ impl From<OverBudget> for NotStored {
 
 /// The store of this process: shared by all workers.
 pub struct Store {
-    shards: Box<[RwLock<Shard>]>,
+    pub(crate) shards: Box<[RwLock<Shard>]>,
     secret: Box<[u8; 192]>,
     heap_line: usize,
     outside: u64,
@@ -123,15 +133,16 @@ pub struct Store {
 }
 
 #[derive(Default)]
-struct Shard {
-    slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
+pub(crate) struct Shard {
+    pub(crate) slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
     misses: Misses,
     /// What the ledger has for the table.
     footprint: u64,
 }
 
-struct Slot {
-    shelf: Arc<Shelf>,
+pub(crate) struct Slot {
+    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) facts: Facts,
     handle: Handle,
     /// What the ledger has for it, beside its extents.
     charged: u64,
@@ -159,13 +170,14 @@ impl Store {
         rustix::rand::getrandom(&mut secret[..], rustix::rand::GetRandomFlags::empty())?;
         let ledger = Arc::new(Ledger::new(settings.budget));
         let arena = Arena::new(settings.budget, ledger.clone())?;
-        let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / SHARDS;
+        let shards = shards(settings.budget);
+        let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / shards;
         let shard = |_| {
             let misses = Misses { most: most.clamp(16, 1024), ..Misses::default() };
             RwLock::new(Shard { misses, ..Shard::default() })
         };
         Ok(Arc::new_cyclic(|me| Store {
-            shards: (0..SHARDS).map(shard).collect(),
+            shards: (0..shards).map(shard).collect(),
             secret,
             heap_line: settings.heap_line,
             outside: own_memory().unwrap_or(0) + OUTSIDE,
@@ -176,7 +188,7 @@ impl Store {
             ledger,
             flights: Flights::new(settings.fills),
             formed: Formed::default(),
-            removed: (0..SHARDS).map(|_| AtomicU64::new(0)).collect(),
+            removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             me: me.clone(),
         }))
@@ -207,6 +219,13 @@ impl Store {
             // Without the key a miss is remembered of its hash only: two keys of one hash would go alone, no more.
             _ if shard.misses.knows(hash, now) => Lookup::HitForMiss,
             _ => Lookup::Nothing,
+        }
+    }
+
+    /// Notes that a request was answered with what is under this key, where it was looked up some time ago.
+    pub fn note_hit(&self, hash: KeyHash, key: &[u8]) {
+        if let Some(shelf) = self.standing(hash, key) {
+            shelf.note_hit();
         }
     }
 
@@ -401,7 +420,7 @@ impl Store {
     }
 
     fn shard(&self, hash: KeyHash) -> &RwLock<Shard> {
-        &self.shards[hash.place(SHARDS)]
+        &self.shards[hash.place(self.shards.len())]
     }
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
@@ -417,10 +436,12 @@ impl Store {
             books.policy.resize(slot.handle, size);
             self.ledger.release(slot.charged);
             slot.charged = charged;
+            slot.facts = Facts::of(&shelf);
             return Some(std::mem::replace(&mut slot.shelf, shelf));
         }
         let handle = books.policy.insert(hash.0, size);
-        shard.slots.insert(hash.0, Slot { shelf, handle, charged, uses: AtomicU8::new(0) });
+        let facts = Facts::of(&shelf);
+        shard.slots.insert(hash.0, Slot { shelf, facts, handle, charged, uses: AtomicU8::new(0) });
         shard.settle(&self.ledger);
         books.settle(&self.ledger);
         None

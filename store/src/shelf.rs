@@ -10,7 +10,7 @@ use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A stored body.
 #[derive(Clone)]
@@ -123,7 +123,11 @@ pub(crate) struct Bounds {
 }
 
 /// Everything stored under one key. A snapshot: changes make another shelf.
+#[repr(C)]
 pub struct Shelf {
+    /// How often it was answered from here, all variants together. First, and the layout fixed, since it lies beside the
+    /// `Arc`'s own count then, which every hit writes anyway.
+    pub(crate) hits: AtomicU32,
     /// The full key, compared on every lookup.
     pub key: Box<[u8]>,
     /// The names of the newest response's `Vary`.
@@ -158,6 +162,19 @@ impl Shelf {
             }
         }
         None
+    }
+
+    /// Notes that it was answered from here.
+    #[inline]
+    pub fn note_hit(&self) {
+        self.hits.fetch_add(1, Relaxed);
+    }
+
+    /// How often that was since something was first stored under its key and stayed, about: what is answered while the
+    /// shelf is exchanged is not counted.
+    #[must_use]
+    pub fn hits(&self) -> u32 {
+        self.hits.load(Relaxed)
     }
 
     /// The shelf with `new` in front, in place of `replaced` and of the same variant, and how many others had to go
@@ -202,7 +219,8 @@ impl Shelf {
         let wanted =
             std::iter::once(false).chain(others.iter().map(|it| it.1)).map(AtomicBool::new).collect();
         let variants = std::iter::once(new).chain(others.into_iter().map(|it| it.0)).collect();
-        (Shelf { key: key.into(), vary, variants, checked: AtomicU64::new(checked), wanted }, dropped)
+        let hits = AtomicU32::new(old.map_or(0, Shelf::hits));
+        (Shelf { hits, key: key.into(), vary, variants, checked: AtomicU64::new(checked), wanted }, dropped)
     }
 
     /// The shelf with what `of` makes of each response, all of which has met the purges up to `met`; `None` where
@@ -213,7 +231,8 @@ impl Shelf {
             both.filter_map(|(it, wanted)| Some((of(it)?, AtomicBool::new(wanted.load(Relaxed))))).unzip();
         let vary = variants.first()?.meta.vary.clone();
         let checked = AtomicU64::new(met);
-        Some(Shelf { key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
+        let hits = AtomicU32::new(self.hits());
+        Some(Shelf { hits, key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
     }
 
     /// The last purge that everything on it has met.

@@ -44,6 +44,8 @@ pub(crate) struct Purges {
     log: Mutex<Positions>,
     pub(super) sweep: Mutex<Sweep>,
     pub(super) forgets: AtomicBool,
+    /// Everything in RAM has met the rules up to this one.
+    pub(super) swept: AtomicU64,
 }
 
 /// What every hit reads: alone on its cache line, since it is hardly ever written.
@@ -66,6 +68,7 @@ impl Purges {
             log: Mutex::default(),
             sweep: Mutex::default(),
             forgets: AtomicBool::new(false),
+            swept: AtomicU64::new(0),
         }
     }
 
@@ -139,6 +142,11 @@ impl Purges {
             return Judged::AsItIs(seq);
         }
         shelf.map(seq, |it| it.after(of(it))).map_or(Judged::Gone, Judged::Changed)
+    }
+
+    /// The last rule, if something in RAM may not have met it yet.
+    pub fn unswept(&self) -> Option<Seq> {
+        Some(self.seq()).filter(|it| self.swept.load(Relaxed) < *it)
     }
 
     /// What the rules leave of a shelf.

@@ -2,7 +2,8 @@
 
 use super::Seq;
 use super::apply::Purges;
-use crate::ram::{KeyHash, SHARDS, Store};
+use crate::ram::{KeyHash, Store};
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Shelves of one step.
 const STEP: usize = 64;
@@ -44,6 +45,7 @@ impl Store {
                 continue;
             }
             sweep.done = walk.until;
+            self.purges.swept.store(sweep.done, Relaxed);
             sweep.walk = None;
             self.purges.swept(sweep.done, self);
         }
@@ -69,7 +71,7 @@ impl Store {
         }
         if walk.rest.is_empty() {
             walk.shard += 1;
-            if walk.shard == SHARDS {
+            if walk.shard == self.shards.len() {
                 return false;
             }
             walk.rest = self.hashes_of(walk.shard);
@@ -81,7 +83,7 @@ impl Store {
 impl Purges {
     /// Everything in RAM has met the rules up to `done`.
     fn swept(&self, done: Seq, store: &Store) {
-        if self.forgets.load(std::sync::atomic::Ordering::Relaxed) {
+        if self.forgets.load(Relaxed) {
             self.forget(done, KEEP, &store.ledger);
         }
     }
@@ -91,6 +93,6 @@ impl Store {
     /// There is no tier below RAM: rules that everything in RAM has met are forgotten. Not to be called where
     /// [`Store::admit`] or [`Store::admit_foreign`] ever will be.
     pub fn has_no_lower_tier(&self) {
-        self.purges.forgets.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.purges.forgets.store(true, Relaxed);
     }
 }

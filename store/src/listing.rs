@@ -1,0 +1,331 @@
+//! What is stored, listed: searched, sorted, a page at a time. Every shard is walked under its shared lock, one after the
+//! other, and what sorting needs lies in the index itself ([`Facts`]) or a step beside it; nothing is sorted but the best
+//! of what was met. What is on the disk alone is in `disk::listing`; JSON is not here.
+//!
+//! A walk over a million keys waits for memory a million times, unless many are on their way at once: slots are taken
+//! [`BATCH`] at a time, and what will be needed of all of them is touched before any is looked at.
+
+mod pattern;
+
+use crate::purges::Seq;
+use crate::ram::{KeyHash, Shard, Slot, Store};
+use crate::shelf::Shelf;
+use larder_semantics::tags;
+pub use pattern::Pattern;
+use std::hint::black_box;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Slots that are looked at together.
+const BATCH: usize = 64;
+
+/// The most that one page has.
+pub const MOST: usize = 1000;
+
+/// What the index knows of a shelf without going there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Bytes of the bodies of all variants.
+    bytes: u64,
+    /// When the newest was made by the origin, wall seconds.
+    born: u32,
+    /// Until when the newest is fresh.
+    expires: u32,
+    /// Of the newest.
+    status: u16,
+}
+
+impl Facts {
+    pub fn of(shelf: &Shelf) -> Facts {
+        let bytes = shelf.variants.iter().map(|it| it.body.len()).sum();
+        let Some(newest) = shelf.variants.first() else {
+            return Facts { bytes, born: 0, expires: 0, status: 0 };
+        };
+        let meta = &newest.meta;
+        let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
+        let seconds = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
+        let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
+        Facts { bytes, born: seconds(born), expires, status: meta.status }
+    }
+}
+
+/// By what a listing is sorted; what is equal there, by the hash of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// The key's bytes.
+    Key,
+    /// Bytes of the bodies of all variants.
+    Size,
+    /// How long ago the origin made the newest variant.
+    Age,
+    /// How often it was answered from RAM, all variants together.
+    Hits,
+    /// Until when the newest variant is fresh.
+    Expires,
+}
+
+/// Which end comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The smallest, the youngest, the one that expires first.
+    Ascending,
+    /// The other end.
+    Descending,
+}
+
+/// What is to be listed.
+pub struct Query {
+    /// Of which keys; `None` of all.
+    pub pattern: Option<Pattern>,
+    /// With a variant that has this tag.
+    pub tag: Option<String>,
+    /// Whose newest variant has such a status.
+    pub status: Option<RangeInclusive<u16>>,
+    /// By what.
+    pub sort: Sort,
+    /// Which end first.
+    pub order: Order,
+    /// How many, [`MOST`] at most.
+    pub limit: usize,
+    /// Only what comes behind this.
+    pub after: Option<Place>,
+}
+
+/// A place in a sorted listing: it means the same after anything was stored or removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What it was sorted by, where that is a number.
+    pub rank: u64,
+    /// The key, where it was sorted by that.
+    pub key: Box<[u8]>,
+    /// The hash of the key.
+    pub hash: KeyHash,
+}
+
+/// A page of a listing.
+pub struct Page {
+    /// Shelves that were met.
+    pub total: usize,
+    /// Of them, those that were asked for, on this page or another.
+    pub matched: usize,
+    /// The page.
+    pub listed: Vec<Listed>,
+    /// Behind what the next one begins; `None` where there is nothing more.
+    pub next: Option<Place>,
+}
+
+/// One shelf of a page.
+pub struct Listed {
+    /// Names it in this process.
+    pub hash: KeyHash,
+    /// What is there.
+    pub shelf: Arc<Shelf>,
+    rank: u64,
+}
+
+/// What is compared.
+type Rank<'a> = (u64, &'a [u8], u128);
+
+impl Listed {
+    fn rank(&self, sort: Sort) -> Rank<'_> {
+        rank(sort, self.rank, &self.shelf.key, self.hash.0)
+    }
+
+    fn place(&self, sort: Sort) -> Place {
+        let key = if sort == Sort::Key { self.shelf.key.clone() } else { Box::default() };
+        Place { rank: self.rank, key, hash: self.hash }
+    }
+}
+
+fn rank(sort: Sort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
+    if sort == Sort::Key { (0, key, hash) } else { (number, &[], hash) }
+}
+
+impl Store {
+    /// Lists what is in RAM. Takes some 50 ms for a million keys, so it has a thread of its own; hits go on meanwhile, and
+    /// wait for one shard at most.
+    ///
+    /// What does not change while page after page is asked for stands on exactly one of them.
+    #[must_use]
+    pub fn list(&self, query: &Query) -> Page {
+        let mut walk = Walk::new(self, query);
+        for shard in &self.shards {
+            walk.shard(&shard.read());
+            walk.keep_best();
+        }
+        walk.page()
+    }
+
+    /// What is under a hash in RAM, as far as purges leave it; no use is noted.
+    #[must_use]
+    pub fn inspect(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
+        self.purges.left_of(self.any_standing(hash)?)
+    }
+}
+
+/// A walk over the shards.
+struct Walk<'a> {
+    store: &'a Store,
+    query: &'a Query,
+    /// The last purge, where something may not have met it.
+    unswept: Option<Seq>,
+    tag: Option<u64>,
+    limit: usize,
+    total: usize,
+    matched: usize,
+    /// Of those, how many come behind [`Query::after`].
+    behind: usize,
+    /// The best of what was met, and what came since they were chosen.
+    best: Vec<Listed>,
+    /// Whether the best were chosen: the worst of them is the last of the page then, in its place.
+    chosen: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(store: &'a Store, query: &'a Query) -> Self {
+        let limit = query.limit.clamp(1, MOST);
+        let tag = query.tag.as_deref().map(tags::hash);
+        let unswept = store.purges.unswept();
+        Self {
+            store,
+            query,
+            unswept,
+            tag,
+            limit,
+            total: 0,
+            matched: 0,
+            behind: 0,
+            best: Vec::new(),
+            chosen: false,
+        }
+    }
+
+    fn shard(&mut self, shard: &Shard) {
+        let mut batch: Vec<(u128, &Slot)> = Vec::with_capacity(BATCH);
+        for (hash, slot) in &shard.slots {
+            batch.push((*hash, slot));
+            if batch.len() == BATCH {
+                self.batch(&batch);
+                batch.clear();
+            }
+        }
+        self.batch(&batch);
+    }
+
+    fn batch(&mut self, batch: &[(u128, &Slot)]) {
+        self.touch(batch);
+        self.total += batch.len();
+        for (hash, slot) in batch {
+            if !self.is_asked_for(slot) {
+                continue;
+            }
+            self.matched += 1;
+            let number = self.number(slot);
+            let own = rank(self.query.sort, number, &slot.shelf.key, *hash);
+            let is_behind = self.query.after.as_ref().is_none_or(|after| {
+                let after = rank(self.query.sort, after.rank, &after.key, after.hash.0);
+                self.is_before(after, own)
+            });
+            if !is_behind {
+                continue;
+            }
+            self.behind += 1;
+            let worst = self.best.get(self.limit - 1).filter(|_| self.chosen);
+            if worst.is_none_or(|it| self.is_before(own, it.rank(self.query.sort))) {
+                self.best.push(Listed { hash: KeyHash(*hash), shelf: slot.shelf.clone(), rank: number });
+            }
+        }
+    }
+
+    /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before.
+    fn touch(&self, batch: &[(u128, &Slot)]) {
+        let Query { sort, pattern, .. } = self.query;
+        let by_key = *sort == Sort::Key || pattern.is_some();
+        if !by_key && *sort != Sort::Hits && self.tag.is_none() && self.unswept.is_none() {
+            return;
+        }
+        black_box(batch.iter().map(|it| it.1.shelf.key.len()).sum::<usize>());
+        if by_key {
+            let ends = |key: &[u8]| key.first().zip(key.last()).map_or(0, |it| usize::from(*it.0 ^ *it.1));
+            black_box(batch.iter().map(|it| ends(&it.1.shelf.key)).sum::<usize>());
+        }
+        if self.tag.is_some() {
+            let newest = || batch.iter().filter_map(|it| it.1.shelf.variants.first());
+            black_box(batch.iter().map(|it| it.1.shelf.variants.as_ptr().addr()).fold(0, |a, b| a ^ b));
+            black_box(newest().map(|it| Arc::as_ptr(it).addr()).fold(0, |a, b| a ^ b));
+            black_box(newest().map(|it| it.marks.tags.len()).sum::<usize>());
+            black_box(newest().filter_map(|it| it.marks.tags.first()).fold(0, |a, b| a ^ b));
+        }
+    }
+
+    fn number(&self, slot: &Slot) -> u64 {
+        match self.query.sort {
+            Sort::Key => 0,
+            Sort::Size => slot.facts.bytes,
+            // The younger, the smaller.
+            Sort::Age => u64::from(u32::MAX - slot.facts.born),
+            Sort::Hits => u64::from(slot.shelf.hits.load(Relaxed)),
+            Sort::Expires => u64::from(slot.facts.expires),
+        }
+    }
+
+    fn is_asked_for(&self, slot: &Slot) -> bool {
+        let Query { pattern, status, .. } = self.query;
+        status.as_ref().is_none_or(|it| it.contains(&slot.facts.status))
+            && self.unswept.is_none_or(|it| self.is_left(slot, it))
+            && pattern.as_ref().is_none_or(|it| it.is_in(&slot.shelf.key))
+            && self.tag.is_none_or(|it| has_tag(&slot.shelf, it))
+    }
+
+    /// Whether purges leave anything of it.
+    fn is_left(&self, slot: &Slot, seq: Seq) -> bool {
+        slot.shelf.has_met(seq) || self.store.purges.left_of(slot.shelf.clone()).is_some()
+    }
+
+    fn is_before(&self, one: Rank<'_>, other: Rank<'_>) -> bool {
+        match self.query.order {
+            Order::Ascending => one < other,
+            Order::Descending => one > other,
+        }
+    }
+
+    /// Lets go of what will not be on the page. Under no lock: it may be the last to hold it.
+    fn keep_best(&mut self) {
+        if self.best.len() < 2 * self.limit {
+            return;
+        }
+        let Query { sort, order, .. } = *self.query;
+        self.best.select_nth_unstable_by(self.limit - 1, |a, b| compare(sort, order, a, b));
+        self.best.truncate(self.limit);
+        self.chosen = true;
+    }
+
+    fn page(self) -> Page {
+        let Walk { store, mut best, limit, .. } = self;
+        let Query { sort, order, .. } = *self.query;
+        best.sort_unstable_by(|a, b| compare(sort, order, a, b));
+        best.truncate(limit);
+        let next = best.last().filter(|_| self.behind > best.len()).map(|it| it.place(sort));
+        // What was purged since it was met is not shown.
+        let left = |it: Listed| Some(Listed { shelf: store.purges.left_of(it.shelf)?, ..it });
+        let listed = best.into_iter().filter_map(left).collect();
+        Page { total: self.total, matched: self.matched, listed, next }
+    }
+}
+
+fn compare(sort: Sort, order: Order, one: &Listed, other: &Listed) -> std::cmp::Ordering {
+    let ascending = one.rank(sort).cmp(&other.rank(sort));
+    if order == Order::Ascending { ascending } else { ascending.reverse() }
+}
+
+fn has_tag(shelf: &Shelf, tag: u64) -> bool {
+    shelf.variants.iter().any(|it| {
+        let tags = &it.marks.tags;
+        tags.binary_search(&tag).is_ok() || tags::are_every(tags)
+    })
+}
+
+#[cfg(test)]
+#[path = "listing/tests.rs"]
+mod tests;

@@ -1,0 +1,102 @@
+//! What is searched for in a key: a part of it, or a pattern with `*`. How keys are walked is in `listing`.
+
+use memchr::memmem::Finder;
+
+/// A search. Case matters, as it does in keys.
+///
+/// Without `*` it is a part of the key. With `*`, which stands for any bytes, it is the whole key: from its path on where
+/// it begins with a slash, from its host on where it names no scheme. So `/news/*` finds what lies beneath `/news/` of
+/// any host, and `*.css` what ends so.
+pub struct Pattern {
+    begins: Begins,
+    parts: Vec<Finder<'static>>,
+    whole: bool,
+}
+
+/// What the pattern begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    Scheme,
+    Host,
+    Path,
+}
+
+impl Pattern {
+    /// Reads what was written.
+    #[must_use]
+    pub fn new(text: &str) -> Pattern {
+        let begins = match text {
+            _ if text.starts_with('/') => Begins::Path,
+            _ if text.starts_with('*') || text.contains("://") => Begins::Scheme,
+            _ => Begins::Host,
+        };
+        let parts = text.split('*').map(|it| Finder::new(it).into_owned()).collect();
+        Pattern { begins, parts, whole: text.contains('*') }
+    }
+
+    /// Whether it is found in `key`.
+    #[must_use]
+    pub fn is_in(&self, key: &[u8]) -> bool {
+        let [first, rest @ ..] = &self.parts[..] else { return true };
+        if !self.whole {
+            return first.find(key).is_some();
+        }
+        let Some((last, middle)) = rest.split_last() else { return true };
+        let Some(mut left) = self.from(key).and_then(|it| it.strip_prefix(first.needle())) else {
+            return false;
+        };
+        for part in middle {
+            let Some(at) = part.find(left) else { return false };
+            left = &left[at + part.needle().len()..];
+        }
+        left.ends_with(last.needle())
+    }
+
+    fn from<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
+        if self.begins == Begins::Scheme {
+            return Some(key);
+        }
+        let host = memchr::memmem::find(key, b"://")? + 3;
+        match self.begins {
+            Begins::Host => Some(&key[host..]),
+            _ => Some(&key[host + memchr::memchr(b'/', &key[host..])?..]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(pattern: &str, found: &[&str]) {
+        const KEYS: [&str; 5] = [
+            "http://a.example/news/",
+            "http://a.example/news/1.html",
+            "http://a.example/x/news/1.html",
+            "http://b.example/style.css",
+            "http://b.example/news/2.html h:accept=x",
+        ];
+        let pattern_ = Pattern::new(pattern);
+        let matching: Vec<&str> = KEYS.into_iter().filter(|it| pattern_.is_in(it.as_bytes())).collect();
+        let expect: Vec<&str> = found.iter().map(|at| KEYS[at.parse::<usize>().unwrap()]).collect();
+        assert_eq!(expect, matching, "{pattern}");
+    }
+
+    #[test]
+    fn a_part_or_a_pattern() {
+        check("", &["0", "1", "2", "3", "4"]);
+        check("*", &["0", "1", "2", "3", "4"]);
+        check("news", &["0", "1", "2", "4"]);
+        check("News", &[]);
+        check("/news/*", &["0", "1", "4"]);
+        check("/news/1.html", &["1", "2"]);
+        check("a.example/*.html", &["1", "2"]);
+        check("http://a.example/news/*", &["0", "1"]);
+        check("*.css", &["3"]);
+        check("*example/*/*.html", &["1", "2"]);
+        check("example/*", &[]);
+        check("/*news/*/1*", &[]);
+        check("*h:accept=*", &["4"]);
+    }
+}
