@@ -132,6 +132,7 @@ counters! {
     purge_rules_full: Limit, "Purges let go because too many were held: what was stored before them is validated first.";
     purge_tags_full: Limit, "Responses with more tags than are told apart: they are purged with any tag.";
     cache_evictions: Count, "Stored responses removed for space.";
+    cache_idle_evictions: Count, "Responses evicted because nobody asked for them in `cache.ram.idle`.";
     cache_over_budget: Limit, "Fills that went unstored because the RAM budget could not make room.";
     cache_object_too_large: Limit, "Responses not stored because they exceed the largest object size.";
     cache_variants_full: Limit, "Variants dropped because their key had `cache.max_variants` already.";

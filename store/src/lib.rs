@@ -7,6 +7,7 @@ pub mod fill;
 pub mod fleet;
 mod flights;
 pub mod forms;
+pub mod idle;
 mod ledger;
 pub mod listing;
 pub mod purges;

@@ -8,6 +8,7 @@
 use crate::arena::Arena;
 use crate::flights::Flights;
 use crate::forms::Formed;
+use crate::idle::Idle;
 use crate::ledger::Ledger;
 use crate::listing::Facts;
 use crate::purges::Purges;
@@ -126,6 +127,7 @@ pub struct Store {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
     pub(crate) formed: Formed,
+    pub(crate) idle: Mutex<Idle>,
     /// How often something was removed, by shard of the key: see [`Store::removals`].
     removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
@@ -147,10 +149,15 @@ pub(crate) struct Slot {
     /// What the ledger has for it, beside its extents.
     charged: u64,
     uses: AtomicU8,
+    /// At which tick it was used last: see `idle`.
+    pub(crate) used: AtomicU8,
 }
 
 impl Slot {
-    fn note_use(&self) {
+    fn note_use(&self, tick: u8) {
+        if self.used.load(Relaxed) != tick {
+            self.used.store(tick, Relaxed);
+        }
         // Two workers may count one use together: it is a hint, and hot shelves are not written at all.
         let uses = self.uses.load(Relaxed);
         if uses < MOST_USES {
@@ -188,6 +195,7 @@ impl Store {
             ledger,
             flights: Flights::new(settings.fills),
             formed: Formed::default(),
+            idle: Mutex::default(),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             me: me.clone(),
@@ -208,7 +216,7 @@ impl Store {
         let shard = self.shard(hash).read();
         match shard.slots.get(&hash.0) {
             Some(slot) if *slot.shelf.key == *key => {
-                slot.note_use();
+                slot.note_use(self.purges.tick());
                 let shelf = slot.shelf.clone();
                 if self.purges.is_met_by(&shelf) {
                     return Lookup::Shelf(shelf);
@@ -351,6 +359,34 @@ impl Store {
         self.shard(hash).read().slots.get(&hash.0).map(|it| it.shelf.clone())
     }
 
+    /// Looks into a shard, under its shared lock.
+    pub(crate) fn with_shard<T>(&self, hash: KeyHash, look: impl FnOnce(&Shard) -> T) -> T {
+        look(&self.shard(hash).read())
+    }
+
+    /// Gives back what a shard's table has beyond what it needs.
+    pub(crate) fn fit(&self, shard: usize) {
+        let mut shard = self.shards[shard].write();
+        if shard.slots.capacity() > 4 * shard.slots.len() {
+            let room = shard.slots.len() * 2;
+            shard.slots.shrink_to(room);
+            shard.settle(&self.ledger);
+        }
+    }
+
+    /// Gives back what the policy has beyond what it needs, where what it needs is little.
+    pub(crate) fn fit_policy(&self) {
+        let mut books = self.books.lock();
+        let old = books.policy.fit(|id, handle| {
+            if let Some(slot) = self.shard(KeyHash(id)).write().slots.get_mut(&id) {
+                slot.handle = handle;
+            }
+        });
+        books.settle(&self.ledger);
+        drop(books);
+        drop(old);
+    }
+
     /// The hashes of what stands in a shard.
     pub(crate) fn hashes_of(&self, shard: usize) -> Vec<u128> {
         self.shards[shard].read().slots.keys().copied().collect()
@@ -437,11 +473,13 @@ impl Store {
             self.ledger.release(slot.charged);
             slot.charged = charged;
             slot.facts = Facts::of(&shelf);
+            *slot.used.get_mut() = self.purges.tick();
             return Some(std::mem::replace(&mut slot.shelf, shelf));
         }
         let handle = books.policy.insert(hash.0, size);
         let facts = Facts::of(&shelf);
-        shard.slots.insert(hash.0, Slot { shelf, facts, handle, charged, uses: AtomicU8::new(0) });
+        let (uses, used) = (AtomicU8::new(0), AtomicU8::new(self.purges.tick()));
+        shard.slots.insert(hash.0, Slot { shelf, facts, handle, charged, uses, used });
         shard.settle(&self.ledger);
         books.settle(&self.ledger);
         None

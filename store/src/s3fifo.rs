@@ -17,6 +17,9 @@ use std::hash::{BuildHasher, Hash};
 /// Objects that one eviction looks at before it takes one that was used.
 pub const LOOKS: usize = 1024;
 
+/// With more objects than these [`S3Fifo::fit`] does nothing.
+const FITTED: usize = 16 * 1024;
+
 /// The use count at which counting stops. Uses are counted outside.
 pub const MOST_USES: u8 = 3;
 
@@ -27,6 +30,12 @@ const PROMOTE: u8 = 2;
 const GHOSTS: usize = 1024;
 
 const NIL: u32 = u32::MAX;
+
+/// Memory that is not needed any more.
+pub struct Unneeded<Id, S> {
+    _nodes: Vec<Node<Id>>,
+    _ghosts: Option<Ghosts<Id, S>>,
+}
 
 /// Names an object that is in a queue, from [`S3Fifo::insert`] until it is evicted or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +118,10 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     /// Takes in an object of `size` bytes that is in no queue; its use count starts at zero.
     pub fn insert(&mut self, id: Id, size: u64) -> Handle {
         let queue = if self.ghosts.take(&id) { Queue::Main } else { Queue::Small };
+        self.take_in(id, size, queue)
+    }
+
+    fn take_in(&mut self, id: Id, size: u64, queue: Queue) -> Handle {
         let node = Node { id, size, newer: NIL, older: NIL, queue: Queue::Free };
         let at = if self.free == NIL {
             self.nodes.push(node);
@@ -170,6 +183,33 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             return Some(id);
         }
         None
+    }
+
+    /// Gives back memory that many objects needed once, where few are left: `moved` is told of every object's new handle.
+    /// What is returned is to be dropped under no lock.
+    pub fn fit(&mut self, mut moved: impl FnMut(Id, Handle)) -> Unneeded<Id, S> {
+        if self.nodes.len() <= 4 * self.live.max(GHOSTS) || self.live > FITTED {
+            return Unneeded { _nodes: Vec::new(), _ghosts: None };
+        }
+        let old = std::mem::take(&mut self.nodes);
+        let lists = [(Queue::Small, self.small.oldest), (Queue::Main, self.main.oldest)];
+        self.free = NIL;
+        self.nodes = Vec::with_capacity(self.live);
+        (self.small, self.main, self.live) = (List::EMPTY, List::EMPTY, 0);
+        for (queue, mut at) in lists {
+            while let Some(node) = old.get(at as usize) {
+                let (id, size) = (node.id, node.size);
+                at = node.newer;
+                let handle = self.take_in(id, size, queue);
+                moved(id, handle);
+            }
+        }
+        let most = self.live.max(GHOSTS);
+        let ghosts = (self.ghosts.known.len() > most).then(|| {
+            let anew = Ghosts::new(self.ghosts.most_bytes);
+            std::mem::replace(&mut self.ghosts, anew)
+        });
+        Unneeded { _nodes: old, _ghosts: ghosts }
     }
 
     /// Objects in the queues.

@@ -166,6 +166,12 @@ fn shards_stay_small() {
     assert!((1 << 20) / least < 4096, "{least} bytes each");
 }
 
+/// Nanoseconds that this thread has had of a processor: whatever else this machine has to do.
+fn own_time() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
 #[test]
 fn a_listing_is_quick_and_hits_go_on_meanwhile() {
     let store = store(256 << 20);
@@ -185,18 +191,18 @@ fn a_listing_is_quick_and_hits_go_on_meanwhile() {
         while hits.load(Relaxed) < 2000 || quickest.contains(&u64::MAX) {
             let sorts = [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires];
             for (sort, quickest) in sorts.into_iter().zip(&mut quickest) {
-                let start = precise_micros();
+                let start = own_time();
                 let pattern = Some(Pattern::new("77"));
                 assert_eq!(20_000, store.list(&query(sort, Order::Descending, 100)).matched);
                 let page = store.list(&Query { pattern, ..query(sort, Order::Ascending, 100) });
                 assert_eq!(keys(&page).len(), 100);
-                *quickest = (*quickest).min(precise_micros() - start);
+                *quickest = (*quickest).min(own_time() - start);
             }
             assert!(precise_micros() - began < 60_000_000, "{} hits", hits.load(Relaxed));
         }
         stop.store(true, Relaxed);
-        // Two listings of a fiftieth of a million, unoptimised and beside other tests.
-        assert!(quickest.iter().all(|it| *it < 500_000), "{quickest:?} us");
+        // Two listings of a fiftieth of a million, unoptimised.
+        assert!(quickest.iter().all(|it| *it < 500_000_000), "{quickest:?} ns");
     });
 }
 

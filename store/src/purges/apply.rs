@@ -24,7 +24,7 @@ use larder_stdx::clock::{self, Monotonic, WallTime};
 use parking_lot::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64,
+    AtomicBool, AtomicU8, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
 };
 
@@ -55,6 +55,8 @@ struct Now {
     seq: AtomicU64,
     /// Until when what is stored may be trusted, monotonic milliseconds.
     trust: AtomicU64,
+    /// The present tick of idleness: see `crate::idle`. Here only because a hit reads this line.
+    tick: AtomicU8,
 }
 
 impl Purges {
@@ -63,7 +65,7 @@ impl Purges {
         let bytes = (budget / 64).clamp(64 << 10, 16 << 20);
         let most = Most { rules: MOST_RULES, bytes, expressions: MOST_EXPRESSIONS };
         Self {
-            now: Now { seq: AtomicU64::new(0), trust: AtomicU64::new(u64::MAX) },
+            now: Now { seq: AtomicU64::new(0), trust: AtomicU64::new(u64::MAX), tick: AtomicU8::new(0) },
             rules: RwLock::new(Rules::new(most)),
             log: Mutex::default(),
             sweep: Mutex::default(),
@@ -82,6 +84,17 @@ impl Purges {
     #[inline]
     pub fn is_met_by(&self, shelf: &Shelf) -> bool {
         shelf.checked.load(Relaxed) >= self.now.seq.load(Relaxed) && self.trusts(clock::monotonic())
+    }
+
+    /// The present tick of idleness.
+    #[inline]
+    pub fn tick(&self) -> u8 {
+        self.now.tick.load(Relaxed)
+    }
+
+    /// So many ticks have passed.
+    pub fn tick_on(&self, ticks: u8) {
+        self.now.tick.fetch_add(ticks, Relaxed);
     }
 
     #[inline]

@@ -1,0 +1,128 @@
+//! Letting go of what nobody has asked for in a while, so that a quiet process becomes small: a few shelves at a time, no
+//! lock held long. Off unless somebody calls it; who goes for want of room is in `s3fifo`.
+//!
+//! Time goes by ticks, of which [`TICKS`] make the time after which a shelf is idle. A use stores the tick where it is
+//! another than the last use's: a hot shelf is written once a tick.
+
+use crate::ram::{KeyHash, Store};
+use crate::shelf::Shelf;
+use larder_stdx::clock::WallTime;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Ticks in the time after which a shelf is idle.
+const TICKS: u8 = 8;
+
+/// Shelves that are taken out under one hold of the books.
+const BATCH: usize = 32;
+
+/// How far it has come.
+#[derive(Default)]
+pub(crate) struct Idle {
+    /// When the last tick was.
+    last: Option<WallTime>,
+    walk: Option<Walk>,
+}
+
+/// A walk over all shards.
+struct Walk {
+    shard: usize,
+    /// Of this shard, what was idle and is still there.
+    rest: Vec<u128>,
+    /// How many it took out.
+    gone: usize,
+}
+
+/// What is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// More at once.
+    More,
+    /// Nothing before the next tick.
+    Nothing,
+    /// Nothing before the next tick; and what was evicted has left room that the allocator should give back.
+    Room,
+}
+
+impl Store {
+    /// Evicts what was not used for `idle`, and in any case is gone an eighth later, `steps` times a few: for a timer,
+    /// some times a second. Time is the wall clock's; where that goes back, ticks wait.
+    pub fn sweep_idle(&self, idle: Duration, now: WallTime, steps: usize) -> Swept {
+        // Another thread is at it.
+        let Some(mut state) = self.idle.try_lock() else { return Swept::Nothing };
+        if state.walk.is_none() {
+            let last = *state.last.get_or_insert(now);
+            let period = (idle.as_secs() / u64::from(TICKS)).max(1);
+            let ticks = now.seconds_since(last) / period;
+            if now < last {
+                state.last = Some(now);
+            }
+            if ticks == 0 {
+                return Swept::Nothing;
+            }
+            state.last = Some(WallTime(last.0 + ticks * period));
+            // However much time has passed: more than makes everything idle is not counted.
+            let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS + 1);
+            self.purges.tick_on(ticks);
+            state.walk = Some(Walk { shard: 0, rest: self.idle_of(0), gone: 0 });
+        }
+        for _ in 0..steps {
+            let Some(walk) = &mut state.walk else { break };
+            if self.idle_step(walk) {
+                continue;
+            }
+            let gone = walk.gone;
+            state.walk = None;
+            self.fit_policy();
+            return if gone > 0 { Swept::Room } else { Swept::Nothing };
+        }
+        Swept::More
+    }
+
+    /// One step; says whether there is another.
+    fn idle_step(&self, walk: &mut Walk) -> bool {
+        if walk.rest.is_empty() {
+            self.fit(walk.shard);
+            walk.shard += 1;
+            if walk.shard == self.shards.len() {
+                return false;
+            }
+            walk.rest = self.idle_of(walk.shard);
+            return true;
+        }
+        let from = walk.rest.len().saturating_sub(BATCH);
+        let gone = self.evict_idle(walk.rest.drain(from..));
+        walk.gone += gone.len();
+        let responses: usize = gone.iter().map(|it| it.variants.len()).sum();
+        self.counters.cache_idle_evictions.add_shared(responses as u64);
+        // They are freed here, under no lock.
+        true
+    }
+
+    /// The hashes of what is idle in a shard.
+    fn idle_of(&self, shard: usize) -> Vec<u128> {
+        let tick = self.purges.tick();
+        let shard = self.shards[shard].read();
+        shard.slots.iter().filter(|it| is_idle(it.1.used.load(Relaxed), tick)).map(|it| *it.0).collect()
+    }
+
+    /// Takes out those of these that are still idle.
+    fn evict_idle(&self, these: impl Iterator<Item = u128>) -> Vec<Arc<Shelf>> {
+        let mut books = self.books.lock();
+        let tick = self.purges.tick();
+        let still_idle = |it: &KeyHash| {
+            let used = |shard: &crate::ram::Shard| shard.slots.get(&it.0).map(|it| it.used.load(Relaxed));
+            self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
+        };
+        these.map(KeyHash).filter(still_idle).filter_map(|it| self.take_out(&mut books, it)).collect()
+    }
+}
+
+fn is_idle(used: u8, tick: u8) -> bool {
+    tick.wrapping_sub(used) > TICKS
+}
+
+#[cfg(test)]
+#[path = "idle/tests.rs"]
+mod tests;
