@@ -227,6 +227,9 @@ counters! {
     disk_pool_wait_micros: Count, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
     disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
+    streams_open: Gauge, "Listeners to the live stream of finished requests.";
+    streams_refused: Limit, "Listeners to the live stream refused (503) because 16 listened already.";
+    stream_records_lost: Limit, "Records of the live stream that a listener lost because it was too slow; it is told how many.";
     log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written fast enough.";
     overlay_hits: Count, "Requests answered by an overlay: a page that the operator put over whatever is there.";
     overlays: Gauge, "Overlays that are set now.";

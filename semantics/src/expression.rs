@@ -1,5 +1,6 @@
-//! Conditions that an operator writes over responses: `status >= 500 && key ~ "^https?://www"`. What they are true of
-//! is told by `Facts`; how they are read is in `expression/parse`.
+//! Conditions that an operator writes, over stored responses, `status >= 500 && key ~ "^https?://www"`, or over requests
+//! that were finished, `status >= 500 && route == "api" && cache != "hit"`. What they are true of is told by `Facts`;
+//! how they are read is in `expression/parse`.
 //!
 //! ```text
 //! condition = all ("||" all)*
@@ -8,11 +9,14 @@
 //! test      = text   ("==" | "!=" | "~" | "!~" | "contains") string
 //!           | number ("==" | "!=" | "<" | "<=" | ">" | ">=") number
 //!           | "tag"  ("==" | "!=") string
-//! text      = "key" | "scheme" | "host" | "path" | "query" | "header" "[" string "]"
-//! number    = "status" | "age" | "ttl" | "size"
 //! ```
 //!
-//! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`. In a string, `\"` is a quote and
+//! | about | text | number |
+//! |---|---|---|
+//! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
+//! | finished requests | `route`, `site`, `method`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
+//!
+//! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a string, `\"` is a quote and
 //! `\\` a backslash; any other backslash stands as it is, so that patterns need not be doubled. A pattern (`~`) is of
 //! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent is equal to
 //! nothing and matches nothing; of several lines any may. Something not known makes its test false.
@@ -24,10 +28,20 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// What conditions are about: a stored response, or something that goes by.
+/// What a condition is about, which says what names it may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Responses that are stored.
+    Stored,
+    /// Requests that were finished, with what came of them.
+    Finished,
+}
+
+/// What a condition is true of, or not.
 pub trait Facts {
-    /// The cache key, of which scheme, host, path and query are parts.
-    fn key(&self) -> &[u8];
+    /// Whether `test` says yes to the text of this name; no where it is not known. Of a stored response these are
+    /// [`part_of_key`].
+    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
     /// A number; `None` where it is not known.
     fn number(&self, name: Number) -> Option<i64>;
     /// Whether it has this tag.
@@ -45,8 +59,47 @@ pub enum Number {
     Age,
     /// Seconds until it is stale; negative since.
     Ttl,
-    /// Bytes of the body.
+    /// Bytes of the stored body.
     Size,
+    /// Bytes of body that were sent.
+    Bytes,
+    /// Microseconds until the last byte was sent.
+    Duration,
+    /// Microseconds until the origin's head had come.
+    Origin,
+}
+
+/// The names that stand for text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Text {
+    /// The cache key.
+    Key,
+    /// `http` or `https`.
+    Scheme,
+    /// The host without its port.
+    Host,
+    /// The path without the query.
+    Path,
+    /// The query without its question mark.
+    Query,
+    /// The whole URL.
+    Url,
+    /// The request's method.
+    Method,
+    /// The route's name.
+    Route,
+    /// The site's name: its first host.
+    Site,
+    /// What the cache did: `hit`, `stale`, or why it forwarded, as in the access log; empty where it had no part.
+    Cache,
+    /// The client's address.
+    Client,
+    /// The request's `User-Agent`.
+    UserAgent,
+    /// The request's `Referer`.
+    Referer,
+    /// `whole` or `cut`.
+    End,
 }
 
 /// A condition that was parsed. Cheap to clone; equal where the text is.
@@ -73,18 +126,9 @@ enum Node {
     All(Vec<Node>),
     Not(Box<Node>),
     Text(Text, Match),
+    Header(Box<str>, Match),
     Number(Number, Compare, i64),
     Tag(Box<str>),
-}
-
-/// The names that stand for text.
-enum Text {
-    Key,
-    Scheme,
-    Host,
-    Path,
-    Query,
-    Header(Box<str>),
 }
 
 enum Match {
@@ -103,12 +147,20 @@ enum Compare {
 }
 
 impl Expression {
-    /// Parses a condition.
+    /// Parses a condition about stored responses.
     ///
     /// # Errors
     /// It is no condition, or too long or too deep; the error names the column.
     pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
-        let (root, weight) = parse::parse(text)?;
+        Self::parse_about(Subject::Stored, text)
+    }
+
+    /// Parses a condition about `subject`.
+    ///
+    /// # Errors
+    /// As [`Expression::parse`]; a name that `subject` does not have is answered with those that it has.
+    pub fn parse_about(subject: Subject, text: &str) -> Result<Expression, ExpressionError> {
+        let (root, weight) = parse::parse(subject, text)?;
         Ok(Expression(Arc::new(Parsed { text: text.into(), root, weight })))
     }
 
@@ -137,26 +189,13 @@ impl Node {
             Node::Any(all) => all.iter().any(|it| it.holds(facts)),
             Node::All(all) => all.iter().all(|it| it.holds(facts)),
             Node::Not(it) => !it.holds(facts),
-            Node::Text(text, test) => text.holds(facts, test),
+            Node::Text(name, test) => facts.text(*name, &mut |it| test.holds(it)),
+            Node::Header(name, test) => facts.header(name, &mut |it| test.holds(it)),
             Node::Number(name, compare, than) => {
                 facts.number(*name).is_some_and(|it| compare.holds(it, *than))
             }
             Node::Tag(tag) => facts.has_tag(tag),
         }
-    }
-}
-
-impl Text {
-    fn holds(&self, facts: &impl Facts, test: &Match) -> bool {
-        let parts = || Parts::of(facts.key());
-        test.holds(match self {
-            Text::Key => facts.key(),
-            Text::Scheme => parts().scheme,
-            Text::Host => parts().host,
-            Text::Path => parts().path,
-            Text::Query => parts().query,
-            Text::Header(name) => return facts.header(name, &mut |it| test.holds(it)),
-        })
     }
 }
 
@@ -178,6 +217,20 @@ impl Compare {
             Ordering::Greater => matches!(self, Compare::More | Compare::AtLeast),
         }
     }
+}
+
+/// The text that `name` stands for where a response is stored under `key`; `None` where the key does not tell it.
+#[must_use]
+pub fn part_of_key(key: &[u8], name: Text) -> Option<&[u8]> {
+    let parts = || Parts::of(key);
+    Some(match name {
+        Text::Key => key,
+        Text::Scheme => parts().scheme,
+        Text::Host => parts().host,
+        Text::Path => parts().path,
+        Text::Query => parts().query,
+        _ => return None,
+    })
 }
 
 /// The parts of a key, as [`crate::key`] writes it.

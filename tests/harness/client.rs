@@ -143,6 +143,20 @@ impl Client {
         told
     }
 
+    /// Reads a head to its empty line, with it; what there is where the connection ends before.
+    pub fn read_raw_head(&mut self) -> Vec<u8> {
+        self.read_head().unwrap_or_default().into_bytes()
+    }
+
+    /// Reads one chunk of a body in chunks; `None` behind the last.
+    pub fn read_chunk(&mut self) -> Option<Vec<u8>> {
+        let size = usize::from_str_radix(&self.read_line()?, 16).ok()?;
+        while self.buffer.len() < size + 2 && self.more() {}
+        let whole = self.buffer.len() >= size + 2;
+        let chunk = self.buffer.drain(..size.min(self.buffer.len())).collect();
+        (whole && self.read_line().as_deref() == Some("") && size > 0).then_some(chunk)
+    }
+
     fn read_head(&mut self) -> Option<String> {
         loop {
             if let Some(at) = self.buffer.windows(4).position(|it| it == b"\r\n\r\n") {

@@ -37,6 +37,7 @@ mod smuggling;
 mod stale;
 mod statistics;
 mod storm;
+mod stream;
 mod tags;
 mod targeted;
 mod traces;

@@ -188,14 +188,16 @@ impl Check {
     }
 
     fn sites(&mut self, mut hosts: HashMap<HostPattern, Source>) -> Vec<Site> {
-        let mut sites = Vec::new();
+        let (mut sites, mut names) = (Vec::new(), HashMap::new());
         for index in 0..self.values.count("site") {
             let prefix = format!("site[{index}]");
             let source = self.values.sections.get(&prefix).cloned().unwrap_or_default();
             let own = self.hosts(&prefix, &source, &mut hosts);
             let mut routes = Vec::new();
             for route in 0..self.values.count(&format!("{prefix}.route")) {
-                routes.extend(self.route(&RoutePath(format!("{prefix}.route[{route}]."))));
+                let at = RoutePath(format!("{prefix}.route[{route}]."));
+                self.name_once(&at, &mut names);
+                routes.extend(self.route(&at, own.first()));
             }
             if self.values.count(&format!("{prefix}.route")) == 0 {
                 let text = "the site has no route; give it a [[site.route]] with proxy = { to = [...] } or \
@@ -234,7 +236,17 @@ impl Check {
         hosts
     }
 
-    fn route(&mut self, at: &RoutePath) -> Option<Route> {
+    /// No two routes are given one name: what is told of one must not be taken for the other's.
+    fn name_once(&mut self, at: &RoutePath, seen: &mut HashMap<String, Source>) {
+        let key = at.key("name");
+        let (name, source) = (self.text(&key), self.source(&key));
+        if let Some(first) = seen.insert(name.clone(), source.clone()).filter(|_| !name.is_empty()) {
+            let text = format!("\"{name}\" is the name of another route already, at {first}");
+            self.problem(source, "site.route.name", &text);
+        }
+    }
+
+    fn route(&mut self, at: &RoutePath, host: Option<&HostPattern>) -> Option<Route> {
         self.take_preset(at);
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
@@ -259,8 +271,13 @@ impl Check {
         };
         let cache = self.policy(at);
         self.warn_max_object(at, &cache);
+        let path = PathPattern::of(&self.text(&at.key("path")));
+        let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
+        let name =
+            own.unwrap_or_else(|| format!("{}{path}", host.map_or(String::new(), ToString::to_string)));
         Some(Route {
-            path: PathPattern::of(&self.text(&at.key("path"))),
+            name,
+            path,
             methods,
             service: service?,
             cache,

@@ -198,6 +198,7 @@ fn default_of(kind: Kind, text: &str) -> Json {
 fn text_schema(form: Form) -> Json {
     match form {
         Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
+        Form::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
         Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
         Form::Tier => json!({ "enum": TIERS }),
         Form::Coding => json!({ "enum": CODINGS }),

@@ -86,6 +86,8 @@ pub enum Form {
     PathPattern,
     /// `/prefix`.
     PathPrefix,
+    /// The name of a route.
+    RouteName,
     /// A path of the file system.
     Path,
     /// A path, `-` or `off`.
@@ -267,6 +269,7 @@ impl Form {
             Form::Host => HostPattern::parse(text).is_some(),
             Form::PathPattern => PathPattern::parse(text).is_some(),
             Form::PathPrefix => text.starts_with('/') && !text.contains('*'),
+            Form::RouteName => is_route_name(text),
             Form::Path | Form::LogTarget => !text.is_empty() && !text.contains('\0'),
             Form::FileName => !text.is_empty() && text != "." && text != ".." && !text.contains(['/', '\0']),
             Form::Method | Form::FieldName | Form::CookieName => is_token(text),
@@ -300,6 +303,7 @@ impl Form {
             Form::Host => "a host name without port, \"*.NAME\" for any name below, or \"*\"",
             Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
             Form::PathPrefix => "a path that begins with \"/\"",
+            Form::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             Form::Path => "a path",
             Form::LogTarget => "a path, \"-\" or \"off\"",
             Form::FileName => "the name of a file, without \"/\"",
@@ -326,6 +330,11 @@ pub const TIERS: [&str; 3] = ["ram", "disk", "fleet"];
 
 /// The codings that are made, as the table names them.
 pub const CODINGS: [&str; 3] = ["zstd", "br", "gzip"];
+
+fn is_route_name(text: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+    (1..=64).contains(&text.len()) && text.bytes().all(plain)
+}
 
 fn is_media_type(text: &str) -> bool {
     let is_name = |it: &str| {

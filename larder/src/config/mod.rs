@@ -163,18 +163,11 @@ pub struct Site {
     pub source: Source,
 }
 
-impl Site {
-    /// What a route of this site is called in logs, counters and traces: the site's first host and the path pattern.
-    #[must_use]
-    pub fn route_name(&self, route: &Route) -> String {
-        let host = self.hosts.first().map_or_else(String::new, ToString::to_string);
-        format!("{host}{}", route.path)
-    }
-}
-
 /// Some paths of a site, and who answers for them.
 #[derive(Clone, Debug)]
 pub struct Route {
+    /// What it is called: the name that it was given, or else its site's first host and its path.
+    pub name: String,
     /// The paths.
     pub path: PathPattern,
     /// The methods.

@@ -373,6 +373,8 @@ pub const TABLE: &[Key] = &[
         "The host names of the site: exact, `*.example.com` for any name below, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),
     once("site[].route[].path", Kind::One(Form::PathPattern), Some("/*"),
         "The paths of the route: exact, or with a `*` at the end; routes are tried in the order of the file and the first that matches is taken.", r#""/static/*""#),
+    once("site[].route[].name", Kind::One(Form::RouteName), None,
+        "What the route is called in logs, statistics and filters (`route == \"api\"`); without it, the site's first host and the route's path. No two routes have the same.", r#""api""#),
     once("site[].route[].methods", Kind::List(Form::Method), None,
         "The methods of the route; without it, all.", r#"["GET", "HEAD"]"#),
 

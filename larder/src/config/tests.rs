@@ -79,6 +79,26 @@ fn defaults_are_the_policys() {
 }
 
 #[test]
+fn routes_have_names() {
+    let route = |rest: &str| format!("[[site.route]]\n{rest}\nproxy = {{ to = \":1\" }}\n");
+    let text =
+        |one: &str, two: &str| format!("[[site]]\nhosts = [\"a\", \"b\"]\n{}{}", route(one), route(two));
+    let config = read(&text("path = \"/api/*\"\nname = \"api\"", "")).unwrap();
+    let names: Vec<&str> = config.sites[0].routes.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(["api", "a/*"], names[..]);
+    let twice = text("path = \"/api/*\"\nname = \"api\"", "name = \"api\"");
+    refuse_whole(
+        &twice,
+        "t.toml:8: site.route.name: \"api\" is the name of another route already, at t.toml:5",
+    );
+    let odd = text("name = \"a/b\"", "path = \"/x\"");
+    refuse_whole(
+        &odd,
+        "t.toml:4: site.route.name: found \"a/b\"; allowed: a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
+    );
+}
+
+#[test]
 fn unknown_keys_name_the_nearest() {
     refuse("lisen = 1", "t.toml:1: lisen: unknown key; did you mean `listen`?");
     refuse(

@@ -52,7 +52,9 @@ pub enum End {
 }
 
 impl End {
-    fn name(self) -> &'static str {
+    /// `whole` or `cut`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             End::Whole => "whole",
             End::Cut => "cut",

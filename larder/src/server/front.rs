@@ -35,6 +35,7 @@ impl Handler for Front {
     fn answer_now(&self, head: &RequestHead<'_>, client: &Client, last: bool, out: &mut Outbox) -> Now {
         let scopes = &self.observer.scopes;
         let timed = scopes.begin();
+        let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
         let found = router.find(head.method, head.authority, head.target);
         let overlay = self.overlays.over(head.method, head.authority, head.target);
@@ -67,9 +68,10 @@ impl Handler for Front {
                 version: head.version,
                 authority: head.authority,
                 route: found.map_or("", |it| it.0.name()),
+                site: found.map_or("", |it| router.site_name(it.1)),
                 at,
                 fields: head.fields,
-                micros: None,
+                micros: started.map(|it| clock::precise_micros().saturating_sub(it)),
                 outcome: &outcome,
                 spent: stages.reading(),
                 traced,
@@ -129,6 +131,7 @@ impl Handler for Front {
                 version: request.version,
                 authority: &request.authority,
                 route: name,
+                site: at.map_or("", |it| router.site_name(it.0)),
                 at,
                 fields: &request.fields.view(),
                 micros,

@@ -26,6 +26,7 @@ use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
 use nodes::Nodes;
+use observe::stream::Hub;
 use observe::traces::Traces;
 use overlay::Overlays;
 use purge::{Clerk, Desk};
@@ -141,7 +142,9 @@ fn start(
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());
     let refusals = Arc::default();
-    let shared = Shared { store, lower, coders, refusals, overlays, traces, totals, own, workers, room };
+    let (stream, ids) = (Hub::new(own.clone()), Arc::default());
+    let shared =
+        Shared { stream, ids, store, lower, coders, refusals, overlays, traces, totals, own, workers, room };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -303,6 +306,7 @@ impl House {
             counters: counters.clone(),
             purges: self.desk.clone(),
             traces: shared.traces.clone(),
+            stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
@@ -360,6 +364,7 @@ impl House {
             }
         };
         let stopped = tokio::time::timeout(deadline, finished).await;
+        self.end_streams().await;
         if let Some(nodes) = self.nodes.filter(|_| stopped.is_ok()) {
             nodes.leave().await;
         }
@@ -376,6 +381,20 @@ impl House {
         self.errors.event(Level::Info, "stopped", &[]);
         self.errors.close(LOG_CLOSE);
         stopped.map_err(|_| Stopped::CutOff)
+    }
+}
+
+impl House {
+    /// Tells those who listen to the live stream that nothing more comes; they have a moment to be told.
+    async fn end_streams(&self) {
+        self.shared.stream.close();
+        let mut tick = tokio::time::interval(Duration::from_millis(5));
+        for _ in 0..50 {
+            if self.shared.stream.listening() == 0 {
+                break;
+            }
+            tick.tick().await;
+        }
     }
 }
 

@@ -41,6 +41,8 @@ impl Target {
 
 /// One site: its hosts, and its routes in the order of the file.
 pub struct Site {
+    /// What it is called.
+    pub name: String,
     /// Any of these.
     pub hosts: Vec<HostPattern>,
     /// The first that matches answers.
@@ -180,6 +182,12 @@ impl Router {
         ))
     }
 
+    /// The name of a site: its first host.
+    #[must_use]
+    pub fn site_name(&self, at: usize) -> &str {
+        self.sites.get(at).map_or("", |it| &it.name)
+    }
+
     /// The routes of the site that answers for `authority`, in order.
     #[must_use]
     pub fn routes(&self, authority: &str) -> &[Matched] {
@@ -285,6 +293,7 @@ mod tests {
             Target::Proxy(Route::new(name.to_owned(), Policy::default(), vec![origin.clone()], host()))
         };
         let site = |(hosts, paths): &(&str, &[&str])| Site {
+            name: (*hosts).to_owned(),
             hosts: hosts.split(' ').map(HostPattern::of).collect(),
             routes: paths
                 .iter()

@@ -116,14 +116,7 @@ impl Scopes {
                 let (path, methods) = identity;
                 let parts =
                     before.and_then(|it| it.parts_of(&name, &path, &methods)).unwrap_or_else(|| parts(count));
-                all.routes.push(Route {
-                    name: format!("{name}{path}"),
-                    path,
-                    methods,
-                    site: at,
-                    kind,
-                    parts,
-                });
+                all.routes.push(Route { name: route.name.clone(), path, methods, site: at, kind, parts });
             }
             all.sites.push(Site { name, routes: positions });
         }

@@ -4,6 +4,8 @@
 use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
+use super::observe::ids::Ids;
+use super::observe::stream::{Hub, Tap};
 use super::observe::tracer::Tracer;
 use super::observe::traces::Traces;
 use super::overlay::Overlays;
@@ -71,6 +73,7 @@ impl Live {
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {
         let worker = worker.filter(|_| self.config.statistics);
         let sites = self.config.sites.iter().enumerate().map(|(at, site)| Site {
+            name: site.hosts.first().map_or_else(String::new, ToString::to_string),
             hosts: site.hosts.clone(),
             routes: site
                 .routes
@@ -78,7 +81,7 @@ impl Live {
                 .enumerate()
                 .map(|(number, route)| {
                     let part = worker.map(|it| self.scopes.part(it, (at, number)));
-                    let target = self.target((at, number), site, route, counters, errors, part.as_ref());
+                    let target = self.target((at, number), route, counters, errors, part.as_ref());
                     Matched::new(route.path.clone(), route.methods.clone(), target, route.purge.clone())
                         .counted(part.map(|it| it.route))
                 })
@@ -90,13 +93,12 @@ impl Live {
     fn target(
         &self,
         at: (usize, usize),
-        site: &config::Site,
         route: &config::Route,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
         part: Option<&Part>,
     ) -> Target {
-        let name = site.route_name(route);
+        let name = route.name.clone();
         match &route.service {
             Service::Proxy(proxy) => {
                 let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
@@ -155,6 +157,10 @@ pub struct Shared {
     pub own: Arc<Counters>,
     /// How many workers there are.
     pub workers: NonZeroUsize,
+    /// Who listens to the live stream.
+    pub stream: Arc<Hub>,
+    /// Numbers the requests that somebody was told of.
+    pub ids: Arc<Ids>,
     /// How many client connections they may have together.
     pub room: Arc<Room>,
 }
@@ -208,8 +214,9 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
     worker.stamp_when(shared.traces.sampling.any.clone());
     let tracer = Tracer::new(shared.traces.clone(), counters.clone());
+    let tap = Tap::new(shared.stream.clone());
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
-    let observer = Observer::new(log, errors.clone(), tracer, scope, statistics);
+    let observer = Observer::new(log, errors.clone(), tracer, scope, statistics, tap, shared.ids.clone());
     let overlays = shared.overlays.clone();
     let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());

@@ -1,6 +1,6 @@
 //! Reads conditions: text to nodes, or the first thing that is wrong and where. What they mean is in `expression`.
 
-use super::{Compare, ExpressionError, Match, Node, Number, Text};
+use super::{Compare, ExpressionError, Match, Node, Number, Subject, Text};
 use larder_stdx::duration;
 use larder_stdx::size::ByteSize;
 use regex::bytes::RegexBuilder;
@@ -17,19 +17,83 @@ const MOST_PATTERNS: usize = 16;
 /// Bytes of one compiled pattern, and of what it remembers while it matches.
 const PATTERN_BYTES: usize = 64 << 10;
 
-const FIELDS: &str = "key, scheme, host, path, query, header[\"name\"], tag, status, age, ttl or size";
+/// What a name stands for.
+#[derive(Clone, Copy)]
+enum Found {
+    Text(Text),
+    Number(Number),
+    Header,
+    Tag,
+}
+
+use Found::{Header, Tag};
+
+/// The names of conditions about stored responses.
+const STORED: &[(&str, Found)] = &[
+    ("key", Found::Text(Text::Key)),
+    ("scheme", Found::Text(Text::Scheme)),
+    ("host", Found::Text(Text::Host)),
+    ("path", Found::Text(Text::Path)),
+    ("query", Found::Text(Text::Query)),
+    ("header", Header),
+    ("tag", Tag),
+    ("status", Found::Number(Number::Status)),
+    ("age", Found::Number(Number::Age)),
+    ("ttl", Found::Number(Number::Ttl)),
+    ("size", Found::Number(Number::Size)),
+];
+
+/// The names of conditions about finished requests.
+const FINISHED: &[(&str, Found)] = &[
+    ("status", Found::Number(Number::Status)),
+    ("route", Found::Text(Text::Route)),
+    ("site", Found::Text(Text::Site)),
+    ("method", Found::Text(Text::Method)),
+    ("host", Found::Text(Text::Host)),
+    ("path", Found::Text(Text::Path)),
+    ("query", Found::Text(Text::Query)),
+    ("url", Found::Text(Text::Url)),
+    ("cache", Found::Text(Text::Cache)),
+    ("ttl", Found::Number(Number::Ttl)),
+    ("bytes", Found::Number(Number::Bytes)),
+    ("duration_us", Found::Number(Number::Duration)),
+    ("origin_us", Found::Number(Number::Origin)),
+    ("client", Found::Text(Text::Client)),
+    ("user_agent", Found::Text(Text::UserAgent)),
+    ("referer", Found::Text(Text::Referer)),
+    ("end", Found::Text(Text::End)),
+    ("header", Header),
+];
+
+fn names(subject: Subject) -> &'static [(&'static str, Found)] {
+    match subject {
+        Subject::Stored => STORED,
+        Subject::Finished => FINISHED,
+    }
+}
+
+/// The names of a subject, as the end of a sentence.
+fn known(subject: Subject) -> String {
+    let spell = |it: &(&str, Found)| match it.1 {
+        Header => "header[\"name\"]".to_owned(),
+        _ => it.0.to_owned(),
+    };
+    let mut all: Vec<String> = names(subject).iter().map(spell).collect();
+    let last = all.pop().unwrap_or_default();
+    format!("{} or {last}", all.join(", "))
+}
 
 type Result<T> = std::result::Result<T, ExpressionError>;
 
 /// The condition, and about how many bytes it takes.
-pub(super) fn parse(text: &str) -> Result<(Node, usize)> {
+pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
             format!("a condition may have {MOST_BYTES} bytes at most, and this has {}", text.len()),
         );
     }
-    let mut reader = Reader { text, at: 0, depth: 0, patterns: 0 };
+    let mut reader = Reader { subject, text, at: 0, depth: 0, patterns: 0 };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
@@ -46,6 +110,7 @@ fn error<T>(column: usize, sentence: String) -> Result<T> {
 }
 
 struct Reader<'t> {
+    subject: Subject,
     text: &'t str,
     at: usize,
     depth: usize,
@@ -89,42 +154,28 @@ impl<'t> Reader<'t> {
 
     fn test(&mut self) -> Result<Node> {
         let name = self.peek();
-        let number = |name| Some(Found::Number(name));
-        let found = match name {
-            "key" => Some(Found::Text(Text::Key)),
-            "scheme" => Some(Found::Text(Text::Scheme)),
-            "host" => Some(Found::Text(Text::Host)),
-            "path" => Some(Found::Text(Text::Path)),
-            "query" => Some(Found::Text(Text::Query)),
-            "header" => Some(Found::Header),
-            "tag" => Some(Found::Tag),
-            "status" => number(Number::Status),
-            "age" => number(Number::Age),
-            "ttl" => number(Number::Ttl),
-            "size" => number(Number::Size),
-            _ => None,
-        };
-        let Some(found) = found else {
+        let Some((_, found)) = names(self.subject).iter().find(|it| it.0 == name) else {
+            let known = known(self.subject);
             return match name {
-                "" => self.wrong(format!("a test is missing; it begins with {FIELDS}")),
-                _ => self.wrong(format!("{} is nothing that can be tested; write {FIELDS}", quoted(name))),
+                "" => self.wrong(format!("a test is missing; it begins with {known}")),
+                _ => self.wrong(format!("{} is nothing that can be tested; write {known}", quoted(name))),
             };
         };
         self.skip(name);
-        match found {
-            Found::Text(text) => self.text_test(text),
-            Found::Header => {
+        match *found {
+            Found::Text(name) => self.text_test(|test| Node::Text(name, test)),
+            Header => {
                 self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
                 let name = self.string()?;
                 self.expect("]", "a ] behind the field's name")?;
-                self.text_test(Text::Header(name.into()))
+                self.text_test(|test| Node::Header(name.into(), test))
             }
-            Found::Tag => self.tag_test(),
+            Tag => self.tag_test(),
             Found::Number(name) => self.number_test(name),
         }
     }
 
-    fn text_test(&mut self, text: Text) -> Result<Node> {
+    fn text_test(&mut self, node: impl FnOnce(Match) -> Node) -> Result<Node> {
         let operator = self.peek();
         let negated = match operator {
             "==" | "~" | "contains" => false,
@@ -139,7 +190,7 @@ impl<'t> Reader<'t> {
             "contains" => Match::Contains(value.into_bytes().into()),
             _ => Match::Is(value.into_bytes().into()),
         };
-        let node = Node::Text(text, test);
+        let node = node(test);
         Ok(if negated { Node::Not(Box::new(node)) } else { node })
     }
 
@@ -207,14 +258,19 @@ impl<'t> Reader<'t> {
                 let seconds = |it: std::time::Duration| i64::try_from(it.as_secs()).ok();
                 plain.or_else(|| duration::parse(digits).ok().and_then(seconds))
             }
-            Number::Size => {
+            Number::Duration | Number::Origin => {
+                let micros = |it: std::time::Duration| i64::try_from(it.as_micros()).ok();
+                plain.or_else(|| duration::parse(digits).ok().and_then(micros))
+            }
+            Number::Size | Number::Bytes => {
                 plain.or_else(|| digits.parse::<ByteSize>().ok().and_then(|it| i64::try_from(it.0).ok()))
             }
         };
         let right = match name {
             Number::Status => "a number, such as 404",
             Number::Age | Number::Ttl => "seconds, or a duration such as 60s or 1h30m",
-            Number::Size => "bytes, or a size such as 1KiB",
+            Number::Duration | Number::Origin => "microseconds, or a duration such as 50ms",
+            Number::Size | Number::Bytes => "bytes, or a size such as 1KiB",
         };
         let Some(value) = value else {
             let found = if text.is_empty() {
@@ -295,14 +351,6 @@ impl<'t> Reader<'t> {
     fn wrong<T>(&mut self, sentence: String) -> Result<T> {
         error(self.column(), sentence)
     }
-}
-
-/// What a test begins with.
-enum Found {
-    Text(Text),
-    Header,
-    Tag,
-    Number(Number),
 }
 
 /// Bytes of a string with its quotes; of all that is there where it is not closed.

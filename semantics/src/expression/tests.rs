@@ -13,8 +13,8 @@ const PAGE: Page =
     Page { key: "http://www.example.com:8080/a/b.html?x=1&y=2 h:lang=de", status: 404, ttl: -300 };
 
 impl Facts for Page {
-    fn key(&self) -> &[u8] {
-        self.key.as_bytes()
+    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        part_of_key(self.key.as_bytes(), name).is_some_and(test)
     }
 
     fn number(&self, name: Number) -> Option<i64> {
@@ -22,7 +22,7 @@ impl Facts for Page {
             Number::Status => Some(self.status),
             Number::Age => Some(90),
             Number::Ttl => Some(self.ttl),
-            Number::Size => None,
+            _ => None,
         }
     }
 
@@ -208,6 +208,30 @@ fn conditions_are_bounded() {
     let many = vec!["host ~ \"x\""; 17].join(" || ");
     check_error(&many, 16 * 14 + 8, "a condition may have 16 patterns at most");
     assert!(Expression::parse(&vec!["status==1"; 300].join("||")).is_ok());
+}
+
+#[test]
+fn each_subject_has_names_of_its_own() {
+    #[track_caller]
+    fn check(text: &str, expect: Result<(), &str>) {
+        let found = Expression::parse_about(Subject::Finished, text);
+        assert_eq!(expect.map_err(str::to_owned), found.map(|_| ()).map_err(|it| it.to_string()), "{text}");
+    }
+    check("status >= 500 && route == \"api\" && cache != \"hit\"", Ok(()));
+    check("duration_us > 50ms || origin_us >= 1000 || bytes > 1MiB", Ok(()));
+    check("status>=500&&route==\"api\"", Ok(()));
+    check(
+        "status == 200 && tag == \"a\"",
+        Err(
+            "column 18: \"tag\" is nothing that can be tested; write status, route, site, method, host, path, query, url, \
+             cache, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
+        ),
+    );
+    check(
+        "duration_us > slow",
+        Err("column 15: \"slow\" is not right here; write microseconds, or a duration such as 50ms"),
+    );
+    assert!(Expression::parse("route == \"api\"").is_err(), "of a stored response no route is known");
 }
 
 proptest! {

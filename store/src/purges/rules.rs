@@ -3,7 +3,7 @@
 
 use super::{Position, Positions, Rule, Scope, Seq, Strength};
 use crate::ledger::on_heap;
-use larder_semantics::expression::{Facts, Number};
+use larder_semantics::expression::{Facts, Number, Text, part_of_key};
 use larder_semantics::field::FieldList;
 use larder_semantics::purged::Verdict;
 use larder_semantics::stored::Meta;
@@ -440,8 +440,8 @@ struct At<'a> {
 }
 
 impl Facts for At<'_> {
-    fn key(&self) -> &[u8] {
-        self.subject.key
+    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        part_of_key(self.subject.key, name).is_some_and(test)
     }
 
     fn number(&self, name: Number) -> Option<i64> {
@@ -451,6 +451,7 @@ impl Facts for At<'_> {
             Number::Age => Some(i64::from(meta.age(self.now))),
             Number::Ttl => Some(i64::from(meta.lifetime.seconds) - i64::from(meta.age(self.now))),
             Number::Size => i64::try_from(self.subject.size?).ok(),
+            Number::Bytes | Number::Duration | Number::Origin => None,
         }
     }
 

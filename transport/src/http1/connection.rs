@@ -479,6 +479,20 @@ impl Connection {
         }
     }
 
+    /// Waits until the other side has closed, without taking anything of what it sent.
+    pub async fn gone_away(&self) {
+        let Ok(io) = self.watched.io() else { return };
+        loop {
+            let Ok(mut guard) = io.readable().await else { return };
+            match rustix::net::recv(self.watched.fd(), &mut [0; 1], RecvFlags::PEEK) {
+                Ok((count, _)) if count > 0 => return std::future::pending().await,
+                Err(Errno::AGAIN) => guard.clear_ready(),
+                Err(Errno::INTR) => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Bytes that are to be written.
     pub fn waiting(&self) -> u64 {
         self.output.borrow().as_ref().map_or(0, |it| it.len())

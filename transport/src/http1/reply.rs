@@ -184,6 +184,12 @@ impl<'c> Reply<'c> {
         self.connection.flush().await
     }
 
+    /// Waits until the client has closed its side: for responses without an end, which have to stop. Where it sent another
+    /// request meanwhile this waits for ever, and sending tells.
+    pub async fn gone(&self) {
+        self.connection.gone_away().await;
+    }
+
     /// Ends the response. A body shorter than its announced length closes the connection hard.
     ///
     /// # Errors

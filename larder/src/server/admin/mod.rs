@@ -10,10 +10,12 @@ mod overlay;
 mod page;
 mod query;
 mod stats;
+mod stream;
 mod table;
 mod traces;
 
 use super::nodes::Nodes;
+use super::observe::stream::Hub;
 use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::{Desk, Order, asked};
@@ -54,6 +56,8 @@ pub struct Admin {
     pub purges: Desk,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
+    /// Who listens to the live stream.
+    pub stream: Arc<Hub>,
     /// The other nodes of the fleet.
     pub nodes: Option<Rc<Nodes>>,
     /// What lies over everything.
@@ -96,6 +100,11 @@ pub enum Answer {
 /// A problem as JSON: one sentence says what is wrong, where, and what would be right.
 pub(super) fn problem(status: u16, detail: impl Into<String>) -> Answer {
     Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
+}
+
+/// The same with the place: `column 7`.
+pub(super) fn refusal(status: u16, detail: impl Into<String>, place: &str) -> Answer {
+    Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": place }))
 }
 
 impl Handler for Admin {
@@ -159,11 +168,16 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
             fields.push("Cache-Control", "no-store");
             reply.head(200, &fields, ResponseBody::Stream).await?;
             reply.flush().await?;
-            while let Some(event) = events.recv().await {
+            loop {
+                // Else one that went away while all is quiet would be sent to for ever.
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    () = reply.gone() => return Err(ClientGone::Closed),
+                };
+                let Some(event) = event else { return Ok(()) };
                 reply.piece(Piece::Bytes(event)).await?;
                 reply.flush().await?;
             }
-            return Ok(());
         }
     };
     // Only the page's own files may be kept, and they say so.

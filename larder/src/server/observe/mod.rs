@@ -1,12 +1,15 @@
 //! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
 //! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
 
+pub mod ids;
 pub mod sampling;
 mod scopes;
+pub mod stream;
 pub mod tracer;
 pub mod traces;
 
 use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
+use ids::Ids;
 use larder_counters::WorkerScope;
 use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{self, Report, Tier};
@@ -16,7 +19,9 @@ use larder_transport::http1::Client;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
 pub use scopes::Scopes;
+use std::cell::OnceCell;
 use std::sync::Arc;
+use stream::Tap;
 use tracer::Tracer;
 
 /// What came of a request.
@@ -72,12 +77,14 @@ pub struct Finished<'a> {
     pub authority: &'a str,
     /// The route's name; empty where none answered.
     pub route: &'a str,
+    /// The site's name: its first host; empty where none answered.
+    pub site: &'a str,
     /// The positions of site and route in the configuration.
     pub at: Option<(usize, usize)>,
     /// The fields of its head.
     pub fields: &'a [Field<'a>],
-    /// Microseconds from the whole head to the end; unknown for fast answers, which take less than the clock's reading
-    /// would.
+    /// Microseconds from the whole head to the end; of fast answers, only where somebody listens: they take less than the
+    /// clock's reading would.
     pub micros: Option<u64>,
     /// What came of it.
     pub outcome: &'a Outcome,
@@ -97,11 +104,15 @@ pub struct Observer {
     errors: ErrorLog,
     /// What is counted of each request; told by itself, since it needs to know when a request began.
     pub scopes: Scopes,
+    /// The live stream.
+    stream: Tap,
+    /// Numbers those that somebody was told of.
+    ids: Arc<Ids>,
 }
 
 impl Observer {
-    /// Tells `log`, those who follow subsystems in `errors`, and `tracer`; counts into `own`, and into the scopes of
-    /// routes, while `statistics` are on.
+    /// Tells `log`, those who follow subsystems in `errors`, `tracer`, and those who listen to `stream`; counts into `own`,
+    /// and into the scopes of routes, while `statistics` are on.
     #[must_use]
     pub fn new(
         log: LogHandle,
@@ -109,19 +120,27 @@ impl Observer {
         tracer: Tracer,
         own: Arc<WorkerScope>,
         statistics: bool,
+        stream: Tap,
+        ids: Arc<Ids>,
     ) -> Self {
-        Self { log, errors, tracer, scopes: Scopes::new(own, statistics) }
+        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), stream, ids }
     }
 
     /// Whether somebody hears of fast answers.
     #[inline]
     pub fn hears_fast(&self) -> bool {
-        self.log.is_on()
+        self.log.is_on() || self.stream.is_on()
+    }
+
+    /// Whether somebody wants to know how long fast answers took.
+    #[inline]
+    pub fn times_fast(&self) -> bool {
+        self.stream.is_on()
     }
 
     /// Whether somebody hears of the others.
     pub fn hears_slow(&self) -> bool {
-        self.log.is_on() || self.follows()
+        self.log.is_on() || self.stream.is_on() || self.follows()
     }
 
     /// Tells everybody.
@@ -132,8 +151,14 @@ impl Observer {
         if self.log.is_on() {
             self.record(it);
         }
+        // What is told of one request in several places has one name.
+        let id = OnceCell::new();
+        let id = || id.get_or_init(|| self.ids.next().to_string()).clone();
         if it.traced {
-            self.tracer.finished(it);
+            self.tracer.finished(it, id());
+        }
+        if self.stream.is_on() {
+            self.stream.tell(it, id);
         }
     }
 
@@ -149,6 +174,7 @@ impl Observer {
             version: Version::Http11,
             authority: "",
             route: "",
+            site: "",
             at: None,
             fields: &[],
             micros: None,
@@ -161,6 +187,7 @@ impl Observer {
     /// Sends on what waits in buffers: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         self.log.flush();
+        self.stream.look();
     }
 
     /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.

@@ -34,7 +34,7 @@ impl Sampling {
     /// Takes over what a configuration says; what was said while running is forgotten.
     pub fn configure(&self, config: &Config) {
         let rates = config.sites.iter().map(|site| {
-            let rate = |it: &crate::config::Route| Rate { route: site.route_name(it), every: it.trace };
+            let rate = |it: &crate::config::Route| Rate { route: it.name.clone(), every: it.trace };
             site.routes.iter().map(rate).collect()
         });
         let timed = config.sites.iter().flat_map(|it| &it.routes).any(|it| it.server_timing);

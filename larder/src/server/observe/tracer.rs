@@ -40,11 +40,11 @@ impl Tracer {
     }
 
     /// Keeps what came of a request that is traced.
-    pub fn finished(&self, it: &Finished<'_>) {
+    pub fn finished(&self, it: &Finished<'_>, id: String) {
         let Some((began, spent)) = it.spent else { return };
         let start_us = start_us(began);
         let trace = Trace {
-            id: self.traces.id(start_us),
+            id,
             start_us,
             route: it.route.to_owned(),
             method: it.method.to_owned(),

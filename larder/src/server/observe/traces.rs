@@ -103,15 +103,9 @@ pub struct Traces {
     /// Which requests are traced.
     pub sampling: Arc<Sampling>,
     kept: Mutex<Kept>,
-    ids: AtomicU64,
 }
 
 impl Traces {
-    /// A name for a trace that begins at `start_us`.
-    pub fn id(&self, start_us: u64) -> String {
-        format!("{start_us:x}{:04x}", self.ids.fetch_add(1, Relaxed) & 0xffff)
-    }
-
     /// Keeps a trace, and gives it to those who follow. Never waits.
     pub fn add(&self, trace: Trace, counters: &Counters) {
         counters.traces.add(1);

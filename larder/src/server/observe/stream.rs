@@ -1,0 +1,289 @@
+//! The live stream of finished requests: what a worker says of each to those who listen, and who listens. How it is sent
+//! to them is in `admin/stream`. Where nobody listens a request costs a load and a branch; a listener that is too slow
+//! loses records, is told how many, and makes no worker wait.
+
+use super::Finished;
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_semantics::cache_status::Report;
+use larder_semantics::expression::{Expression, Facts, Number, Text};
+use larder_semantics::field;
+use larder_stdx::clock;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{mpsc, watch};
+
+/// How many may listen at the same time.
+pub const LISTENERS: usize = 16;
+
+/// Records that wait for one listener at most; more are lost.
+pub const QUEUE: usize = 1024;
+
+/// Bytes of one text of a record at most: with [`QUEUE`], what waits is bounded.
+const TEXT: usize = 2048;
+
+/// Who listens, for all workers and the admin.
+pub struct Hub {
+    /// How many listen: what a worker looks at.
+    listening: AtomicUsize,
+    /// Counts the changes of `listeners`, so that workers take them over.
+    version: AtomicU64,
+    listeners: Mutex<Vec<Arc<Listener>>>,
+    over: watch::Sender<bool>,
+    counters: Arc<Counters>,
+}
+
+/// One that listens, as the workers see it.
+struct Listener {
+    filter: Option<Expression>,
+    queue: mpsc::Sender<Bytes>,
+    /// Records that were lost and not told of yet.
+    lost: AtomicU64,
+}
+
+/// The end at which one listens; dropping it ends that.
+pub struct Listening {
+    hub: Arc<Hub>,
+    listener: Arc<Listener>,
+    /// The records.
+    pub records: mpsc::Receiver<Bytes>,
+    /// Becomes true when nothing more will come.
+    pub over: watch::Receiver<bool>,
+}
+
+impl Hub {
+    /// Nobody listens yet.
+    #[must_use]
+    pub fn new(counters: Arc<Counters>) -> Arc<Self> {
+        Arc::new(Self {
+            listening: AtomicUsize::new(0),
+            version: AtomicU64::new(0),
+            listeners: Mutex::default(),
+            over: watch::Sender::new(false),
+            counters,
+        })
+    }
+
+    /// Listens from now on: to what `filter` is true of, or to everything. `None` where [`LISTENERS`] listen already.
+    #[must_use]
+    pub fn listen(self: &Arc<Self>, filter: Option<Expression>) -> Option<Listening> {
+        let (queue, records) = mpsc::channel(QUEUE);
+        let listener = Arc::new(Listener { filter, queue, lost: AtomicU64::new(0) });
+        let room = self.change(|all| {
+            let room = all.len() < LISTENERS;
+            if room {
+                all.push(listener.clone());
+            }
+            room
+        });
+        if !room {
+            self.counters.streams_refused.add_shared(1);
+            return None;
+        }
+        Some(Listening { hub: self.clone(), listener, records, over: self.over.subscribe() })
+    }
+
+    /// Nothing more will come: everybody is told.
+    pub fn close(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// How many listen.
+    #[must_use]
+    pub fn listening(&self) -> usize {
+        self.listening.load(Relaxed)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Arc<Listener>>) -> T) -> T {
+        let mut all = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = change(&mut all);
+        // Within the lock, so that a worker that sees the new number finds what it stands for.
+        self.version.fetch_add(1, Relaxed);
+        self.listening.store(all.len(), Relaxed);
+        self.counters.streams_open.set_shared(all.len() as u64);
+        done
+    }
+}
+
+impl Listening {
+    /// How many records were lost since this was asked last.
+    pub fn lost(&self) -> u64 {
+        self.listener.lost.swap(0, Relaxed)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.hub.change(|all| all.retain(|it| !Arc::ptr_eq(it, &self.listener)));
+    }
+}
+
+/// One worker's end of the stream.
+pub struct Tap {
+    hub: Arc<Hub>,
+    /// The version that `listeners` is of.
+    version: Cell<u64>,
+    listeners: RefCell<Vec<Arc<Listener>>>,
+}
+
+impl Tap {
+    /// Tells those who listen at `hub`.
+    #[must_use]
+    pub fn new(hub: Arc<Hub>) -> Self {
+        Self { hub, version: Cell::new(0), listeners: RefCell::default() }
+    }
+
+    /// Whether somebody listens.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.hub.listening.load(Relaxed) != 0
+    }
+
+    /// Tells those whose filter is true of `it`. The record is made for the first of them, and returned.
+    pub fn tell(&self, it: &Finished<'_>, id: impl FnOnce() -> String) -> Option<Bytes> {
+        self.look();
+        let mut id = Some(id);
+        let mut made: Option<Bytes> = None;
+        for listener in self.listeners.borrow().iter() {
+            if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&Seen(it))) {
+                continue;
+            }
+            if let Some(id) = id.take() {
+                made = serde_json::to_vec(&record(it, &id())).ok().map(Bytes::from);
+            }
+            let Some(record) = made.clone() else { continue };
+            if let Err(mpsc::error::TrySendError::Full(_)) = listener.queue.try_send(record) {
+                listener.lost.fetch_add(1, Relaxed);
+                self.hub.counters.stream_records_lost.add_shared(1);
+            }
+        }
+        made
+    }
+
+    /// Takes over who listens, and lets go of who does not any more.
+    pub fn look(&self) {
+        if self.hub.version.load(Relaxed) == self.version.get() {
+            return;
+        }
+        let all = self.hub.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        self.version.set(self.hub.version.load(Relaxed));
+        self.listeners.borrow_mut().clone_from(&all);
+    }
+}
+
+/// A finished request as a filter sees it.
+struct Seen<'a>(&'a Finished<'a>);
+
+impl Facts for Seen<'_> {
+    fn text(&self, name: Text, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let it = self.0;
+        let (path, query) = it.target.split_once('?').unwrap_or((it.target, ""));
+        match name {
+            Text::Route => test(it.route.as_bytes()),
+            Text::Site => test(it.site.as_bytes()),
+            Text::Method => test(it.method.as_bytes()),
+            Text::Host => test(host(it.authority).as_bytes()),
+            Text::Path => test(path.as_bytes()),
+            Text::Query => test(query.as_bytes()),
+            Text::Url => test(url(it).as_bytes()),
+            Text::Scheme => test(b"http"),
+            Text::Cache => test(it.outcome.cache().as_bytes()),
+            Text::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
+            Text::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
+            Text::Referer => field::first(it.fields, "referer").is_some_and(test),
+            Text::End => test(it.outcome.end.name().as_bytes()),
+            Text::Key => false,
+        }
+    }
+
+    fn number(&self, name: Number) -> Option<i64> {
+        let outcome = self.0.outcome;
+        let signed = |it: u64| i64::try_from(it).ok();
+        match name {
+            Number::Status => Some(i64::from(outcome.status)),
+            Number::Bytes | Number::Size => signed(outcome.body),
+            Number::Duration => self.0.micros.and_then(signed),
+            Number::Origin => outcome.origin_micros.and_then(signed),
+            Number::Ttl => ttl(outcome.report),
+            Number::Age => None,
+        }
+    }
+
+    fn has_tag(&self, _: &str) -> bool {
+        false
+    }
+
+    fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        self.0.fields.iter().any(|it| it.is(name) && test(it.value))
+    }
+}
+
+/// What is told of a request: the RECORD of the API.
+fn record(it: &Finished<'_>, id: &str) -> Value {
+    let outcome = it.outcome;
+    let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
+    let path = it.target.split('?').next().unwrap_or(it.target);
+    let mut record = json!({
+        "id": id,
+        "time_us": clock::unix_micros(clock::precise_micros()),
+        "client": it.client.peer.map(|it| it.ip().to_string()),
+        "method": short(it.method.into()),
+        "url": short(url(it).into()),
+        "host": short(host(it.authority)),
+        "path": short(path.into()),
+        "status": outcome.status,
+        "bytes": outcome.body,
+        "duration_us": it.micros,
+        "route": it.route,
+        "site": it.site,
+        "cache": outcome.cache(),
+        "ttl": ttl(outcome.report),
+        "origin_us": outcome.origin_micros,
+        "end": outcome.end.name(),
+        "user_agent": field("user-agent"),
+        "referer": field("referer"),
+    });
+    if let Some((_, spent)) = &it.spent {
+        record["stages"] =
+            spent.iter().map(|(stage, micros)| (stage.name().to_owned(), Value::from(micros))).collect();
+    }
+    record
+}
+
+fn url(it: &Finished<'_>) -> String {
+    format!("http://{}{}", it.authority, it.target)
+}
+
+/// The host of an authority: lower case, without its port.
+fn host(authority: &str) -> Cow<'_, str> {
+    let host = match authority.rfind(':') {
+        Some(colon) if !authority[colon..].contains(']') => &authority[..colon],
+        _ => authority,
+    };
+    match host.bytes().any(|it| it.is_ascii_uppercase()) {
+        true => host.to_ascii_lowercase().into(),
+        false => host.into(),
+    }
+}
+
+fn ttl(report: Option<Report>) -> Option<i64> {
+    match report {
+        Some(Report::Hit { ttl, .. }) => Some(ttl),
+        _ => None,
+    }
+}
+
+/// A text, cut where it is longer than [`TEXT`] bytes.
+fn short(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.len() <= TEXT {
+        return text;
+    }
+    let end = (0..=TEXT).rev().find(|it| text.is_char_boundary(*it)).unwrap_or(0);
+    format!("{}…", &text[..end]).into()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Who is told of what, and what becomes of those who do not listen fast enough.
+
+use super::*;
+use crate::server::observe::Outcome;
+use larder_semantics::cache_status::Tier;
+use larder_semantics::expression::Subject;
+use larder_semantics::field::Field;
+use larder_transport::http1::Client;
+use larder_wire::http1::Version;
+
+fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
+    let client = Client { peer: "192.0.2.7:4000".parse().ok(), local: None, began: Default::default() };
+    work(&Finished {
+        client: &client,
+        method: "GET",
+        target: "/list/a?page=2",
+        version: Version::Http11,
+        authority: "WWW.example.com:8080",
+        route: "api",
+        site: "example.com",
+        at: None,
+        fields: &[
+            Field { name: "User-Agent", value: b"curl/8" },
+            Field { name: "X-Kind", value: b"one" },
+            Field { name: "X-Kind", value: b"two" },
+        ],
+        micros: Some(1500),
+        outcome,
+        spent: None,
+        traced: false,
+    })
+}
+
+fn hit() -> Outcome {
+    Outcome::whole(200, 120, Some(Report::Hit { ttl: 7, tier: Tier::Ram }))
+}
+
+#[track_caller]
+fn check(filter: &str, expect: bool) {
+    let filter = Expression::parse_about(Subject::Finished, filter).unwrap();
+    assert_eq!(expect, with_request(&hit(), |it| filter.holds(&Seen(it))), "{filter:?}");
+}
+
+#[test]
+fn every_name_of_the_language() {
+    check("status == 200 && status < 300 && !(status >= 500)", true);
+    check("route == \"api\" && site == \"example.com\" && method == \"GET\"", true);
+    check("host == \"www.example.com\" && path == \"/list/a\" && query == \"page=2\"", true);
+    check("url == \"http://WWW.example.com:8080/list/a?page=2\"", true);
+    check("url ~ \"page=[0-9]$\"", true);
+    check("cache == \"hit\" && ttl == 7s && bytes == 120", true);
+    check("cache != \"hit\"", false);
+    check("duration_us >= 1ms && duration_us < 2000", true);
+    check("origin_us > 0", false);
+    check("!(origin_us > 0)", true);
+    check("client == \"192.0.2.7\" && user_agent contains \"curl\" && end == \"whole\"", true);
+    check("referer == \"\"", false);
+    check("header[\"x-kind\"] == \"two\" && header[\"X-KIND\"] != \"three\"", true);
+    check("header[\"cookie\"] ~ \".\"", false);
+}
+
+#[test]
+fn each_listener_gets_what_its_filter_is_true_of() {
+    let hub = Hub::new(Arc::default());
+    let tap = Tap::new(hub.clone());
+    assert!(!tap.is_on());
+    let filter = |text| Expression::parse_about(Subject::Finished, text).ok();
+    let mut all = hub.listen(None).unwrap();
+    let mut failures = hub.listen(filter("status >= 500")).unwrap();
+    assert!(tap.is_on());
+    let told = with_request(&hit(), |it| tap.tell(it, || "1".to_owned())).unwrap();
+    assert_eq!(Ok(told.clone()), all.records.try_recv());
+    assert!(failures.records.try_recv().is_err());
+    let value: Value = serde_json::from_slice(&told).unwrap();
+    assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
+    assert_eq!((&json!("1"), &json!(1500)), (&value["id"], &value["duration_us"]));
+    with_request(&Outcome::whole(503, 0, None), |it| tap.tell(it, || "2".to_owned()));
+    assert!(failures.records.try_recv().is_ok() && all.records.try_recv().is_ok());
+    drop((all, failures));
+    assert!(!tap.is_on());
+}
+
+#[test]
+fn nobody_is_told_where_no_filter_is_true() {
+    let hub = Hub::new(Arc::default());
+    let tap = Tap::new(hub.clone());
+    let filter = Expression::parse_about(Subject::Finished, "status >= 500").unwrap();
+    let _none = hub.listen(Some(filter)).unwrap();
+    let told = with_request(&hit(), |it| tap.tell(it, || unreachable!("no id is given out")));
+    assert_eq!(None, told);
+}
+
+#[test]
+fn a_slow_listener_loses_records_and_is_told_how_many() {
+    let counters: Arc<Counters> = Arc::default();
+    let hub = Hub::new(counters.clone());
+    let tap = Tap::new(hub.clone());
+    let slow = hub.listen(None).unwrap();
+    let mut quick = hub.listen(None).unwrap();
+    for _ in 0..QUEUE + 5 {
+        with_request(&hit(), |it| tap.tell(it, || "1".to_owned()));
+        quick.records.try_recv().unwrap();
+    }
+    assert_eq!((5, 0, 0), (slow.lost(), slow.lost(), quick.lost()));
+    assert_eq!(5, counters.stream_records_lost.get());
+}
+
+#[test]
+fn only_so_many_listen() {
+    let counters: Arc<Counters> = Arc::default();
+    let hub = Hub::new(counters.clone());
+    let all: Vec<_> = (0..LISTENERS).map(|_| hub.listen(None).unwrap()).collect();
+    assert!(hub.listen(None).is_none());
+    assert_eq!((1, LISTENERS as u64), (counters.streams_refused.get(), counters.streams_open.get()));
+    drop(all);
+    assert!(hub.listen(None).is_some());
+}
+
+#[test]
+fn long_texts_are_cut_between_characters() {
+    assert_eq!("ab", short("ab".into()));
+    let long = short("ä".repeat(TEXT).into());
+    assert_eq!(TEXT + "…".len(), long.len());
+}

@@ -1,0 +1,189 @@
+//! The live stream of finished requests: who is told of what, and how it ends.
+
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use serde_json::Value;
+
+/// A listener to the stream.
+struct Listener {
+    client: Client,
+    text: String,
+}
+
+/// One event.
+type Event = (String, Value);
+
+impl Listener {
+    /// Listens; what is finished from now on is told.
+    #[track_caller]
+    fn to(larder: &Larder, filter: &str) -> Self {
+        let mut client = ask(larder, filter);
+        let head = String::from_utf8(client.read_raw_head()).unwrap();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(head.contains("text/event-stream"), "{head}");
+        Self { client, text: String::new() }
+    }
+
+    /// The next event; `None` at the end of the stream. Heartbeats are passed over.
+    fn next(&mut self) -> Option<Event> {
+        loop {
+            while let Some(end) = self.text.find("\n\n") {
+                let event: String = self.text.drain(..end + 2).collect();
+                let field = |name: &str| event.lines().find_map(|it| it.strip_prefix(name)).map(str::trim);
+                if let (Some(name), Some(data)) = (field("event:"), field("data:")) {
+                    return Some((name.to_owned(), serde_json::from_str(data).unwrap()));
+                }
+            }
+            self.text.push_str(&String::from_utf8(self.client.read_chunk()?).unwrap());
+        }
+    }
+
+    /// The next request's record.
+    #[track_caller]
+    fn request(&mut self) -> Value {
+        let (event, data) = self.next().expect("the stream goes on");
+        assert_eq!("request", event, "{data}");
+        data
+    }
+}
+
+fn ask(larder: &Larder, filter: &str) -> Client {
+    let filter: String = filter.bytes().map(|it| format!("%{it:02x}")).collect();
+    let mut client = Client::connect(larder.admin);
+    client.send(format!("GET /api/v1/stream?filter={filter} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.admin));
+    client
+}
+
+/// Two routes, one of them named.
+fn site(origin: &Origin) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"api\"\npath = \"/api/*\"\n\
+         proxy = {{ to = [\"{url}\"] }}\n[[site.route]]\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// An origin that is not asked.
+fn quiet() -> Origin {
+    Origin::fixed("HTTP/1.1 200 OK\n\n")
+}
+
+#[test]
+fn every_finished_request_is_told() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = site(&origin);
+    let mut listener = Listener::to(&larder, "");
+    let mut client = larder.client();
+    client.get_with("/api/a?x=1", "User-Agent: test\r\nReferer: http://h/\r\n");
+    client.get("/api/a?x=1");
+    let (miss, hit) = (listener.request(), listener.request());
+    for (it, cache) in [(&miss, "uri-miss"), (&hit, "hit")] {
+        assert_eq!(cache, it["cache"], "{it}");
+        assert_eq!("http://h/api/a?x=1", it["url"]);
+        assert_eq!(("h", "/api/a"), (it["host"].as_str().unwrap(), it["path"].as_str().unwrap()));
+        assert_eq!((200, 4), (it["status"].as_u64().unwrap(), it["bytes"].as_u64().unwrap()));
+        assert_eq!(
+            ("api", "*", "GET"),
+            (it["route"].as_str().unwrap(), it["site"].as_str().unwrap(), it["method"].as_str().unwrap())
+        );
+        assert_eq!(("whole", "127.0.0.1"), (it["end"].as_str().unwrap(), it["client"].as_str().unwrap()));
+        assert!(it["duration_us"].as_u64().is_some_and(|it| it < 20_000_000), "{it}");
+        assert!(it["time_us"].as_u64().is_some_and(|it| it > 1_600_000_000_000_000), "{it}");
+    }
+    assert_eq!("test", miss["user_agent"]);
+    assert!(miss["origin_us"].is_u64() && hit["origin_us"].is_null());
+    assert!(hit["ttl"].as_i64().is_some_and(|it| (50..=60).contains(&it)), "{hit}");
+    assert!(miss["id"].as_str() < hit["id"].as_str(), "ids sort: {miss} {hit}");
+}
+
+#[test]
+fn a_filter_chooses() {
+    let origin = Origin::new(|it| match it.target() {
+        "/api/fine" => "HTTP/1.1 200 OK\n\nfine".to_owned(),
+        _ => "HTTP/1.1 503 Busy\n\n".to_owned(),
+    });
+    let larder = site(&origin);
+    let filter = r#"status >= 500 && route == "api" && cache != "hit""#;
+    let mut listener = Listener::to(&larder, filter);
+    let mut fine = Listener::to(&larder, r#"header["x-kind"] == "fine" || path ~ "^/only""#);
+    larder.get("/other");
+    larder.get("/api/failed");
+    larder.client().get_with("/api/fine", "X-Kind: fine\r\n");
+    assert_eq!("/api/failed", listener.request()["path"]);
+    assert_eq!("/api/fine", fine.request()["path"]);
+}
+
+#[test]
+fn a_wrong_filter_is_refused_with_its_place() {
+    let larder = site(&quiet());
+    let refused = |filter: &str| {
+        let response = ask(&larder, filter).read();
+        assert_eq!(400, response.status, "{filter}");
+        serde_json::from_str::<Value>(&response.text()).unwrap()
+    };
+    let found = refused("status >= 500 && rout == \"api\"");
+    assert_eq!("column 18", found["where"]);
+    let detail = found["detail"].as_str().unwrap();
+    assert!(
+        detail.contains("\"rout\" is nothing that can be tested; write status, route, site, method"),
+        "{detail}"
+    );
+    assert!(!detail.contains("tag"), "no name of stored responses: {detail}");
+    assert_eq!("column 11", refused("status >= many")["where"]);
+    assert_eq!("column 1", refused("age > 5")["where"]);
+    assert_eq!(0, larder.counter("streams_open"));
+}
+
+#[test]
+fn one_that_goes_away_is_forgotten() {
+    let larder = site(&quiet());
+    let listener = Listener::to(&larder, "");
+    assert_eq!(1, larder.counter("streams_open"));
+    drop(listener);
+    until("the stream is ended", || larder.counter("streams_open") == 0);
+}
+
+#[test]
+fn only_so_many_may_listen() {
+    let larder = site(&quiet());
+    let all: Vec<_> = (0..16).map(|_| Listener::to(&larder, "")).collect();
+    let refused = ask(&larder, "").read();
+    assert_eq!(503, refused.status);
+    assert!(refused.text().contains("16 listen to the live stream already"), "{}", refused.text());
+    assert_eq!(1, larder.counter("streams_refused"));
+    drop(all);
+}
+
+#[test]
+fn the_stream_ends_with_the_server() {
+    let mut larder = site(&quiet());
+    let mut listener = Listener::to(&larder, "");
+    larder.signal(libc::SIGTERM);
+    assert_eq!(Some("end".to_owned()), listener.next().map(|it| it.0));
+    assert_eq!(None, listener.next());
+    assert!(crate::harness::command::wait(&mut larder.child).success());
+}
+
+#[test]
+fn one_that_does_not_read_makes_nobody_wait_and_is_told_what_it_lost() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage");
+    let larder = site(&origin);
+    let mut slow = Listener::to(&larder, "");
+    let mut client = larder.client();
+    let (target, long) = (format!("/{}", "x".repeat(1500)), format!("Referer: {}\r\n", "r".repeat(1500)));
+    client.get_with(&target, &long);
+    // Sockets hold some megabytes; then the queue is full, and records are lost.
+    until("records are lost", || {
+        (0..200).for_each(|_| assert_eq!(200, client.get_with(&target, &long).status));
+        larder.counter("stream_records_lost") > 0
+    });
+    let (mut told, mut lost) = (0, 0);
+    while lost == 0 {
+        match slow.next().expect("the stream goes on") {
+            (name, data) if name == "lost" => lost += data["count"].as_u64().unwrap(),
+            _ => told += 1,
+        }
+    }
+    assert!(told > 0 && lost <= larder.counter("stream_records_lost"), "{told} told, {lost} lost");
+}
