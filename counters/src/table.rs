@@ -227,6 +227,10 @@ counters! {
     disk_pool_wait_micros: Count, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
     disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
+    admin_wrong_tokens: Count, "Requests to the admin with a wrong token, an ended session's, or the code of no login link.";
+    admin_guesses: Limit, "The same, of those answered with 429 because too many came.";
+    admin_links_full: Limit, "Login links that ended before their time because newer ones were made.";
+    admin_sessions_full: Limit, "Sessions of the admin page that ended because newer ones began.";
     streams_open: Gauge, "Listeners to the live stream of finished requests.";
     streams_refused: Limit, "Listeners to the live stream refused (503) because 16 listened already.";
     stream_records_lost: Limit, "Records of the live stream that a listener lost because it was too slow; it is told how many.";

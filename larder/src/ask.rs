@@ -1,12 +1,15 @@
 //! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
 
-use crate::cli::spell_listen;
-use crate::config::{self, plain};
+use crate::cli::{PLACES, spell_listen};
+use crate::config::{self, Config, plain};
+use crate::token::{self, Token, VARIABLE};
 use larder_transport::listener::Listen;
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How long each port may take that is asked whether a larder's admin listens there.
@@ -22,8 +25,8 @@ const MAX_ANSWER: u64 = 4 << 20;
 pub fn admin(named: Option<&Listen>, authority: Option<&str>) -> Result<Listen, String> {
     match (named, authority) {
         (Some(named), _) => Ok(named.clone()),
-        (None, Some(authority)) => choose(&running(), authority),
-        (None, None) => the_only(&running()),
+        (None, Some(authority)) => choose(&running()?, authority),
+        (None, None) => the_only(&running()?),
     }
 }
 
@@ -41,6 +44,7 @@ pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Res
         .map_err(|_| format!("What listens at {} is not larder's admin.", spell_listen(admin)))?;
     match status {
         200 => Ok(value),
+        401 => Err(not_let_in(admin)),
         _ => Err(value["detail"].as_str().unwrap_or("larder refused to answer.").to_owned()),
     }
 }
@@ -50,13 +54,48 @@ pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Res
 /// # Errors
 /// As [`post`].
 pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
-    let found = look(admin, Duration::from_secs(5)).map(|it| it.serves);
-    found.ok_or_else(|| {
-        format!(
+    match look(admin, Duration::from_secs(5)) {
+        Looked::Running(it) => Ok(it.serves),
+        Looked::Locked => Err(not_let_in(admin)),
+        Looked::Nobody => Err(format!(
             "No larder answers at {}; give the address that it printed as \"admin on\" with --admin.",
             spell_listen(admin)
-        )
-    })
+        )),
+    }
+}
+
+/// The line that shows the token to a larder, with its line end; empty for a Unix socket, whose file says who may ask,
+/// and where there is no token.
+#[must_use]
+pub fn authorization(admin: &Listen) -> String {
+    match (admin, own_token()) {
+        (Listen::Tcp(_), Ok(token)) => format!("Authorization: Bearer {}\r\n", token.text()),
+        _ => String::new(),
+    }
+}
+
+/// The token by the rules of the server: of the variable, of the file that the configuration here names, or of the
+/// default place.
+fn own_token() -> Result<&'static Token, &'static str> {
+    static TOKEN: OnceLock<Result<Token, String>> = OnceLock::new();
+    let found = TOKEN.get_or_init(|| {
+        let file = PLACES.iter().map(Path::new).find(|it| it.exists());
+        let config = file.and_then(|it| Config::load(it, &[]).ok());
+        token::of_client(config.and_then(|it| it.admin.token_file).as_deref())
+    });
+    found.as_ref().map_err(|it| &**it)
+}
+
+/// One sentence for whoever is not let in: what to do.
+fn not_let_in(admin: &Listen) -> String {
+    let spelt = spell_listen(admin);
+    let what = match own_token() {
+        Ok(_) => "does not take the token of this user".to_owned(),
+        Err(why) => format!("wants its token ({})", why.trim_end_matches('.')),
+    };
+    format!(
+        "The larder at {spelt} {what}; run this as the user who runs larder, or put its token into {VARIABLE}."
+    )
 }
 
 /// A larder on this machine: its admin, and where it serves clients.
@@ -65,17 +104,50 @@ struct Running {
     serves: Vec<String>,
 }
 
-/// Every larder whose admin has one of the ports that are taken where nobody asks for one.
-fn running() -> Vec<Running> {
-    let ask = |port: u16| look(&Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port))), PROBE);
-    config::admin_ports(config::ADMIN_PORT).filter_map(ask).collect()
+/// What was found at an address.
+enum Looked {
+    Running(Running),
+    /// A larder that does not let us in.
+    Locked,
+    Nobody,
 }
 
-fn look(admin: &Listen, patience: Duration) -> Option<Running> {
-    let (status, text) = exchange(admin, patience, "GET", "/cache/stats", "").ok()?;
-    let stats: Value = serde_json::from_str(&text).ok().filter(|_| status == 200)?;
-    let serves = stats["listen"].as_array()?.iter().filter_map(|it| it.as_str().map(str::to_owned));
-    Some(Running { admin: admin.clone(), serves: serves.collect() })
+/// Every larder whose admin has one of the ports that are taken where nobody asks for one.
+///
+/// # Errors
+/// There are some, and none lets us in.
+fn running() -> Result<Vec<Running>, String> {
+    let (mut running, mut locked) = (Vec::new(), None);
+    for port in config::admin_ports(config::ADMIN_PORT) {
+        let admin = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        match look(&admin, PROBE) {
+            Looked::Running(it) => running.push(it),
+            Looked::Locked => locked = locked.or(Some(admin)),
+            Looked::Nobody => {}
+        }
+    }
+    match locked {
+        Some(admin) if running.is_empty() => Err(not_let_in(&admin)),
+        _ => Ok(running),
+    }
+}
+
+fn look(admin: &Listen, patience: Duration) -> Looked {
+    let Ok((status, text)) = exchange(admin, patience, "GET", "/cache/stats", "") else {
+        return Looked::Nobody;
+    };
+    let Ok(answer) = serde_json::from_str::<Value>(&text) else { return Looked::Nobody };
+    match (status, answer["listen"].as_array()) {
+        (200, Some(serves)) => {
+            let serves = serves.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+            Looked::Running(Running { admin: admin.clone(), serves })
+        }
+        // Others may ask for tokens, too; in these words only a larder does.
+        (401, _) if answer["detail"].as_str().is_some_and(|it| it.contains("the admin's token")) => {
+            Looked::Locked
+        }
+        _ => Looked::Nobody,
+    }
 }
 
 /// The larder that runs here, if it is the only one.
@@ -132,9 +204,9 @@ fn exchange(
     body: &str,
 ) -> std::io::Result<(u16, String)> {
     let (mut stream, host) = connect(admin, patience)?;
-    let length = body.len();
+    let (length, token) = (body.len(), authorization(admin));
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\n\
          Connection: close\r\n\r\n{body}"
     );
     stream.write_all(head.as_bytes())?;

@@ -7,6 +7,8 @@ pub mod config;
 pub mod demo;
 pub mod explain;
 pub mod log;
+pub mod login;
 pub mod purge;
 pub mod server;
+pub mod token;
 pub mod warm;

@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, purge, server, warm};
+use larder::{bench, demo, explain, login, purge, server, warm};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -54,6 +54,11 @@ fn main() -> ExitCode {
                 };
                 ExitCode::from(if summary.is_well() { 0 } else { FAILED })
             }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Login(order) => match login::ask(&order) {
+            Ok(answer) if order.output == Output::Json => print(&format!("{answer:#}\n")),
+            Ok(answer) => print(&login::tell(&answer)),
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Serve(plan) => serve(plan, |_, _| String::new()),

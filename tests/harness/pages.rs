@@ -92,9 +92,9 @@ impl Pages {
         let body =
             json!({ "url": format!("http://h{target}"), "method": method, "headers": headers }).to_string();
         let mut client = Client::connect(self.larder.admin);
-        let (admin, length) = (self.larder.admin, body.len());
+        let (lines, length) = (self.larder.admin_lines(), body.len());
         client.send(format!(
-            "POST /cache/explain HTTP/1.1\r\nHost: {admin}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /cache/explain HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"
         ));
         let text = client.read().text();
         let value: Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));

@@ -8,6 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+/// The admin's token of every larder here, and of every command that asks one.
+pub const TOKEN: &str = "of-the-scenarios-0123456789abcdefghijklmnop";
+
 /// How a larder is to be started.
 pub struct Setup {
     /// The whole `larder.toml`.
@@ -80,6 +83,10 @@ impl Larder {
 
     fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
         command.env("LARDER_TEST_CLOCK", "1").current_dir(folder.path());
+        // One that a scenario has set, or removed, stays so.
+        if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
+            command.env("LARDER_ADMIN_TOKEN", TOKEN);
+        }
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
@@ -127,13 +134,13 @@ impl Larder {
 
     /// The lines with which a request to the admin listener is let in: `Host` and the token.
     pub fn admin_lines(&self) -> String {
-        format!("Host: {}", self.admin)
+        format!("Host: {}\r\nAuthorization: Bearer {TOKEN}", self.admin)
     }
 
     /// A request without a body to the admin listener.
     pub fn admin_request(&self, method: &str, path: &str) -> super::Response {
         let mut client = Client::connect(self.admin);
-        client.send(format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.admin));
+        client.send(format!("{method} {path} HTTP/1.1\r\n{}\r\n\r\n", self.admin_lines()));
         client.read()
     }
 

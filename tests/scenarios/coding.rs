@@ -641,9 +641,9 @@ fn explain_tells_the_forms() {
             "{{\"url\":\"http://h{target}\",\"method\":\"GET\",\"headers\":[[\"Accept-Encoding\",\"{accepted}\"]]}}"
         );
         let mut client = Client::connect(larder.admin);
-        let (admin, length) = (larder.admin, body.len());
+        let (lines, length) = (larder.admin_lines(), body.len());
         client.send(format!(
-            "POST /cache/explain HTTP/1.1\r\nHost: {admin}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "POST /cache/explain HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"
         ));
         let value: serde_json::Value = serde_json::from_str(&client.read().text()).unwrap();
         value["stored"]["forms"].as_str().unwrap().to_owned()

@@ -448,8 +448,8 @@ fn explain_tells_what_each_tier_holds() {
         let body = "{\"url\": \"http://h/1000\"}";
         let mut client = super::super::harness::Client::connect(larder.admin);
         client.send(format!(
-            "POST /cache/explain HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{body}",
-            larder.admin,
+            "POST /cache/explain HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+            larder.admin_lines(),
             body.len()
         ));
         let answer: serde_json::Value = serde_json::from_slice(&client.read().body).unwrap();

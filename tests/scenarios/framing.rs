@@ -201,15 +201,15 @@ fn what_larder_answers_itself() {
 fn the_admin() {
     let origin = pages();
     let larder = Larder::before(&origin, "");
-    let host = larder.admin.to_string();
+    let lines = larder.admin_lines();
     let next = ("/cache/stats", 200, "counters");
     for (method, target, status) in
         [("GET", "/", 200), ("GET", "/none", 404), ("DELETE", "/cache/stats", 405)]
     {
         for body in [Body::Length, Body::Chunked] {
             let mut client = Client::connect(larder.admin);
-            client.send(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{}\r\n", body.lines()));
-            client.send(body.bytes()).send(format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", next.0));
+            client.send(format!("{method} {target} HTTP/1.1\r\n{lines}\r\n{}\r\n", body.lines()));
+            client.send(body.bytes()).send(format!("GET {} HTTP/1.1\r\n{lines}\r\n\r\n", next.0));
             let first = client.read();
             assert_eq!(status, first.status, "{first:?}");
             let second = client.read();
@@ -218,8 +218,8 @@ fn the_admin() {
     }
     // Over its own limit.
     let mut client = Client::connect(larder.admin);
-    client.send(format!("POST /cache/explain HTTP/1.1\r\nHost: {host}\r\n{}\r\n", Body::Long.lines()));
-    client.send(Body::Long.bytes()).send(format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", next.0));
+    client.send(format!("POST /cache/explain HTTP/1.1\r\n{lines}\r\n{}\r\n", Body::Long.lines()));
+    client.send(Body::Long.bytes()).send(format!("GET {} HTTP/1.1\r\n{lines}\r\n\r\n", next.0));
     let first = client.read();
     assert_eq!(413, first.status, "{first:?}");
     let second = client.read();

@@ -1,6 +1,7 @@
 //! The scenarios, by what they are about.
 
 mod aborts;
+mod admin;
 mod age;
 mod bad_origins;
 mod cache_control;

@@ -131,8 +131,8 @@ fn purge(larder: &Larder, page: usize, wait: bool) -> Value {
     let body = json!({ "url": format!("http://h/{page}"), "wait": wait }).to_string();
     let mut client = Client::connect(larder.admin);
     let head = format!(
-        "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n",
-        larder.admin,
+        "POST /cache/purge HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n",
+        larder.admin_lines(),
         body.len()
     );
     client.send(head + &body);

@@ -12,8 +12,8 @@ fn admin(larder: &Larder, method: &str, path: &str, lines: &str, body: &[u8]) ->
     let mut client = Client::connect(larder.admin);
     let length = body.len();
     client.send(format!(
-        "{method} {path} HTTP/1.1\r\nHost: {}\r\n{lines}Content-Length: {length}\r\n\r\n",
-        larder.admin
+        "{method} {path} HTTP/1.1\r\n{}\r\n{lines}Content-Length: {length}\r\n\r\n",
+        larder.admin_lines()
     ));
     client.send(body);
     let answer = client.read();

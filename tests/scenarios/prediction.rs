@@ -85,10 +85,9 @@ fn predicted(larder: &Larder, target: &str, method: &str, line: &str) -> (String
         serde_json::json!({ "url": format!("http://h{target}"), "method": method, "headers": fields });
     let asked = asked.to_string();
     let mut client = Client::connect(larder.admin);
-    let (host, length) = (larder.admin, asked.len());
-    client.send(format!(
-        "POST /cache/explain HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{asked}"
-    ));
+    let (lines, length) = (larder.admin_lines(), asked.len());
+    client
+        .send(format!("POST /cache/explain HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{asked}"));
     let text = client.read().text();
     let said: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
     match said["verdict"]["name"].as_str().unwrap_or_else(|| panic!("no verdict: {text}")) {
@@ -170,11 +169,11 @@ fn explain(larder: &Larder, method: &str, target: &str, lines: &str) -> serde_js
         lines.lines().filter_map(|it| it.split_once(": ")).map(|it| [it.0, it.1]).collect();
     let question =
         serde_json::json!({ "url": format!("http://h:80{target}"), "method": method, "headers": headers });
-    let (question, admin) = (question.to_string(), larder.admin);
-    let mut client = Client::connect(admin);
-    let length = question.len();
+    let question = question.to_string();
+    let mut client = Client::connect(larder.admin);
+    let (shown, length) = (larder.admin_lines(), question.len());
     client.send(format!(
-        "POST /cache/explain HTTP/1.1\r\nHost: {admin}\r\nContent-Length: {length}\r\n\r\n{question}"
+        "POST /cache/explain HTTP/1.1\r\n{shown}\r\nContent-Length: {length}\r\n\r\n{question}"
     ));
     serde_json::from_str(&client.read().text()).unwrap()
 }

@@ -24,8 +24,8 @@ fn post(larder: &Larder, body: &str) -> (u16, Value) {
     let mut client = Client::connect(larder.admin);
     let length = body.len();
     client.send(format!(
-        "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n{body}",
-        larder.admin
+        "POST /cache/purge HTTP/1.1\r\n{}\r\nContent-Length: {length}\r\n\r\n{body}",
+        larder.admin_lines()
     ));
     let answer = client.read();
     (answer.status, serde_json::from_str(&answer.text()).unwrap_or_else(|it| panic!("{it}: {answer:?}")))
@@ -336,7 +336,7 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
     let told = |what: &str| log().lines().any(|it| it.contains(what));
     purge(&larder, json!({ "tag": "loud" }));
-    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=admin"));
+    until("it is told", || told(" info purged tag=loud strength=hard seq=1 by=\"token from 127.0.0.1\""));
     reload(&larder, &config("error"));
     purge(&larder, json!({ "tag": "quiet" }));
     reload(&larder, &config("info"));
@@ -470,8 +470,8 @@ fn a_body_that_is_too_large_for_the_admin_is_a_413() {
     for length in ["65537", "68157440", "99999999999"] {
         let mut client = Client::connect(larder.admin);
         let head = format!(
-            "POST /cache/purge HTTP/1.1\r\nHost: {}\r\nContent-Length: {length}\r\n\r\n",
-            larder.admin
+            "POST /cache/purge HTTP/1.1\r\n{}\r\nContent-Length: {length}\r\n\r\n",
+            larder.admin_lines()
         );
         let body = if length == "65537" { "x".repeat(65537) } else { String::new() };
         let it = client.send(head + &body).read();
@@ -488,7 +488,7 @@ fn head_on_the_admin_is_get_without_the_body() {
         let mut client = Client::connect(larder.admin);
         let mut ask = |method: &str| {
             client
-                .send(format!("{method} {path} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.admin))
+                .send(format!("{method} {path} HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()))
                 .read_for(method)
         };
         let head = ask("HEAD");

@@ -50,7 +50,7 @@ impl Listener {
 fn ask(larder: &Larder, filter: &str) -> Client {
     let filter: String = filter.bytes().map(|it| format!("%{it:02x}")).collect();
     let mut client = Client::connect(larder.admin);
-    client.send(format!("GET /api/v1/stream?filter={filter} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.admin));
+    client.send(format!("GET /api/v1/stream?filter={filter} HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()));
     client
 }
 

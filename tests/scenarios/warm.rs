@@ -166,6 +166,7 @@ fn ctrl_c_ends_it_with_its_summary() {
     let larder = Larder::before(&origin, "");
     std::fs::write(larder.folder.path().join("urls"), list(10)).unwrap();
     let child = Command::new(server::binary())
+        .env("LARDER_ADMIN_TOKEN", server::TOKEN)
         .args(["warm", "--list", "urls", "--concurrency", "1", "--admin", &larder.admin.to_string()])
         .current_dir(larder.folder.path())
         .stdin(Stdio::null())

@@ -110,6 +110,13 @@ pub const PURGE: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port, or the only one)"),
 ];
 
+/// The flags of `login`.
+#[rustfmt::skip]
+pub const LOGIN: &[Flag] = &[
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `bench`.
 #[rustfmt::skip]
 pub const BENCH: &[Flag] = &[
@@ -153,6 +160,8 @@ pub enum Name {
     Purge,
     /// `larder warm`.
     Warm,
+    /// `larder login`.
+    Login,
     /// `larder demo`.
     Demo,
     /// `larder bench WHAT`.
@@ -281,6 +290,15 @@ pub const COMMANDS: &[Describe] = &[
                 "fifty requests a second; for programs",
             ),
         ],
+    },
+    Describe {
+        name: Name::Login,
+        word: "login",
+        argument: "",
+        argument_help: "",
+        about: "Print a link that opens the admin page of a running larder, once",
+        flags: &[LOGIN],
+        examples: &[("larder login", "prints a link for the browser; it works once, within ten minutes")],
     },
     Describe {
         name: Name::Demo,

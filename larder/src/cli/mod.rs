@@ -41,6 +41,8 @@ pub enum Command {
     Bench(Bench),
     /// `warm`: ask a running larder for many pages.
     Warm(Warm),
+    /// `login`: have a running larder make a login link.
+    Login(Login),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -124,6 +126,15 @@ impl Plan {
         }
         self
     }
+}
+
+/// A login link that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder is asked; `None` is the one that runs here.
+    pub ask: Option<Listen>,
 }
 
 /// A question to a running larder.
@@ -357,6 +368,10 @@ impl Given {
             Name::Demo => Command::Demo(self.plan(Base::Flags)),
             Name::Explain => Command::Explain(self.explain(&argument)?),
             Name::Warm => Command::Warm(Warm::read(self)?),
+            Name::Login => {
+                let output = if self.json { Output::Json } else { Output::Text };
+                Command::Login(Login { output, ask: self.ask })
+            }
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })

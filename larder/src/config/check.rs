@@ -139,7 +139,8 @@ impl Check {
             _ => AdminListen::Off,
         };
         let overlay_size = self.number("admin.overlay_size").min(self.number("cache.ram.size") / 4);
-        Admin { listen, socket: self.path("admin.socket"), overlay_size }
+        let (socket, token_file) = (self.path("admin.socket"), self.path("admin.token_file"));
+        Admin { listen, socket, token_file, hosts: self.texts("admin.hosts"), overlay_size }
     }
 
     fn warn_admin(&mut self, admin: &Admin) {

@@ -82,6 +82,8 @@ pub enum Form {
     Origin,
     /// A host name, `*.NAME` or `*`.
     Host,
+    /// A host name.
+    HostName,
     /// `/exact` or `/prefix*`.
     PathPattern,
     /// `/prefix`.
@@ -267,6 +269,7 @@ impl Form {
             Form::Listen => listen(text).is_some(),
             Form::SocketAddress => socket_address(text).is_some(),
             Form::Host => HostPattern::parse(text).is_some(),
+            Form::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
             Form::PathPattern => PathPattern::parse(text).is_some(),
             Form::PathPrefix => text.starts_with('/') && !text.contains('*'),
             Form::RouteName => is_route_name(text),
@@ -301,6 +304,7 @@ impl Form {
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Host => "a host name without port, \"*.NAME\" for any name below, or \"*\"",
+            Form::HostName => "a host name without port, such as \"ops.example.com\"",
             Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
             Form::PathPrefix => "a path that begins with \"/\"",
             Form::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",

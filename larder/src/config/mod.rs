@@ -104,6 +104,10 @@ pub struct Admin {
     pub socket: Option<PathBuf>,
     /// Bytes that all overlays may take.
     pub overlay_size: u64,
+    /// The file of its token; `None` is the default place.
+    pub token_file: Option<PathBuf>,
+    /// Names under which a proxy before it is asked.
+    pub hosts: Vec<String>,
 }
 
 /// Where the admin interface listens.

@@ -19,7 +19,8 @@ mod worker;
 use crate::cli::Plan;
 use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
-use admin::Admin;
+use crate::token::{self, Kept, Token};
+use admin::{Access, Admin};
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
@@ -85,7 +86,7 @@ pub fn run(
     // From here on its readings are times since the start.
     let _ = larder_stdx::clock::precise_micros();
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
-    let Started { mut house, clerk, nodes, threads, admin, inbox } = started;
+    let Started { mut house, clerk, nodes, threads, admin, access, inbox } = started;
     let tasks = LocalSet::new();
     {
         let _within = (runtime.enter(), tasks.enter());
@@ -94,7 +95,7 @@ pub fn run(
         house.nodes = nodes.and_then(|it| Nodes::start(it, lower, store.clone(), own.clone(), &teller));
     }
     tasks.spawn_local(clerk.work(house.nodes.clone()));
-    tasks.block_on(&runtime, house.keep(signals, watch, admin, inbox, threads))
+    tasks.block_on(&runtime, house.keep(signals, watch, (admin, access), inbox, threads))
 }
 
 /// What [`start`] has opened.
@@ -104,6 +105,7 @@ struct Started {
     nodes: Option<nodes::Plan>,
     threads: Vec<JoinHandle<()>>,
     admin: Vec<Bound>,
+    access: Access,
     inbox: watch::Receiver<Orders>,
 }
 
@@ -120,6 +122,11 @@ fn start(
     let admin = bind_admin(&config)?;
     let totals = Arc::new(Totals::default());
     let own = totals.add_part();
+    let (token, kept) = match admin.is_empty() {
+        true => (Token::random::<32>().map_err(|it| plain(&it))?, Kept::Variable),
+        false => token::of_server(config.admin.token_file.as_deref())?,
+    };
+    let access = Access::new(token.clone(), admin.first().and_then(Bound::tcp), own.clone());
     let cannot = |what: &str, target: &Target, error: &std::io::Error| match target {
         Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
         Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
@@ -157,13 +164,41 @@ fn start(
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
-    announce(&public, &admin, after);
+    let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
+    announce(&public, &admin, &way_in, after);
     let house = House { shared, orders, log, errors, plan, public, desk, nodes: None };
-    Ok(Started { house, clerk, nodes, threads, admin, inbox })
+    Ok(Started { house, clerk, nodes, threads, admin, access, inbox })
+}
+
+/// How somebody gets into the admin.
+struct WayIn<'a> {
+    link: Option<String>,
+    token: &'a Token,
+    kept: &'a Kept,
+}
+
+impl WayIn<'_> {
+    /// As it is printed at the start: a link for a browser; and the token, where it is in no file.
+    fn tell(&self) -> String {
+        let mut text = String::new();
+        if let Some(link) = &self.link {
+            text.push_str(&format!("log in at {link} (once, within ten minutes)\n"));
+        }
+        if let Kept::Nowhere(why) = self.kept {
+            let token = self.token.text();
+            text.push_str(&format!("admin token {token} (of this run only: {why})\n"));
+        }
+        text
+    }
 }
 
 /// Says where everything is. Tests and people read these lines.
-fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str, Option<&str>) -> String) {
+fn announce(
+    public: &[String],
+    admin: &[Bound],
+    way_in: &WayIn<'_>,
+    after: impl FnOnce(&str, Option<&str>) -> String,
+) {
     use std::io::Write;
     let mut text = String::new();
     for address in public {
@@ -172,8 +207,9 @@ fn announce(public: &[String], admin: &[Bound], after: impl FnOnce(&str, Option<
     for address in admin {
         text.push_str(&format!("admin on {address}\n"));
     }
-    if admin.is_empty() {
-        text.push_str("admin off\n");
+    match admin.is_empty() {
+        true => text.push_str("admin off\n"),
+        false => text.push_str(&way_in.tell()),
     }
     if let Some(first) = public.first() {
         let admin = admin.first().map(Bound::to_string);
@@ -257,11 +293,11 @@ impl House {
         self,
         mut signals: Signals,
         mut file: Option<Watch>,
-        admin: Vec<Bound>,
+        admin: (Vec<Bound>, Access),
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
-        let admin = self.open_admin(admin, inbox);
+        let admin = self.open_admin(admin.0, admin.1, inbox);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.shared.lower, &self.errors);
@@ -288,7 +324,12 @@ impl House {
         self.drain(threads).await
     }
 
-    fn open_admin(&self, bound: Vec<Bound>, inbox: watch::Receiver<Orders>) -> Option<Rc<Admin>> {
+    fn open_admin(
+        &self,
+        bound: Vec<Bound>,
+        access: Access,
+        inbox: watch::Receiver<Orders>,
+    ) -> Option<Rc<Admin>> {
         if bound.is_empty() {
             return None;
         }
@@ -298,6 +339,7 @@ impl House {
         let lower = shared.lower.of_worker(&counters);
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
+            access,
             gateway,
             router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off(), None))),
             live: RefCell::new(live.clone()),

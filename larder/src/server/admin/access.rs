@@ -1,22 +1,421 @@
-//! Who may ask the admin: whoever means it, and nobody who was lured.
+//! Who may ask the admin: whoever means it and shows the token, and nobody who was lured. Tokens are kept in
+//! `crate::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
 
+use super::{Admin, Answer, Asked, problem};
+use crate::config;
+use crate::token::Token;
+use larder_counters::Counters;
+use larder_semantics::field::FieldList;
+use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-/// Whether the request names us as its host: a web page that was lured here by a name of its own does not
-/// (DNS rebinding), and one that writes from another origin says so in `Origin`.
-pub fn is_for_us(request: &Request, client: &Client) -> bool {
-    let Some(local) = client.local else { return true };
-    let named = |authority: &str| {
-        let (host, port) = authority.rsplit_once(':').unwrap_or((authority, "80"));
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let ours = host.eq_ignore_ascii_case("localhost")
-            || host
-                .parse()
-                .is_ok_and(|ip: std::net::IpAddr| ip == local.ip().to_canonical() || ip.is_loopback());
-        ours && port.parse() == Ok(local.port())
+/// Seconds in which a login link works.
+const LINK_LIFE: u64 = 600;
+/// Login links that may be open at once; of more, the oldest works no longer.
+const LINKS: usize = 8;
+/// Sessions at once; of more, the one that was used longest ago ends.
+const SESSIONS: usize = 64;
+/// Seconds after which a session ends that nobody uses.
+const SESSION_IDLE: u64 = 12 * 3600;
+/// Seconds after which a session ends in any case.
+const SESSION_LIFE: u64 = 7 * 24 * 3600;
+/// Wrong tokens that are answered in a row before the answer is only "too many" ...
+const GUESSES: u64 = 20;
+/// ... and how many seconds bring the next one.
+const GUESS_SECONDS: u64 = 1;
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Somebody who showed nothing.
+    Nobody,
+    /// Who has the token.
+    Token,
+    /// The session with this number.
+    Session(u64),
+    /// Whoever may open the admin's Unix socket: the user who runs larder, and root.
+    Socket,
+}
+
+impl fmt::Display for Who {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Who::Nobody => f.write_str("nobody"),
+            Who::Token => f.write_str("token"),
+            Who::Session(number) => write!(f, "session-{number}"),
+            Who::Socket => f.write_str("socket"),
+        }
+    }
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The `Host` is not the admin's: a web page that was lured here by a name of its own (DNS rebinding).
+    Host,
+    /// The request was made by a web page of another origin.
+    Origin,
+    /// No token was shown.
+    NoToken,
+    /// What was shown is neither the token nor a session's.
+    WrongToken,
+    /// The same, after many of them.
+    TooMany,
+}
+
+impl Refusal {
+    /// Status and sentence.
+    pub fn told(self) -> (u16, &'static str) {
+        match self {
+            Refusal::Host => (
+                421,
+                "The Host of this request is not this admin's own address; names of a proxy before it belong into admin.hosts.",
+            ),
+            Refusal::Origin => {
+                (403, "This request was made by a page of another origin (Origin or Sec-Fetch-Site).")
+            }
+            Refusal::NoToken => (
+                401,
+                "This needs the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, `larder login` prints a link.",
+            ),
+            Refusal::WrongToken => (
+                401,
+                "This is not the admin's token, or the session has ended; `larder login` prints a new link.",
+            ),
+            Refusal::TooMany => (429, "Too many wrong tokens; the right one is let in at any time."),
+        }
+    }
+}
+
+/// A one-time way in for a browser.
+struct Link {
+    code: Token,
+    until: u64,
+}
+
+/// A browser that came in.
+struct Session {
+    number: u64,
+    token: Token,
+    /// When it was used last.
+    used: u64,
+    born: u64,
+}
+
+impl Session {
+    fn until(&self) -> u64 {
+        (self.used + SESSION_IDLE).min(self.born + SESSION_LIFE)
+    }
+}
+
+/// What is known of those who may ask.
+pub struct Access {
+    token: Token,
+    /// Where the page is for a browser on this machine: `http://127.0.0.1:9180`.
+    page: String,
+    links: RefCell<VecDeque<Link>>,
+    /// In the order of their last use.
+    sessions: RefCell<VecDeque<Session>>,
+    /// How many there were.
+    numbered: Cell<u64>,
+    /// Wrong tokens that may still come, and since when.
+    guesses: Cell<(u64, u64)>,
+    counters: Arc<Counters>,
+}
+
+impl Access {
+    /// Lets in who shows `token`. `first` is the first address of the admin.
+    pub fn new(token: Token, first: Option<SocketAddr>, counters: Arc<Counters>) -> Self {
+        let page = first.map_or_else(|| "http://localhost".to_owned(), |it| format!("http://{}", near(it)));
+        Self {
+            token,
+            page,
+            links: RefCell::default(),
+            sessions: RefCell::default(),
+            numbered: Cell::new(0),
+            guesses: Cell::new((GUESSES, clock::wall().0)),
+            counters,
+        }
+    }
+
+    /// Who asks; each request is asked for this once.
+    ///
+    /// # Errors
+    /// Nobody who is let in.
+    pub fn who(&self, request: &Request, client: &Client) -> Result<Who, Refusal> {
+        let mut shown = request.fields.get_all("authorization");
+        let (Some(first), None) = (shown.next(), shown.next()) else {
+            return if is_direct(request, client) { Ok(Who::Socket) } else { Err(Refusal::NoToken) };
+        };
+        let first = String::from_utf8_lossy(first);
+        let Some(shown) = first.split_once(' ').filter(|it| it.0.eq_ignore_ascii_case("bearer")) else {
+            return Err(Refusal::NoToken);
+        };
+        // The right one first: no number of wrong ones locks it out.
+        let shown = shown.1.trim();
+        match self.token.is(shown) {
+            true => Ok(Who::Token),
+            false => self.session(shown).ok_or_else(|| self.wrong()),
+        }
+    }
+
+    fn session(&self, shown: &str) -> Option<Who> {
+        let now = clock::wall().0;
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.retain(|it| now < it.until());
+        // All are looked at, so that the time says nothing of which.
+        let found = sessions
+            .iter()
+            .enumerate()
+            .fold(None, |found, (at, it)| if it.token.is(shown) { Some(at) } else { found })?;
+        let mut session = sessions.remove(found)?;
+        session.used = now;
+        let who = Who::Session(session.number);
+        sessions.push_back(session);
+        Some(who)
+    }
+
+    /// One more wrong token.
+    fn wrong(&self) -> Refusal {
+        self.counters.admin_wrong_tokens.add_shared(1);
+        let now = clock::wall().0;
+        let (left, since) = self.guesses.get();
+        let more = now.saturating_sub(since) / GUESS_SECONDS;
+        let left = left.saturating_add(more).min(GUESSES);
+        self.guesses.set((left.saturating_sub(1), if more > 0 || now < since { now } else { since }));
+        match left {
+            0 => {
+                self.counters.admin_guesses.add_shared(1);
+                Refusal::TooMany
+            }
+            _ => Refusal::WrongToken,
+        }
+    }
+
+    /// A new login link: its code, and until when it works.
+    ///
+    /// # Errors
+    /// The system gives no randomness.
+    pub fn link(&self) -> std::io::Result<(String, u64)> {
+        let code = Token::random::<16>()?;
+        let (text, until) = (code.text().to_owned(), clock::wall().0 + LINK_LIFE);
+        let mut links = self.links.borrow_mut();
+        if links.len() >= LINKS {
+            links.pop_front();
+            self.counters.admin_links_full.add_shared(1);
+        }
+        links.push_back(Link { code, until });
+        Ok((text, until))
+    }
+
+    /// The page with a new login link, for a browser on this machine.
+    pub fn link_here(&self) -> Option<String> {
+        self.link().ok().map(|(code, _)| format!("{}/#login={code}", self.page))
+    }
+
+    /// Takes a code: it works once. The new session's token, and until when it lasts unless it is used.
+    fn login(&self, code: &str) -> Result<std::io::Result<(String, u64, u64)>, Refusal> {
+        let now = clock::wall().0;
+        let mut links = self.links.borrow_mut();
+        links.retain(|it| now < it.until);
+        let found = links.iter().enumerate().fold(
+            None,
+            |found, (at, it)| {
+                if it.code.is(code) { Some(at) } else { found }
+            },
+        );
+        let Some(found) = found else { return Err(self.wrong()) };
+        links.remove(found);
+        let token = match Token::random::<32>() {
+            Ok(it) => it,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut sessions = self.sessions.borrow_mut();
+        sessions.retain(|it| now < it.until());
+        if sessions.len() >= SESSIONS {
+            sessions.pop_front();
+            self.counters.admin_sessions_full.add_shared(1);
+        }
+        let number = self.numbered.get() + 1;
+        self.numbered.set(number);
+        let session = Session { number, token, used: now, born: now };
+        let made = (session.token.text().to_owned(), session.until(), number);
+        sessions.push_back(session);
+        Ok(Ok(made))
+    }
+
+    /// Ends a session.
+    fn logout(&self, number: u64) {
+        self.sessions.borrow_mut().retain(|it| it.number != number);
+    }
+}
+
+/// The address that a browser on this machine uses.
+fn near(it: SocketAddr) -> SocketAddr {
+    match it.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::from(([127, 0, 0, 1], it.port())),
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            SocketAddr::new(IpAddr::V6(std::net::Ipv6Addr::LOCALHOST), it.port())
+        }
+        _ => it,
+    }
+}
+
+/// Whether a request came over the Unix socket, and from somebody at its other end: a proxy that was put before it, and
+/// says so as proxies do, asks for others.
+fn is_direct(request: &Request, client: &Client) -> bool {
+    const OF_OTHERS: [&str; 6] =
+        ["authorization", "forwarded", "x-forwarded-for", "x-real-ip", "via", "origin"];
+    client.local.is_none() && client.peer.is_none() && !OF_OTHERS.iter().any(|it| request.fields.contains(it))
+}
+
+/// Whether the request is meant for us: its `Host` is our own address or a name of the configuration, and no page of
+/// another origin made it.
+///
+/// # Errors
+/// What is foreign in it.
+pub fn is_for_us(request: &Request, client: &Client, hosts: &[String]) -> Result<(), Refusal> {
+    let local = client.local;
+    if let Some(local) = local
+        && !names_us(&request.authority, local, hosts)
+    {
+        return Err(Refusal::Host);
+    }
+    let same = |it: &[u8]| {
+        let it = String::from_utf8_lossy(it);
+        let (scheme, authority) = it.split_once("://").unwrap_or(("", &it));
+        let named = is_named(authority, hosts);
+        match scheme {
+            "http" => named || local.is_some_and(|local| names_us(authority, local, hosts)),
+            // Ours speaks no TLS: only a proxy before it may.
+            "https" => named,
+            _ => false,
+        }
     };
-    let origin = request.fields.get("origin").map(|it| String::from_utf8_lossy(it).into_owned());
-    let same_origin = origin.is_none_or(|it| it.strip_prefix("http://").is_some_and(named));
-    named(&request.authority) && same_origin
+    if !request.fields.get_all("origin").all(same) {
+        return Err(Refusal::Origin);
+    }
+    // Browsers say of every request where it is from; of reading, a link to the page may come from anywhere.
+    let reads = matches!(&*request.method, "GET" | "HEAD");
+    let from_us = |it: &[u8]| matches!(it, b"same-origin" | b"none");
+    match reads || request.fields.get_all("sec-fetch-site").all(from_us) {
+        true => Ok(()),
+        false => Err(Refusal::Origin),
+    }
+}
+
+/// Whether an authority is `local`, or this machine's own name for itself with the same port.
+fn names_us(authority: &str, local: SocketAddr, hosts: &[String]) -> bool {
+    let Some((host, port)) = parts(authority) else { return false };
+    let ours = host.eq_ignore_ascii_case("localhost")
+        || host
+            .parse()
+            .is_ok_and(|ip: IpAddr| ip == local.ip().to_canonical() || ip.to_canonical().is_loopback());
+    (ours && port.unwrap_or(80) == local.port()) || is_named(authority, hosts)
+}
+
+/// Whether the configuration names the host of an authority, at whatever port.
+fn is_named(authority: &str, hosts: &[String]) -> bool {
+    parts(authority).is_some_and(|(host, _)| hosts.iter().any(|it| it.eq_ignore_ascii_case(host)))
+}
+
+/// Host, without the brackets of IPv6, and port.
+fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
+    let (host, rest) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    match rest.strip_prefix(':') {
+        Some(port) => Some((host, Some(port.parse().ok()?))),
+        None => rest.is_empty().then_some((host, None)),
+    }
+}
+
+impl Admin {
+    /// `POST /api/v1/login`.
+    pub(super) fn login(&self, asked: Asked<'_>) -> Answer {
+        let body: Value = match serde_json::from_slice(asked.body) {
+            Ok(it) => it,
+            Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
+        };
+        let Some(code) = body["code"].as_str() else {
+            return problem(400, "\"code\" is missing: it is what a login link has after \"#login=\".");
+        };
+        match self.access.login(code) {
+            Ok(Ok((token, expires, session))) => {
+                Answer::Json(200, json!({ "token": token, "expires": expires, "session": session }))
+            }
+            Ok(Err(error)) => {
+                problem(503, format!("The system gives no randomness: {}.", config::plain(&error)))
+            }
+            Err(Refusal::TooMany) => {
+                let (status, sentence) = Refusal::TooMany.told();
+                problem(status, sentence)
+            }
+            Err(_) => problem(
+                403,
+                "This login link was used already, or is over ten minutes old; `larder login` prints a new one.",
+            ),
+        }
+    }
+
+    /// `POST /api/v1/login-links`.
+    pub(super) fn login_link(&self, asked: Asked<'_>) -> Answer {
+        let (code, expires) = match self.access.link() {
+            Ok(it) => it,
+            Err(error) => {
+                return problem(503, format!("The system gives no randomness: {}.", config::plain(&error)));
+            }
+        };
+        let authority = &asked.request.authority;
+        let page = match asked.client.local {
+            None => self.access.page.clone(),
+            Some(_) if is_named(authority, &self.live.borrow().config.admin.hosts) => {
+                format!("https://{authority}")
+            }
+            Some(_) => format!("http://{authority}"),
+        };
+        Answer::Json(
+            200,
+            json!({ "link": format!("{page}/#login={code}"), "code": code, "expires": expires }),
+        )
+    }
+
+    /// `POST /api/v1/logout`.
+    pub(super) fn logout(&self, asked: Asked<'_>) -> Answer {
+        match asked.who {
+            Who::Session(number) => {
+                self.access.logout(*number);
+                Answer::Json(200, json!({ "ended": number }))
+            }
+            _ => problem(
+                409,
+                "Only a session can be ended; the token itself stays until its file is removed and larder started anew.",
+            ),
+        }
+    }
+}
+
+/// The fields of every answer: it is for nobody else, in no frame, and loads nothing. What is a page says itself what it
+/// loads.
+pub fn guards() -> FieldList {
+    let mut fields = FieldList::new();
+    fields.push("Cache-Control", "no-store");
+    fields.push("X-Content-Type-Options", "nosniff");
+    fields.push("X-Frame-Options", "DENY");
+    fields.push("Referrer-Policy", "no-referrer");
+    fields.push("Cross-Origin-Resource-Policy", "same-origin");
+    fields.push("Cross-Origin-Opener-Policy", "same-origin");
+    fields.push(
+        "Content-Security-Policy",
+        "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    );
+    fields
 }

@@ -23,6 +23,8 @@ use super::router::Router;
 use super::totals::Totals;
 use super::worker::Live;
 use crate::log::ErrorLog;
+pub use access::Access;
+use access::{Refusal, Who};
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
@@ -35,11 +37,13 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use table::{Endpoint, Found};
+use table::{Endpoint, Found, Needs};
 use tokio::sync::mpsc;
 
 /// Answers the admin's requests.
 pub struct Admin {
+    /// Who is let in.
+    pub access: Access,
     /// A gateway of its own over the shared store: it decides as the workers do.
     pub gateway: Rc<Gateway>,
     /// Of the configuration in force.
@@ -71,12 +75,32 @@ pub struct Admin {
 pub struct Asked<'a> {
     /// Its head.
     pub request: &'a Request,
+    /// Who asks ...
+    pub who: &'a Who,
+    /// ... and from where.
+    pub client: &'a Client,
     /// What stands for the `{…}` of the endpoint's path, as it was sent.
     pub named: Option<&'a str>,
     /// What follows the `?`; empty without one.
     pub query: &'a str,
     /// Its whole body.
     pub body: &'a [u8],
+}
+
+#[allow(dead_code, reason = "for the endpoints that come next")]
+impl Asked<'_> {
+    /// A parameter of the query, decoded; its row says what it can be.
+    pub fn query_value(&self, name: &str) -> Option<String> {
+        query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+
+    /// Who asks, for logs and lists: `token from 127.0.0.1`.
+    pub fn by(&self) -> String {
+        match self.client.peer {
+            Some(peer) => format!("{} from {}", self.who, peer.ip().to_canonical()),
+            None => self.who.to_string(),
+        }
+    }
 }
 
 /// An answer in the making.
@@ -102,9 +126,24 @@ pub(super) fn problem(status: u16, detail: impl Into<String>) -> Answer {
     Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
 }
 
-/// The same with the place: `column 7`.
-pub(super) fn refusal(status: u16, detail: impl Into<String>, place: &str) -> Answer {
-    Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": place }))
+/// The same, with where in what was sent: a parameter, a name, a line and column.
+pub(super) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> Answer {
+    Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
+}
+
+/// A request that is let through to its endpoint.
+struct Let<'a> {
+    endpoint: &'static Endpoint,
+    /// What stands for the `{...}` of its path.
+    named: Option<&'a str>,
+    who: Who,
+}
+
+/// A request that is not.
+struct Refused {
+    #[allow(dead_code, reason = "for the audit log")]
+    who: Who,
+    answer: Answer,
 }
 
 impl Handler for Admin {
@@ -120,24 +159,23 @@ impl Handler for Admin {
         mut reply: Reply<'c>,
     ) {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        let found = self.find(&request, client, path);
-        let most = found.as_ref().map_or(table::BODY, |it| it.0.body);
-        let mut bytes = Vec::new();
-        let answer = loop {
-            match body.next().await {
-                Ok(Some(more)) if bytes.len() + more.len() <= most => bytes.extend_from_slice(&more),
-                Ok(Some(_)) | Err(ClientGone::TooLarge) => {
-                    reply.close_after();
-                    break problem(413, format!("The body is over {most} bytes."));
-                }
-                Ok(None) => match found {
-                    Ok((endpoint, named)) => {
-                        let asked = Asked { request: &request, named, query, body: &bytes };
-                        break (endpoint.run)(self, asked).await;
-                    }
-                    Err(refusal) => break refusal,
-                },
-                Err(_) => return,
+        let found = self.find(&request, client, path, query);
+        let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body);
+        let read = read(&mut body, most).await;
+        let answer = match (read, found) {
+            (Read::Gone, _) => return,
+            (Read::TooLarge, Ok(_)) => {
+                reply.close_after();
+                problem(413, format!("The body is over {most} bytes."))
+            }
+            (Read::TooLarge, Err(refused)) => {
+                reply.close_after();
+                refused.answer
+            }
+            (Read::Whole(_), Err(refused)) => refused.answer,
+            (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
+                let asked = Asked { request: &request, who: &who, client, named, query, body: &body };
+                (endpoint.run)(self, asked).await
             }
         };
         if send(&mut reply, &request, answer).await.is_ok() {
@@ -148,10 +186,31 @@ impl Handler for Admin {
     fn rejected(&self, _: Reject, _: &Client) {}
 }
 
+/// What came of reading a body.
+enum Read {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// It is over the bound; the rest was not read.
+    TooLarge,
+    /// Whoever sent it is gone.
+    Gone,
+}
+
+async fn read(body: &mut RequestBody<'_>, most: usize) -> Read {
+    let mut bytes = Vec::new();
+    loop {
+        match body.next().await {
+            Ok(Some(more)) if bytes.len() + more.len() <= most => bytes.extend_from_slice(&more),
+            Ok(Some(_)) | Err(ClientGone::TooLarge) => return Read::TooLarge,
+            Ok(None) => return Read::Whole(bytes),
+            Err(_) => return Read::Gone,
+        }
+    }
+}
+
 /// Sends an answer. The fields that keep it out of caches and frames are the same for all.
 async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Result<(), ClientGone> {
-    let mut fields = FieldList::new();
-    fields.push("X-Content-Type-Options", "nosniff");
+    let mut fields = access::guards();
     let (status, body) = match answer {
         Answer::Json(status, value) => {
             fields.push("Content-Type", "application/json");
@@ -159,13 +218,12 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
         }
         Answer::Whole { status, fields: own, body } => {
             for it in own.view().iter() {
-                fields.push(it.name, it.value);
+                fields.set(it.name, it.value);
             }
             (status, body)
         }
         Answer::Events(mut events) => {
             fields.push("Content-Type", "text/event-stream");
-            fields.push("Cache-Control", "no-store");
             reply.head(200, &fields, ResponseBody::Stream).await?;
             reply.flush().await?;
             loop {
@@ -180,12 +238,11 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
             }
         }
     };
-    // Only the page's own files may be kept, and they say so.
-    if !fields.contains("cache-control") {
-        fields.push("Cache-Control", "no-store");
-    }
-    if status == 405 {
-        fields.push("Allow", table::methods_of(&request.target));
+    match status {
+        401 => fields.push("WWW-Authenticate", "Bearer realm=\"larder\""),
+        405 => fields.push("Allow", table::methods_of(&request.target)),
+        429 => fields.push("Retry-After", "1"),
+        _ => {}
     }
     let length = if status == 304 { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };
     reply.head(status, &fields, length).await?;
@@ -202,41 +259,58 @@ impl Admin {
         *self.live.borrow_mut() = live;
     }
 
-    /// The endpoint that a request is for, with what its path names; or the refusal.
+    /// The endpoint that a request is for, where it may be asked; or the refusal.
     fn find<'a>(
         &self,
         request: &Request,
         client: &Client,
         path: &'a str,
-    ) -> Result<(&'static Endpoint, Option<&'a str>), Answer> {
-        if !access::is_for_us(request, client) {
-            return Err(problem(403, "The Host or Origin of this request is not this admin's own address."));
-        }
-        match table::find(&request.method, path) {
-            Found::Endpoint(it, _) if it.for_tests && !self.clock_moves => {
-                Err(problem(404, format!("There is nothing at {path}; try /cache/stats.")))
+        query: &str,
+    ) -> Result<Let<'a>, Refused> {
+        let refuse = |refusal: Refusal| {
+            let (status, sentence) = refusal.told();
+            Refused { who: Who::Nobody, answer: problem(status, sentence) }
+        };
+        access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
+        let found = table::find(&request.method, path);
+        let who = match found {
+            Found::Endpoint(it, _) if it.needs == Needs::Nothing => Who::Nobody,
+            _ => self.access.who(request, client).map_err(refuse)?,
+        };
+        let (endpoint, named) = match found {
+            Found::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),
+            Found::OtherMethod => {
+                let answer = problem(405, format!("{} is not a method of {path}.", request.method));
+                return Err(Refused { who, answer });
             }
-            Found::Endpoint(it, named) => Ok((it, named)),
-            Found::OtherMethod => Err(problem(405, format!("{} is not a method of {path}.", request.method))),
-            Found::Nothing => Err(problem(404, format!("There is nothing at {path}; try /cache/stats."))),
+            _ => {
+                let answer =
+                    problem(404, format!("There is nothing at {path}; /api/v1/openapi.json tells what is."));
+                return Err(Refused { who, answer });
+            }
+        };
+        match query::check(endpoint, query) {
+            Ok(()) => Ok(Let { endpoint, named, who }),
+            Err(bad) => Err(Refused { who, answer: problem_at(400, bad.detail, bad.at) }),
         }
     }
 
     /// Purges; the answer comes when the purge is in force on every tier.
-    async fn purge(&self, body: &[u8]) -> Answer {
+    async fn purge(&self, asked: Asked<'_>) -> Answer {
         let router = self.router.borrow().clone();
-        let (asked, wait) = match asked::read(body, &router) {
+        let by = asked.by();
+        let (asked, wait) = match asked::read(asked.body, &router) {
             Ok(it) => it,
             Err(detail) => return problem(400, detail),
         };
-        match self.purges.purge(Order { asked, by: "admin".to_owned(), wait }).await {
+        match self.purges.purge(Order { asked, by, wait }).await {
             Ok(done) => Answer::Json(200, done.json()),
             Err(detail) => problem(503, detail),
         }
     }
 
-    fn move_clock(&self, query: &str) -> Answer {
-        match query.strip_prefix("advance=").and_then(|it| it.parse().ok()) {
+    fn move_clock(&self, asked: Asked<'_>) -> Answer {
+        match asked.query_value("advance").and_then(|it| it.parse().ok()) {
             Some(seconds) => {
                 clock::advance(seconds);
                 Answer::Json(200, json!({ "now": clock::wall().0 }))

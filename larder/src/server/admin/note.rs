@@ -11,12 +11,10 @@ pub(super) fn answer() -> Answer {
     Answer::Whole { status: 200, fields, body: Bytes::from_static(PAGE.as_bytes()) }
 }
 
-/// The whole page: it loads nothing.
+/// The whole page: it loads nothing, and has no style of its own, which the policy of the admin's answers would refuse.
 const PAGE: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>larder</title>\n\
-<meta name=\"viewport\" content=\"width=device-width\">\n\
-<style>body{font:16px/1.5 system-ui,sans-serif;max-width:40rem;margin:4rem auto;padding:0 1rem;\
-color-scheme:light dark}code{font-family:ui-monospace,monospace}</style>\n\
+<meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\n\
 <h1>larder is running</h1>\n\
 <p>This binary was built without the admin page: that needs Node, and <code>make run</code> builds it in.\n\
-<p>The numbers are at <a href=\"/cache/stats\"><code>/cache/stats</code></a>;\n\
+<p>The numbers are at <code>/cache/stats</code>, for whoever shows the token;\n\
 <code>larder explain URL</code> tells why a page is, or is not, served from the cache.\n</html>\n";

@@ -9,9 +9,6 @@ use serde_json::{Value, json};
 /// Seconds that an overlay may live at most, where it has a lifetime: ten years.
 const LONGEST: u64 = 315_360_000;
 
-/// Who sets overlays, as they are told of.
-const BY: &str = "admin";
-
 impl Admin {
     /// `GET /api/v1/overlays`.
     pub(super) fn overlays(&self) -> Answer {
@@ -28,12 +25,13 @@ impl Admin {
             Err(detail) => return problem(400, detail),
         };
         let now = clock::wall();
+        let by = asked.by();
         let page = Page {
             status: order.status,
             content_type: asked.request.fields.get("content-type"),
             body: asked.body,
             expires: order.ttl.map(|it| WallTime(now.0 + it)),
-            by: BY,
+            by: &by,
         };
         let most = self.live.borrow().config.admin.overlay_size;
         match self.overlays.put(order.place, &page, most, now) {

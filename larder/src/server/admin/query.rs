@@ -1,5 +1,16 @@
-//! The query of a request to the admin, as forms and `URLSearchParams` write it. Which parameters there are, and what
-//! they may be, is each endpoint's.
+//! The query of a request to the admin: names and values, held against what the endpoint's row declares.
+
+use super::table::{Endpoint, Kind, Parameter};
+use crate::config::problem::nearest;
+
+/// What is wrong with a query.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadQuery {
+    /// One sentence.
+    pub detail: String,
+    /// The parameter.
+    pub at: String,
+}
 
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///
@@ -12,6 +23,64 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, String> {
         Ok((decoded(name).ok_or_else(bad)?, decoded(value).ok_or_else(bad)?))
     };
     query.split('&').filter(|it| !it.is_empty()).map(pair).collect()
+}
+
+/// Checks a query.
+///
+/// # Errors
+/// The first parameter that the endpoint does not know, does not take as it is, or misses.
+pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), BadQuery> {
+    let mut seen: Vec<String> = Vec::new();
+    if endpoint.free_query {
+        return Ok(());
+    }
+    let pairs = pairs(query).map_err(|detail| BadQuery { detail, at: "query".to_owned() })?;
+    for (name, value) in pairs {
+        let Some(parameter) = endpoint.query.iter().find(|it| it.name == name) else {
+            return Err(unknown(endpoint, name));
+        };
+        if seen.contains(&name) {
+            return Err(BadQuery { detail: format!("The parameter {name} is given twice."), at: name });
+        }
+        if let Err(allowed) = fits(parameter, &value) {
+            let detail = format!("The parameter {name}: found {value:?}; allowed: {allowed}.");
+            return Err(BadQuery { detail, at: name });
+        }
+        seen.push(name);
+    }
+    match endpoint.query.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
+        Some(missing) => {
+            let detail = format!("The parameter {} is missing: {}.", missing.name, missing.help);
+            Err(BadQuery { detail, at: missing.name.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn unknown(endpoint: &Endpoint, name: String) -> BadQuery {
+    let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
+    let what = match (&known[..], nearest(&name, known.iter().copied())) {
+        ([], _) => "there is none here.".to_owned(),
+        (_, Some(near)) => format!("did you mean {near}?"),
+        (known, None) => format!("known here: {}.", known.join(", ")),
+    };
+    BadQuery { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
+}
+
+/// Whether a value is what its parameter takes.
+///
+/// # Errors
+/// What would be.
+fn fits(parameter: &Parameter, value: &str) -> Result<(), String> {
+    match parameter.kind {
+        Kind::Text => Ok(()),
+        Kind::Integer(least, most) => match value.parse::<i64>() {
+            Ok(it) if (least..=most).contains(&it) => Ok(()),
+            _ => Err(format!("a whole number from {least} to {most}")),
+        },
+        Kind::OneOf(words) if words.contains(&value) => Ok(()),
+        Kind::OneOf(words) => Err(words.join(", ")),
+    }
 }
 
 /// `None` where it is no UTF-8, or a `%` is not followed by two hexadecimal digits.
@@ -34,10 +103,38 @@ fn decoded(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::table::{self, Found};
     use super::*;
 
     #[track_caller]
-    fn check(query: &str, expect: Option<&[(&str, &str)]>) {
+    fn check_clock(query: &str, expect: Result<(), &str>) {
+        let Found::Endpoint(endpoint, _) = table::find("POST", "/test/clock") else { panic!("no clock") };
+        assert_eq!(expect, check(endpoint, query).as_ref().map(|_| ()).map_err(|it| &*it.detail), "{query}");
+    }
+
+    #[test]
+    fn a_query_is_what_the_row_says() {
+        check_clock("advance=-5", Ok(()));
+        check_clock("&advance=%35&", Ok(()));
+        check_clock("", Err("The parameter advance is missing: seconds."));
+        check_clock("advance=1&advance=2", Err("The parameter advance is given twice."));
+        check_clock(
+            "advance=x",
+            Err(
+                "The parameter advance: found \"x\"; allowed: a whole number from -1000000000 to 1000000000.",
+            ),
+        );
+        check_clock("advanc=1", Err("The parameter \"advanc\" is unknown; did you mean advance?"));
+        check_clock("zzzzzzzzzz", Err("The parameter \"zzzzzzzzzz\" is unknown; known here: advance."));
+        let Found::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else { panic!("no stats") };
+        assert_eq!(
+            "The parameter \"a\" is unknown; there is none here.",
+            check(stats, "a").unwrap_err().detail
+        );
+    }
+
+    #[track_caller]
+    fn check_pairs(query: &str, expect: Option<&[(&str, &str)]>) {
         let read = pairs(query).ok();
         let read: Option<Vec<(&str, &str)>> =
             read.as_ref().map(|it| it.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect());
@@ -46,14 +143,14 @@ mod tests {
 
     #[test]
     fn pairs_are_decoded() {
-        check("", Some(&[]));
-        check("&a=b&", Some(&[("a", "b")]));
-        check("uri=%2Fa%3Fb%3Dc%26d&x", Some(&[("uri", "/a?b=c&d"), ("x", "")]));
-        check("a=b=c+d%2B", Some(&[("a", "b=c d+")]));
-        check("a=%C3%A9", Some(&[("a", "é")]));
-        check("a=%C3", None);
-        check("a=%", None);
-        check("a=%4", None);
-        check("a=%+1", None);
+        check_pairs("", Some(&[]));
+        check_pairs("&a=b&", Some(&[("a", "b")]));
+        check_pairs("uri=%2Fa%3Fb%3Dc%26d&x", Some(&[("uri", "/a?b=c&d"), ("x", "")]));
+        check_pairs("a=b=c+d%2B", Some(&[("a", "b=c d+")]));
+        check_pairs("a=%C3%A9", Some(&[("a", "é")]));
+        check_pairs("a=%C3", None);
+        check_pairs("a=%", None);
+        check_pairs("a=%4", None);
+        check_pairs("a=%+1", None);
     }
 }

@@ -1,4 +1,20 @@
-//! Every endpoint of the admin, declared once: its method, its path, what it does. Nothing is answered that is not a row here.
+//! Every endpoint of the admin, declared once: its method, its path, what it takes and gives, what it does. Nothing is
+//! answered that is not a row here, and docs/generated/openapi.json is made of the rows.
+//!
+//! A new endpoint is one row, in the short form `row(METHOD, PATH, SUMMARY, RUN)` with what it has besides:
+//!
+//! ```text
+//! row("GET", "/api/v1/things", "Things that are.", |it, asked| Box::pin(async move { it.things(asked) }))
+//!     .query(&[text("search", "part of a name"), integer("limit", 1, 1000, "how many at most"),
+//!              one_of("order", &["asc", "desc"], "in which order")])    // others are refused with 400
+//!     .gives(THINGS)                  // JSON schema of the answer with 200, a `&str` in the subject's own file
+//!     .example("search=a&limit=2", "")    // its query and body; a test asks it and holds the answer against `gives`
+//! row("PUT", "/api/v1/things", ..).takes(THING).most(1 << 20).gives(THINGS).example("", r#"{"name":"a"}"#)
+//! ```
+//!
+//! A row needs the token unless it is `.open()`; it is a write, which the audit log tells of, unless it is a `GET` or
+//! `.reads()`. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
+//! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
 
 use super::{Admin, Answer, Asked};
 use std::future::Future;
@@ -13,7 +29,7 @@ pub const OVERLAY: usize = 32 << 20;
 type Running<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
 /// One row of the table.
-#[allow(dead_code, reason = "for the endpoints that come next")]
+#[allow(dead_code, reason = "for the description that comes next")]
 pub struct Endpoint {
     /// The method; `GET` answers `HEAD`, too.
     pub method: &'static str,
@@ -25,8 +41,102 @@ pub struct Endpoint {
     pub body: usize,
     /// Whether it is there only where tests move the clock.
     pub for_tests: bool,
+    /// Who is answered.
+    pub needs: Needs,
+    /// What it does to larder.
+    pub effect: Effect,
+    /// What the query may hold.
+    pub query: &'static [Parameter],
+    /// Whether the query is part of the path's `{name}`, whatever it holds.
+    pub free_query: bool,
+    /// What its body is; `None` where it is not looked at.
+    pub takes: Option<Content>,
+    /// What its answer with 200 is.
+    pub gives: Content,
+    /// A query and a body that are well-formed.
+    pub example: Option<(&'static str, &'static str)>,
     /// Does it.
     pub run: for<'a> fn(&'a Admin, Asked<'a>) -> Running<'a>,
+}
+
+/// Who is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// Whoever shows the token or a session's.
+    Token,
+    /// Everybody.
+    Nothing,
+}
+
+/// What an endpoint does to larder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// Something: the audit log tells of it.
+    Writes,
+}
+
+/// What a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// JSON of this schema.
+    Json(&'static str),
+    /// Bytes of this media type.
+    Any(&'static str),
+    /// Server-sent events; this says which.
+    Events(&'static str),
+}
+
+/// A parameter of the query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub kind: Kind,
+    /// Whether the endpoint does nothing without it.
+    pub required: bool,
+    /// A few words: what it is for.
+    pub help: &'static str,
+}
+
+/// What a parameter may be.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Any text.
+    Text,
+    /// A whole number from the first to the second.
+    Integer(i64, i64),
+    /// One of these.
+    OneOf(&'static [&'static str]),
+}
+
+impl Parameter {
+    /// The endpoint does nothing without it.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+}
+
+/// A parameter that is any text.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+pub const fn text(name: &'static str, help: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::Text, required: false, help }
+}
+
+/// A parameter that is a whole number.
+pub const fn integer(name: &'static str, least: i64, most: i64, help: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::Integer(least, most), required: false, help }
+}
+
+/// A parameter that is one of a few words.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+pub const fn one_of(name: &'static str, words: &'static [&'static str], help: &'static str) -> Parameter {
+    Parameter { name, kind: Kind::OneOf(words), required: false, help }
 }
 
 /// What a path and a method lead to.
@@ -39,35 +149,153 @@ pub enum Found<'a> {
     Nothing,
 }
 
+/// What says which overlay.
+const OVER: &[Parameter] = &[
+    text("uri", "/PATH for every host, or http://HOST/PATH for one"),
+    integer("ttl", 1, 315_360_000, "seconds; without it, it stays"),
+    integer("status", 200, 599, "200, or 400 to 599"),
+];
+
+/// A schema that everything fits.
+const ANYTHING: &str = "{}";
+
 const fn row(
     method: &'static str,
     path: &'static str,
     summary: &'static str,
     run: for<'a> fn(&'a Admin, Asked<'a>) -> Running<'a>,
 ) -> Endpoint {
-    Endpoint { method, path, summary, body: BODY, for_tests: false, run }
+    let effect = match method.as_bytes() {
+        b"GET" => Effect::Reads,
+        _ => Effect::Writes,
+    };
+    Endpoint {
+        method,
+        path,
+        summary,
+        body: BODY,
+        for_tests: false,
+        needs: Needs::Token,
+        effect,
+        query: &[],
+        free_query: false,
+        takes: None,
+        gives: Content::Json(ANYTHING),
+        example: None,
+        run,
+    }
+}
+
+#[allow(dead_code, reason = "for the endpoints that come next")]
+impl Endpoint {
+    /// Needs no token.
+    const fn open(mut self) -> Self {
+        self.needs = Needs::Nothing;
+        self
+    }
+
+    /// Changes nothing, though it is no `GET`.
+    const fn reads(mut self) -> Self {
+        self.effect = Effect::Reads;
+        self
+    }
+
+    /// Changes something, though it is a `GET`.
+    const fn writes(mut self) -> Self {
+        self.effect = Effect::Writes;
+        self
+    }
+
+    /// Is there only where tests move the clock.
+    const fn for_tests(mut self) -> Self {
+        self.for_tests = true;
+        self
+    }
+
+    /// Reads a body of so many bytes.
+    const fn most(mut self, bytes: usize) -> Self {
+        self.body = bytes;
+        self
+    }
+
+    /// Knows these parameters of the query, and no others.
+    const fn query(mut self, parameters: &'static [Parameter]) -> Self {
+        self.query = parameters;
+        self
+    }
+
+    /// Takes the query as part of its path's `{name}`.
+    const fn free_query(mut self) -> Self {
+        self.free_query = true;
+        self
+    }
+
+    /// Takes JSON of this schema.
+    const fn takes(mut self, schema: &'static str) -> Self {
+        self.takes = Some(Content::Json(schema));
+        self
+    }
+
+    /// Takes bytes of this media type.
+    const fn takes_any(mut self, media: &'static str) -> Self {
+        self.takes = Some(Content::Any(media));
+        self
+    }
+
+    /// Gives JSON of this schema.
+    const fn gives(mut self, schema: &'static str) -> Self {
+        self.gives = Content::Json(schema);
+        self
+    }
+
+    /// Gives bytes of this media type.
+    const fn gives_any(mut self, media: &'static str) -> Self {
+        self.gives = Content::Any(media);
+        self
+    }
+
+    /// Gives server-sent events, which this tells of.
+    const fn events(mut self, which: &'static str) -> Self {
+        self.gives = Content::Events(which);
+        self
+    }
+
+    /// May be asked with this query and this body.
+    const fn example(mut self, query: &'static str, body: &'static str) -> Self {
+        self.example = Some((query, body));
+        self
+    }
 }
 
 /// The endpoints. Where several fit a path, the first does.
 #[rustfmt::skip]
 pub static ENDPOINTS: &[Endpoint] = &[
-    row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })),
-    row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })),
+    row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
+    row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
+    row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open(),
+    row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })),
+    row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })),
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
     row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
-    row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))),
-    row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked.body))),
+    row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads(),
+    row("POST", "/api/v1/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads(),
+    row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))),
+    row("POST", "/api/v1/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))),
     row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })),
-    Endpoint { body: OVERLAY, ..row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })) },
-    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
-    Endpoint { body: OVERLAY, ..row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })) },
-    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
-    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })),
-    row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) })),
+    row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*"),
+    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(OVER),
+    row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*"),
+    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query(),
+    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query(),
+    row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) }))
+        .query(&[text("route", "of this route only"), text("limit", "how many at most")]),
     row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })),
-    row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) })),
-    row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) })),
-    Endpoint { for_tests: true, ..row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked.query) })) },
+    row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
+        .query(&[text("route", "of this route only")]).events("`trace`: a trace."),
+    row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))
+        .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
+    row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests()
+        .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required()]),
 ];
 
 /// Finds the endpoint for a method and a path.

@@ -1,0 +1,24 @@
+//! `larder login`: has a running larder make a link that opens its admin page once.
+
+use crate::ask;
+use crate::cli::Login;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long the running larder may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer: `link`, `code` and `expires`.
+///
+/// # Errors
+/// One sentence: nobody answers, or does not let us in.
+pub fn ask(order: &Login) -> Result<Value, String> {
+    let admin = ask::admin(order.ask.as_ref(), None)?;
+    ask::post(&admin, "/api/v1/login-links", &json!({}), PATIENCE)
+}
+
+/// The answer as a person reads it: the link alone, so that it can be handed to a program.
+#[must_use]
+pub fn tell(answer: &Value) -> String {
+    format!("{}\n", answer["link"].as_str().unwrap_or(""))
+}

@@ -1,0 +1,346 @@
+//! The admin's token: where it is kept, who may read it there, and how one is made. Who shows it to whom is in
+//! `server::admin::access` and `ask`.
+
+use crate::config::plain;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use subtle::ConstantTimeEq as _;
+
+/// The environment variable that holds the token itself; it goes over every file.
+pub const VARIABLE: &str = "LARDER_ADMIN_TOKEN";
+
+/// Bytes of randomness in a token that larder makes.
+const RANDOM: usize = 32;
+/// Characters of a token that a person chose, at least: nobody guesses 32.
+const LEAST: usize = 32;
+/// Characters of a token at most.
+const MOST: usize = 512;
+
+/// A secret that lets in whoever shows it. Neither printed by `Debug` nor compared but in constant time.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+impl Token {
+    /// `BYTES` bytes of the system's randomness, as base64url.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub fn random<const BYTES: usize>() -> std::io::Result<Self> {
+        let mut bytes = [0; BYTES];
+        let mut filled = 0;
+        while filled < BYTES {
+            filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
+        }
+        Ok(Self(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// A token that somebody wrote down; white space around it is not part of it.
+    ///
+    /// # Errors
+    /// What is wrong with it: too short to be safe, too long, or no token of RFC 6750 (section 2.1).
+    pub fn read(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let fits = |it: u8| it.is_ascii_alphanumeric() || b"-._~+/=".contains(&it);
+        match text.len() {
+            LEAST..=MOST if text.bytes().all(fits) => Ok(Self(text.to_owned())),
+            LEAST..=MOST => Err("a token has only letters, digits and -._~+/=".to_owned()),
+            length => Err(format!("a token has {LEAST} to {MOST} characters, this one {length}")),
+        }
+    }
+
+    /// Whether `shown` is this token. The time it takes tells its length at most.
+    #[must_use]
+    pub fn is(&self, shown: &str) -> bool {
+        self.0.as_bytes().ct_eq(shown.as_bytes()).into()
+    }
+
+    /// To be shown, or given to somebody.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a server has its token from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// [`VARIABLE`].
+    Variable,
+    /// This file.
+    File(PathBuf),
+    /// Nowhere, for this reason: the token is of this run only, and has to be told.
+    Nowhere(String),
+}
+
+/// The token of a server, whose configuration names `file` or none; made at the first start.
+///
+/// # Errors
+/// One sentence: the variable's value is none, the file that the configuration names cannot be had, or a file is there
+/// that others may read or that is not ours.
+pub fn of_server(file: Option<&Path>) -> Result<(Token, Kept), String> {
+    if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
+        let token = Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."))?;
+        return Ok((token, Kept::Variable));
+    }
+    let place = match file {
+        Some(it) => it.to_owned(),
+        None => match default_place(|it| std::env::var_os(it), rustix::process::geteuid().is_root()) {
+            Some(it) => it,
+            None => {
+                return Ok((fresh()?, Kept::Nowhere("neither HOME nor XDG_STATE_HOME is set".to_owned())));
+            }
+        },
+    };
+    match keep(&place) {
+        Ok(token) => Ok((token, Kept::File(place))),
+        Err(NotKept::Refused(sentence)) => Err(sentence),
+        Err(NotKept::Impossible(why)) if file.is_none() => Ok((fresh()?, Kept::Nowhere(why))),
+        Err(NotKept::Impossible(why)) => {
+            Err(format!("admin.token_file: {why}; name a file that larder may write, or set {VARIABLE}."))
+        }
+    }
+}
+
+/// The token that a client shows, and where it is from: of the variable, or else of the file that the configuration
+/// names, or of the default place.
+///
+/// # Errors
+/// One sentence: there is none, or it cannot be read.
+pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
+    if let Some(text) = std::env::var_os(VARIABLE).filter(|it| !it.is_empty()) {
+        return Token::read(&text.to_string_lossy()).map_err(|it| format!("{VARIABLE}: {it}."));
+    }
+    let root = rustix::process::geteuid().is_root();
+    let place = match file {
+        Some(it) => Some(it.to_owned()),
+        None => default_place(|it| std::env::var_os(it), root),
+    };
+    let place = place.ok_or_else(|| format!("Neither HOME nor {VARIABLE} is set."))?;
+    // Root may read everything: a service that runs as a user of its own has its own file.
+    let reader = if root { Reader::Anybody } else { Reader::Owner };
+    match look(&place, reader) {
+        Ok(Some(token)) => Ok(token),
+        Ok(None) => Err(format!("There is no {}.", place.display())),
+        Err(NotKept::Refused(sentence)) => Err(sentence),
+        Err(NotKept::Impossible(why)) => Err(format!("{why}.")),
+    }
+}
+
+/// The file of the token where none is named: below what systemd or XDG names; root's is below /var/lib. It follows
+/// nothing relative, as XDG asks.
+fn default_place(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Option<PathBuf> {
+    let folder = |name: &str| variable(name).map(PathBuf::from).filter(|it| it.is_absolute());
+    let below = |it: PathBuf| it.join("larder/admin-token");
+    folder("STATE_DIRECTORY")
+        .map(|it| it.join("admin-token"))
+        .or_else(|| folder("XDG_STATE_HOME").map(below))
+        .or_else(|| root.then(|| PathBuf::from("/var/lib/larder/admin-token")))
+        .or_else(|| folder("HOME").map(|it| below(it.join(".local/state"))))
+}
+
+fn fresh() -> Result<Token, String> {
+    Token::random::<RANDOM>().map_err(|it| format!("The system gives no randomness: {}.", plain(&it)))
+}
+
+/// Why there is no token in a file.
+#[derive(Debug, PartialEq, Eq)]
+enum NotKept {
+    /// What is there must not be used: a sentence.
+    Refused(String),
+    /// Nothing can be read or written there, for this reason.
+    Impossible(String),
+}
+
+/// Whose file a token may be in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    /// Only one of this user.
+    Owner,
+    /// Anybody's.
+    Anybody,
+}
+
+/// The token of a file; made there if there is none. Of several who make one at once, the first one's is everybody's.
+fn keep(place: &Path) -> Result<Token, NotKept> {
+    if let Some(token) = look(place, Reader::Owner)? {
+        return Ok(token);
+    }
+    let cannot = |error: &std::io::Error| {
+        NotKept::Impossible(format!("{} cannot be written: {}", place.display(), plain(error)))
+    };
+    let token = fresh().map_err(NotKept::Impossible)?;
+    let folder = place.parent().unwrap_or(Path::new("/"));
+    {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|it| cannot(&it))?;
+    }
+    let name = format!(".admin-token.{}", Token::random::<9>().map_err(|it| cannot(&it))?.text());
+    let draft = folder.join(name);
+    let written = write(&draft, &token).and_then(|()| std::fs::hard_link(&draft, place));
+    let _ = std::fs::remove_file(&draft);
+    match written {
+        Ok(()) => Ok(token),
+        // Another larder was faster: a link, unlike a rename, takes nobody's token away.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match look(place, Reader::Owner)? {
+            Some(token) => Ok(token),
+            None => Err(cannot(&error)),
+        },
+        Err(error) => Err(cannot(&error)),
+    }
+}
+
+fn write(draft: &Path, token: &Token) -> std::io::Result<()> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(draft, flags, Mode::RUSR | Mode::WUSR)?);
+    file.write_all(format!("{}\n", token.text()).as_bytes())?;
+    file.sync_all()
+}
+
+/// The token of a file; `None` where there is no file.
+fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
+    let shown = place.display();
+    let cannot =
+        |error: std::io::Error| NotKept::Impossible(format!("{shown} cannot be read: {}", plain(&error)));
+    // Not blocking: what is there may be a pipe.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let file = match rustix::fs::open(place, flags, Mode::empty()) {
+        Ok(it) => File::from(it),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(cannot(error.into())),
+    };
+    // Of the open file: what is looked at is what is read.
+    let about = file.metadata().map_err(cannot)?;
+    if !about.is_file() {
+        return Err(NotKept::Refused(format!("The admin token's file {shown} is no regular file.")));
+    }
+    if about.mode() & 0o077 != 0 {
+        let mode = about.mode() & 0o777;
+        return Err(NotKept::Refused(format!(
+            "The admin token's file {shown} can be read or written by others (mode {mode:04o}); make it yours alone: \
+             chmod 600 {shown}"
+        )));
+    }
+    let own = rustix::process::geteuid().as_raw();
+    if about.uid() != own && reader == Reader::Owner {
+        return Err(NotKept::Refused(format!(
+            "The admin token's file {shown} belongs to user {}, not to user {own}, who runs larder; remove it, or name \
+             another as admin.token_file.",
+            about.uid()
+        )));
+    }
+    let mut text = String::new();
+    let most = u64::try_from(MOST).unwrap_or(u64::MAX) + 16;
+    file.take(most).read_to_string(&mut text).map_err(cannot)?;
+    let bad =
+        |it| NotKept::Refused(format!("The admin token's file {shown} holds no token: {it}; remove it."));
+    Token::read(&text).map(Some).map_err(bad)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[track_caller]
+    fn check_place(variables: &[(&str, &str)], root: bool, expect: Option<&str>) {
+        let variable = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| OsString::from(it.1));
+        assert_eq!(expect.map(PathBuf::from), default_place(variable, root));
+    }
+
+    #[test]
+    fn the_place_is_that_of_the_user_or_the_service() {
+        check_place(&[("HOME", "/home/a")], false, Some("/home/a/.local/state/larder/admin-token"));
+        let both = [("HOME", "/home/a"), ("XDG_STATE_HOME", "/s")];
+        check_place(&both, false, Some("/s/larder/admin-token"));
+        check_place(&both, true, Some("/s/larder/admin-token"));
+        check_place(&[("HOME", "/root")], true, Some("/var/lib/larder/admin-token"));
+        let service = [("STATE_DIRECTORY", "/var/lib/larder"), ("HOME", "/")];
+        check_place(&service, false, Some("/var/lib/larder/admin-token"));
+        check_place(
+            &[("XDG_STATE_HOME", "s"), ("HOME", "/h")],
+            false,
+            Some("/h/.local/state/larder/admin-token"),
+        );
+        check_place(&[], false, None);
+        check_place(&[("HOME", "h")], false, None);
+    }
+
+    #[test]
+    fn a_token_is_made_once_and_for_its_owner() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("a/b/admin-token");
+        let token = keep(&place).unwrap();
+        assert_eq!(43, token.text().len());
+        assert_eq!(0o600, place.metadata().unwrap().permissions().mode() & 0o777);
+        assert_eq!(0o700, place.parent().unwrap().metadata().unwrap().permissions().mode() & 0o777);
+        assert!(keep(&place).unwrap().is(token.text()));
+        let left: Vec<_> = std::fs::read_dir(place.parent().unwrap()).unwrap().collect();
+        assert_eq!(1, left.len(), "{left:?}");
+    }
+
+    #[test]
+    fn those_who_start_together_have_one_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("admin-token");
+        let tokens: Vec<Token> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| keep(&place).unwrap())).collect();
+            all.into_iter().map(|it| it.join().unwrap()).collect()
+        });
+        assert!(tokens.iter().all(|it| it.is(tokens[0].text())));
+    }
+
+    #[test]
+    fn a_file_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("admin-token");
+        keep(&place).unwrap();
+        for mode in [0o640, 0o604, 0o620, 0o644] {
+            std::fs::set_permissions(&place, std::fs::Permissions::from_mode(mode)).unwrap();
+            let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{mode:o}") };
+            assert!(sentence.contains(&format!("mode {mode:04o}")), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("admin-token");
+        keep(&place).unwrap();
+        for text in ["", "short", &"x".repeat(600), &"ü".repeat(40), "two words that are long enough for one"]
+        {
+            std::fs::write(&place, text).unwrap();
+            let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{text:?}") };
+            assert!(sentence.contains("holds no token"), "{sentence}");
+        }
+        std::fs::write(&place, format!("  {}\n", "k".repeat(32))).unwrap();
+        assert!(keep(&place).unwrap().is(&"k".repeat(32)));
+        assert!(matches!(keep(&folder.path().join("admin-token/x")), Err(NotKept::Impossible(_))));
+        assert!(matches!(look(folder.path(), Reader::Owner), Err(NotKept::Refused(_))));
+    }
+
+    #[test]
+    fn only_the_whole_token_is_the_token() {
+        let token = Token::random::<32>().unwrap();
+        let text = token.text();
+        assert!(token.is(text));
+        for other in ["", &text[1..], &text[..42], &format!("{text}x"), &text.to_lowercase()] {
+            assert!(!token.is(other));
+        }
+        assert!(!Token::random::<32>().unwrap().is(text));
+        assert_eq!("Token(…)", format!("{token:?}"));
+    }
+}

@@ -1,0 +1,404 @@
+//! Who may ask the admin, row C10 and statement 17: nobody without the token, no page of another origin, no client of a
+//! public listener.
+
+use crate::harness::command::run;
+use crate::harness::server::{Setup, TOKEN};
+use crate::harness::{Client, Larder, Origin, Response, until};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+
+fn page() -> Origin {
+    Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage")
+}
+
+/// A request with these lines and nothing else.
+fn send(larder: &Larder, first: &str, lines: &[&str], body: &str) -> Response {
+    let mut client = Client::connect(larder.admin);
+    let mut text = format!("{first} HTTP/1.1\r\n");
+    for line in lines {
+        text.push_str(&format!("{line}\r\n"));
+    }
+    client.send(format!("{text}Content-Length: {}\r\n\r\n{body}", body.len()));
+    client.read()
+}
+
+/// The same with our own `Host` and these lines.
+fn ask(larder: &Larder, first: &str, lines: &[&str], body: &str) -> Response {
+    let host = format!("Host: {}", larder.admin);
+    send(larder, first, &[&[host.as_str()], lines].concat(), body)
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}")
+}
+
+fn json(response: &Response) -> Value {
+    serde_json::from_slice(&response.body).unwrap_or_else(|it| panic!("{it}: {response:?}"))
+}
+
+/// What the start printed as login link: the code alone.
+fn printed_code(larder: &Larder) -> String {
+    until("the link is printed", || larder.printed().contains("/#login="));
+    let text = larder.printed();
+    let at = text.find("/#login=").unwrap();
+    assert!(text[..at].ends_with(&format!("log in at http://{}", larder.admin)), "{text}");
+    text[at + 8..].split_whitespace().next().unwrap().to_owned()
+}
+
+fn login(larder: &Larder, code: &str) -> Response {
+    ask(larder, "POST /api/v1/login", &[], &format!("{{\"code\":\"{code}\"}}"))
+}
+
+#[test]
+fn only_the_token_lets_in() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let right = bearer(TOKEN);
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&right], "").status);
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&right.replace("Bearer", "bearer")], "").status);
+    let wrong = [
+        vec![],
+        vec![bearer("")],
+        vec![bearer(&TOKEN[1..])],
+        vec![bearer(&format!("{TOKEN}x"))],
+        vec![format!("Authorization: Basic {TOKEN}")],
+        vec![format!("Authorization: {TOKEN}")],
+        vec![bearer(TOKEN), bearer(TOKEN)],
+        vec![format!("Cookie: token={TOKEN}")],
+    ];
+    for lines in wrong {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let it = ask(&larder, "GET /cache/stats", &lines, "");
+        assert_eq!(
+            (401, Some("Bearer realm=\"larder\"")),
+            (it.status, it.field("www-authenticate")),
+            "{lines:?}"
+        );
+        assert_eq!(401, json(&it)["status"], "{lines:?}");
+    }
+    let it = ask(&larder, &format!("GET /cache/stats?token={TOKEN}"), &[], "");
+    assert_eq!(401, it.status, "{it:?}");
+}
+
+#[test]
+fn a_name_that_was_lured_here_is_refused() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let (token, port) = (bearer(TOKEN), larder.admin.port());
+    let ours = [
+        format!("127.0.0.1:{port}"),
+        format!("localhost:{port}"),
+        format!("LOCALHOST:{port}"),
+        format!("[::1]:{port}"),
+        format!("[::ffff:127.0.0.1]:{port}"),
+    ];
+    for host in ours {
+        let it = send(&larder, "GET /cache/stats", &[&format!("Host: {host}"), &token], "");
+        assert_eq!(200, it.status, "{host}: {it:?}");
+    }
+    let foreign = [
+        "evil.example".to_owned(),
+        format!("evil.example:{port}"),
+        "127.0.0.1".to_owned(),
+        format!("127.0.0.1:{}", port.wrapping_add(1)),
+        "[::1]".to_owned(),
+        format!("0.0.0.0:{port}"),
+        format!("[::]:{port}"),
+        format!("localhost.evil.example:{port}"),
+        format!("127.0.0.1.evil.example:{port}"),
+        format!("2130706433:{port}"),
+    ];
+    for host in foreign {
+        for first in ["GET /cache/stats", "GET /", "POST /api/v1/login", "POST /cache/purge"] {
+            let it = send(&larder, first, &[&format!("Host: {host}"), &token], "");
+            assert_eq!(421, it.status, "{host}, {first}: {it:?}");
+            assert_eq!(421, json(&it)["status"], "{host}, {first}");
+        }
+    }
+    let absolute = send(&larder, "GET http://evil.example/cache/stats", &["Host: evil.example", &token], "");
+    assert_eq!(421, absolute.status);
+}
+
+#[test]
+fn a_page_of_another_origin_changes_nothing() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    larder.get("/");
+    let token = bearer(TOKEN);
+    let port = larder.admin.port();
+    let foreign = [
+        "Origin: http://evil.example".to_owned(),
+        "Origin: null".to_owned(),
+        format!("Origin: http://evil.example:{port}"),
+        format!("Origin: https://127.0.0.1:{port}"),
+        format!("Origin: http://127.0.0.1:{}", larder.address.port()),
+        "Origin: ".to_owned(),
+        "Sec-Fetch-Site: cross-site".to_owned(),
+        "Sec-Fetch-Site: same-site".to_owned(),
+    ];
+    for line in foreign {
+        // What a form or a simple request of a page may send without asking first.
+        for kind in ["text/plain", "application/x-www-form-urlencoded", "application/json"] {
+            let kind = format!("Content-Type: {kind}");
+            let it = ask(&larder, "POST /cache/purge", &[&line, &kind, &token], "{\"all\":true}");
+            assert_eq!((403, 403), (it.status, json(&it)["status"].as_u64().unwrap()), "{line}: {it:?}");
+        }
+    }
+    // What the browser sends of itself is not the token: without it, nothing happens in any case.
+    let it = ask(&larder, "POST /cache/purge", &["Content-Type: text/plain"], "{\"all\":true}");
+    assert_eq!(401, it.status);
+    assert!(larder.get("/").is_hit(), "nothing was purged");
+    let preflight = ["Origin: http://evil.example", "Access-Control-Request-Method: POST"];
+    let it = ask(&larder, "OPTIONS /cache/purge", &preflight, "");
+    assert_eq!((403, None), (it.status, it.field("access-control-allow-origin")));
+    let ours = [format!("Origin: http://127.0.0.1:{port}"), format!("Origin: http://localhost:{port}")];
+    for line in ours {
+        let site = "Sec-Fetch-Site: same-origin";
+        let it = ask(&larder, "POST /cache/purge", &[&line, site, &token], "{\"all\":true}");
+        assert_eq!(200, it.status, "{line}: {it:?}");
+    }
+    assert!(!larder.get("/").is_hit(), "it was purged");
+}
+
+#[test]
+fn a_proxy_before_it_has_a_name_of_the_configuration() {
+    let origin = page();
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\nhosts = [\"ops.example.com\"]\n[[site]]\n\
+         hosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let token = bearer(TOKEN);
+    for (host, origin, status) in [
+        ("ops.example.com", "https://ops.example.com", 200),
+        ("OPS.example.com:8443", "https://ops.example.com:8443", 200),
+        ("ops.example.com", "https://ops.example.com.evil.example", 403),
+        ("ops.example.com", "https://evil.example", 403),
+        ("ops.example.com.evil.example", "https://ops.example.com", 421),
+        ("x.ops.example.com", "https://ops.example.com", 421),
+    ] {
+        let lines = [&*format!("Host: {host}"), &*format!("Origin: {origin}"), &*token];
+        let it = send(&larder, "POST /api/v1/login-links", &lines, "");
+        assert_eq!(status, it.status, "{host} {origin}: {it:?}");
+        if status == 200 {
+            let link = json(&it)["link"].as_str().unwrap().to_owned();
+            assert!(link.starts_with(&format!("https://{host}/#login=")), "{link}");
+        }
+    }
+}
+
+#[test]
+fn a_login_link_works_once_and_for_ten_minutes() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let code = printed_code(&larder);
+    let session = login(&larder, &code);
+    assert_eq!(200, session.status, "{session:?}");
+    let token = json(&session)["token"].as_str().unwrap().to_owned();
+    let shown = bearer(&token);
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status);
+    let again = login(&larder, &code);
+    assert_eq!((403, true), (again.status, again.text().contains("used already")), "{again:?}");
+
+    let admin = larder.admin.to_string();
+    let said = run(larder.folder.path(), &["login", "--admin", &admin]);
+    assert_eq!(0, said.code, "{said:?}");
+    let code = said.out.trim().strip_prefix(&format!("http://{admin}/#login=")).unwrap();
+    larder.advance(601);
+    assert_eq!(403, login(&larder, code).status, "it is over ten minutes old");
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status, "the session lasts");
+
+    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&shown], "").status);
+    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&shown], "").status, "it has ended");
+    assert_eq!(409, ask(&larder, "POST /api/v1/logout", &[&bearer(TOKEN)], "").status);
+}
+
+#[test]
+fn a_session_ends_when_nobody_uses_it() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let session = json(&login(&larder, &printed_code(&larder)));
+    let shown = bearer(session["token"].as_str().unwrap());
+    let status = || ask(&larder, "GET /cache/stats", &[&shown], "").status;
+    const HOUR: i64 = 3600;
+    for _ in 0..15 {
+        larder.advance(11 * HOUR);
+        assert_eq!(200, status(), "it is used");
+    }
+    larder.advance(11 * HOUR);
+    assert_eq!(401, status(), "a week is over");
+    let link = json(&ask(&larder, "POST /api/v1/login-links", &[&bearer(TOKEN)], ""));
+    let session = json(&login(&larder, link["code"].as_str().unwrap()));
+    let shown = bearer(session["token"].as_str().unwrap());
+    larder.advance(13 * HOUR);
+    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&shown], "").status, "nobody used it");
+}
+
+#[test]
+fn sessions_and_links_are_bounded() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let token = bearer(TOKEN);
+    let link = || {
+        let it = json(&ask(&larder, "POST /api/v1/login-links", &[&token], ""));
+        it["code"].as_str().unwrap().to_owned()
+    };
+    let first = json(&login(&larder, &link()))["token"].as_str().unwrap().to_owned();
+    let second = json(&login(&larder, &link()))["token"].as_str().unwrap().to_owned();
+    let works = |token: &str| ask(&larder, "GET /cache/stats", &[&bearer(token)], "").status == 200;
+    for _ in 2..64 {
+        assert_eq!(200, login(&larder, &link()).status);
+    }
+    // The first was used since.
+    assert!(works(&first));
+    assert_eq!(200, login(&larder, &link()).status);
+    assert_eq!((true, false), (works(&first), works(&second)));
+    assert_eq!(1, larder.counter("admin_sessions_full"));
+    let oldest = link();
+    let newer: Vec<String> = (0..8).map(|_| link()).collect();
+    assert_eq!((403, 200), (login(&larder, &oldest).status, login(&larder, &newer[0]).status));
+}
+
+#[test]
+fn guessing_is_bounded_and_locks_nobody_out() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let guess = |at: usize| ask(&larder, "GET /cache/stats", &[&bearer(&format!("guess-{at}"))], "").status;
+    let answers: Vec<u16> = (0..200).map(guess).collect();
+    assert!(answers[..20].iter().all(|it| *it == 401), "{answers:?}");
+    // The clock runs on meanwhile: a few more of the right kind may come.
+    let many = answers.iter().filter(|it| **it == 429).count();
+    assert!(many >= 100, "{answers:?}");
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
+    assert_eq!(many as u64, larder.counter("admin_guesses"));
+    assert_eq!(200, larder.counter("admin_wrong_tokens"));
+    larder.advance(60);
+    assert_eq!(401, guess(0));
+}
+
+#[test]
+fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
+    let origin = page();
+    let state = tempfile::tempdir().unwrap();
+    let start = |state: &std::path::Path| {
+        let env = [("XDG_STATE_HOME", state.to_str().unwrap()), ("LARDER_ADMIN_TOKEN", "")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        );
+        Larder::start(Setup { config, env })
+    };
+    let larder = start(state.path());
+    let file = state.path().join("larder/admin-token");
+    assert_eq!(0o600, file.metadata().unwrap().permissions().mode() & 0o777);
+    let token = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(token.trim())], "").status);
+    assert_eq!(401, ask(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
+    assert!(!larder.printed().contains(token.trim()), "a token that is kept is not told");
+
+    let admin = larder.admin.to_string();
+    let login = |state: Option<&std::path::Path>| {
+        let mut command = std::process::Command::new(crate::harness::server::binary());
+        command.args(["login", "--admin", &admin]).current_dir(larder.folder.path());
+        command.env_remove("LARDER_ADMIN_TOKEN").env("XDG_STATE_HOME", state.unwrap_or(larder.folder.path()));
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, said) = login(Some(state.path()));
+    assert!(code == Some(0) && said.contains("/#login="), "{said}");
+    let (code, said) = login(None);
+    assert_eq!(Some(1), code, "{said}");
+    assert!(said.contains("wants its token (There is no ") && said.contains("LARDER_ADMIN_TOKEN"), "{said}");
+
+    let again = start(state.path());
+    assert_eq!(200, ask(&again, "GET /cache/stats", &[&bearer(token.trim())], "").status, "it is kept");
+}
+
+#[test]
+fn a_token_that_others_may_read_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("token");
+    std::fs::write(&file, "0123456789abcdef0123456789abcdef\n").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let config = "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\ntoken_file = \"token\"\n[[site]]\n\
+                  hosts = [\"*\"]\n[[site.route]]\nfiles = { root = \".\" }\n";
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    let mut command = std::process::Command::new(crate::harness::server::binary());
+    command.arg("run").current_dir(folder.path()).env_remove("LARDER_ADMIN_TOKEN");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(Some(2), output.status.code(), "{said}");
+    assert!(said.contains("(mode 0644)") && said.contains("chmod 600 "), "{said}");
+}
+
+#[test]
+fn where_no_file_can_be_kept_the_token_is_told() {
+    let origin = page();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    // A file stands where the folder would.
+    let state = tempfile::NamedTempFile::new().unwrap();
+    let env = [("XDG_STATE_HOME", state.path().to_str().unwrap()), ("LARDER_ADMIN_TOKEN", "")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let larder = Larder::start(Setup { config, env });
+    until("it is told", || larder.printed().contains("(of this run only: "));
+    let printed = larder.printed();
+    let token = printed.split_once("admin token ").unwrap().1.split(' ').next().unwrap();
+    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(token)], "").status);
+}
+
+#[test]
+fn every_answer_is_guarded() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    for (first, lines) in [
+        ("GET /", vec![]),
+        ("GET /cache/stats", vec![bearer(TOKEN)]),
+        ("GET /cache/stats", vec![]),
+        ("GET /none", vec![bearer(TOKEN)]),
+    ] {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let it = ask(&larder, first, &lines, "");
+        let policy = it.field("content-security-policy").unwrap();
+        assert!(
+            policy.contains("default-src 'none'") && policy.contains("frame-ancestors 'none'"),
+            "{policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let kept = it.field("cache-control").unwrap();
+        assert!(kept == "no-store" || first == "GET /" && kept == "no-cache", "{first}: {kept}");
+        let rest = ["x-frame-options", "referrer-policy", "x-content-type-options"];
+        let rest = rest.map(|it_is| it.field(it_is).unwrap_or(""));
+        assert_eq!(["DENY", "no-referrer", "nosniff"], rest, "{first}");
+    }
+}
+
+#[test]
+fn no_client_of_a_public_listener_reaches_it() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let (public, admin, token) = (larder.address, larder.admin, bearer(TOKEN));
+    for path in
+        ["/cache/stats", "/api/v1/stats", "/api/v1/login-links", "/cache/purge", "/test/clock?advance=9"]
+    {
+        for (target, host) in [
+            (path.to_owned(), public.to_string()),
+            (path.to_owned(), admin.to_string()),
+            (path.to_owned(), "localhost".to_owned()),
+            (format!("http://{admin}{path}"), admin.to_string()),
+        ] {
+            for method in ["GET", "POST"] {
+                let mut client = larder.client();
+                client.send(format!(
+                    "{method} {target} HTTP/1.1\r\nHost: {host}\r\n{token}\r\nContent-Length: 0\r\n\r\n"
+                ));
+                let it = client.read();
+                assert_eq!((200, "page"), (it.status, &*it.text()), "{method} {target} {host}: the origin's");
+            }
+        }
+    }
+}
