@@ -3,6 +3,7 @@
 pub mod histogram;
 pub mod scopes;
 pub mod table;
+pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
 pub use scopes::{OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};

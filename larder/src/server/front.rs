@@ -56,6 +56,9 @@ impl Handler for Front {
             (None, None) => None,
         };
         let Some(outcome) = outcome else { return Now::Later };
+        if scopes.is_on() {
+            self.observer.top.fast(head.authority, head.target, outcome.body);
+        }
         scopes.fast(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, timed);
         if let Some(at) = at {
             tracer.count(at);
@@ -99,6 +102,7 @@ impl Handler for Front {
         let scopes = &self.observer.scopes;
         let started = (is_told || scopes.is_on()).then(clock::precise_micros);
         let told = is_told.then(|| request.clone());
+        let counted = scopes.is_on().then(|| (request.authority.clone(), request.target.clone()));
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
@@ -120,6 +124,9 @@ impl Handler for Front {
             (None, None, None) => no_route(&request, reply).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
+        if let Some((authority, target)) = counted {
+            self.observer.top.slow(&authority, &target, &outcome);
+        }
         if let Some(micros) = micros {
             scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);
         }

@@ -149,9 +149,22 @@ fn start(
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());
     let refusals = Arc::default();
-    let (stream, ids) = (Hub::new(own.clone()), Arc::default());
-    let shared =
-        Shared { stream, ids, store, lower, coders, refusals, overlays, traces, totals, own, workers, room };
+    let (stream, ids, tops) = (Hub::new(own.clone()), Arc::default(), Arc::default());
+    let shared = Shared {
+        tops,
+        stream,
+        ids,
+        store,
+        lower,
+        coders,
+        refusals,
+        overlays,
+        traces,
+        totals,
+        own,
+        workers,
+        room,
+    };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -348,6 +361,7 @@ impl House {
             counters: counters.clone(),
             purges: self.desk.clone(),
             traces: shared.traces.clone(),
+            tops: shared.tops.clone(),
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),

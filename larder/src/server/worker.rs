@@ -6,6 +6,7 @@ use super::front::Front;
 use super::observe::Observer;
 use super::observe::ids::Ids;
 use super::observe::stream::{Hub, Tap};
+use super::observe::top::Tops;
 use super::observe::tracer::Tracer;
 use super::observe::traces::Traces;
 use super::overlay::Overlays;
@@ -157,6 +158,8 @@ pub struct Shared {
     pub own: Arc<Counters>,
     /// How many workers there are.
     pub workers: NonZeroUsize,
+    /// Which URLs weigh most.
+    pub tops: Arc<Tops>,
     /// Who listens to the live stream.
     pub stream: Arc<Hub>,
     /// Numbers the requests that somebody was told of.
@@ -214,9 +217,10 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
     worker.stamp_when(shared.traces.sampling.any.clone());
     let tracer = Tracer::new(shared.traces.clone(), counters.clone());
-    let tap = Tap::new(shared.stream.clone());
+    let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
-    let observer = Observer::new(log, errors.clone(), tracer, scope, statistics, tap, shared.ids.clone());
+    let observer =
+        Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone());
     let overlays = shared.overlays.clone();
     let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());

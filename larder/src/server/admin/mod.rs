@@ -12,10 +12,12 @@ mod query;
 mod stats;
 mod stream;
 mod table;
+mod top;
 mod traces;
 
 use super::nodes::Nodes;
 use super::observe::stream::Hub;
+use super::observe::top::Tops;
 use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::{Desk, Order, asked};
@@ -60,6 +62,8 @@ pub struct Admin {
     pub purges: Desk,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
+    /// Which URLs weigh most.
+    pub tops: Arc<Tops>,
     /// Who listens to the live stream.
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.

@@ -17,11 +17,7 @@ const BATCH: usize = 64;
 impl Admin {
     /// Listens for whoever asked.
     pub(super) fn stream(&self, asked: Asked<'_>) -> Answer {
-        let pairs = match query::pairs(asked.query) {
-            Ok(pairs) => pairs,
-            Err(detail) => return super::problem(400, detail),
-        };
-        let filter = match pairs.into_iter().find(|it| it.0 == "filter").map(|it| it.1) {
+        let filter = match asked.query_value("filter") {
             None => None,
             Some(text) if text.trim().is_empty() => None,
             Some(text) => match Expression::parse_about(Subject::Finished, &text) {

@@ -16,6 +16,7 @@
 //! `.reads()`. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
 //! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
 
+use super::top::{TOP, TOP_RESET};
 use super::{Admin, Answer, Asked};
 use std::future::Future;
 use std::pin::Pin;
@@ -292,6 +293,10 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })),
     row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "of this route only")]).events("`trace`: a trace."),
+    row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))
+        .query(&[one_of("by", &["requests", "misses", "bytes", "origin_time"], "what is weighed"), integer("limit", 1, 1000, "how many at most")])
+        .gives(TOP).example("by=bytes&limit=2", ""),
+    row("POST", "/api/v1/top/reset", "Counts the URLs anew.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
     row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests()

@@ -5,6 +5,7 @@ pub mod ids;
 pub mod sampling;
 mod scopes;
 pub mod stream;
+pub mod top;
 pub mod tracer;
 pub mod traces;
 
@@ -20,8 +21,10 @@ use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
 pub use scopes::Scopes;
 use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Arc;
 use stream::Tap;
+use top::Feed;
 use tracer::Tracer;
 
 /// What came of a request.
@@ -104,6 +107,8 @@ pub struct Observer {
     errors: ErrorLog,
     /// What is counted of each request; told by itself, since it needs to know when a request began.
     pub scopes: Scopes,
+    /// Which URLs weigh most; told by itself, while statistics are on.
+    pub top: Rc<Feed>,
     /// The live stream.
     stream: Tap,
     /// Numbers those that somebody was told of.
@@ -114,16 +119,18 @@ impl Observer {
     /// Tells `log`, those who follow subsystems in `errors`, `tracer`, and those who listen to `stream`; counts into `own`,
     /// and into the scopes of routes, while `statistics` are on.
     #[must_use]
+    #[allow(clippy::too_many_arguments, reason = "each is a hearer, and it is called once")]
     pub fn new(
         log: LogHandle,
         errors: ErrorLog,
         tracer: Tracer,
         own: Arc<WorkerScope>,
         statistics: bool,
+        top: Rc<Feed>,
         stream: Tap,
         ids: Arc<Ids>,
     ) -> Self {
-        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), stream, ids }
+        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), top, stream, ids }
     }
 
     /// Whether somebody hears of fast answers.

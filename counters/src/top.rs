@@ -1,0 +1,162 @@
+//! The heaviest of a stream in bounded memory: a space-saving sketch (Metwally, Agrawal and El Abbadi, *Efficient
+//! Computation of Frequent and Top-k Elements in Data Streams*, 2005), weighted. Who feeds it is not here.
+//!
+//! Whatever is met is counted; where there is no room, it takes the place of the lightest, with that one's weight for its
+//! error. So a weight is never too small, and too large by its error at most. The stream is split by hash into sets of
+//! [`WAYS`] places, each a sketch of its own: an update looks at one set, which are some cache lines and no heap or list
+//! to be kept in order. What that costs in exactness is measured by the tests; docs/decisions/0100 tells why.
+
+use std::collections::HashMap;
+
+/// Places in a set.
+pub const WAYS: usize = 16;
+
+/// Bytes of a text that are kept; of longer ones their beginning.
+pub const TEXT: usize = 159;
+
+/// Bytes that one place takes: hash, weight and error, and the text with its length.
+pub const PLACE: usize = 3 * 8 + TEXT + 1;
+
+/// Words of a set in `Top::numbers`: all its hashes, then all weights, then all errors.
+const WORDS: usize = 3 * WAYS;
+
+/// A sketch: for one that writes.
+#[derive(Clone, Debug)]
+pub struct Top {
+    /// How many sets there are; at least one.
+    sets: usize,
+    /// Hashes, weights and errors of each set. A hash of 0 is a free place.
+    numbers: Vec<u64>,
+    /// Length and bytes of each place's text.
+    texts: Vec<u8>,
+    total: u64,
+}
+
+/// One of the heaviest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heavy {
+    /// Its text, or the beginning of that.
+    pub text: Vec<u8>,
+    /// Whether the text is longer.
+    pub cut: bool,
+    /// What it weighs together.
+    pub weight: u64,
+    /// By how much that differs from the truth at most.
+    pub error: u64,
+}
+
+impl Top {
+    /// A sketch that takes `bytes` at most, and room for one set at least. Memory is taken as it is written.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        let sets = (bytes / (WAYS * PLACE)).max(1);
+        Self { sets, numbers: vec![0; sets * WORDS], texts: vec![0; sets * WAYS * (TEXT + 1)], total: 0 }
+    }
+
+    /// Adds `weight` to what has this hash; `text`, in two parts, is read only where it was not counted before. Allocates
+    /// nothing.
+    #[inline]
+    pub fn add(&mut self, hash: u64, weight: u64, text: (&[u8], &[u8])) {
+        self.total = self.total.saturating_add(weight);
+        let hash = hash.max(1);
+        let set = self.set_of(hash);
+        let numbers = &mut self.numbers[set * WORDS..(set + 1) * WORDS];
+        let (hashes, rest) = numbers.split_at_mut(WAYS);
+        let (weights, errors) = rest.split_at_mut(WAYS);
+        if let Some(at) = hashes.iter().position(|it| *it == hash) {
+            weights[at] = weights[at].saturating_add(weight);
+            return;
+        }
+        let lightest = (1..WAYS).fold(0, |least, at| if weights[at] < weights[least] { at } else { least });
+        errors[lightest] = weights[lightest];
+        weights[lightest] = weights[lightest].saturating_add(weight);
+        hashes[lightest] = hash;
+        self.write(set * WAYS + lightest, text);
+    }
+
+    /// The sum of all weights.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.numbers.fill(0);
+        self.total = 0;
+    }
+
+    /// Bytes that it takes at most.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.numbers.len() * 8 + self.texts.len()
+    }
+
+    fn set_of(&self, hash: u64) -> usize {
+        // The upper half of a product spreads over any number of sets, without a division.
+        ((u128::from(hash) * self.sets as u128) >> 64) as usize
+    }
+
+    #[cold]
+    fn write(&mut self, place: usize, (one, two): (&[u8], &[u8])) {
+        let slot = &mut self.texts[place * (TEXT + 1)..(place + 1) * (TEXT + 1)];
+        let first = one.len().min(TEXT);
+        let second = two.len().min(TEXT - first);
+        slot[1..=first].copy_from_slice(&one[..first]);
+        slot[1 + first..1 + first + second].copy_from_slice(&two[..second]);
+        // One more than fits says that the text is longer.
+        slot[0] = (one.len() + two.len()).min(TEXT + 1) as u8;
+    }
+
+    /// Weight and error of what has this hash; where it is not there, its weight may be what the lightest of its set is.
+    fn weighs(&self, hash: u64) -> (u64, u64) {
+        let set = self.set_of(hash) * WORDS;
+        let numbers = &self.numbers[set..set + WORDS];
+        match numbers[..WAYS].iter().position(|it| *it == hash) {
+            Some(at) => (numbers[WAYS + at], numbers[2 * WAYS + at]),
+            None => (0, numbers[WAYS..2 * WAYS].iter().copied().min().unwrap_or(0)),
+        }
+    }
+
+    /// Hash, weight and place of everything that is there.
+    fn places(&self) -> impl Iterator<Item = (u64, u64, usize)> + '_ {
+        (0..self.sets * WAYS).filter_map(|place| {
+            let at = place / WAYS * WORDS + place % WAYS;
+            let hash = self.numbers[at];
+            (hash != 0).then(|| (hash, self.numbers[at + WAYS], place))
+        })
+    }
+
+    fn text(&self, place: usize) -> (&[u8], bool) {
+        let slot = &self.texts[place * (TEXT + 1)..(place + 1) * (TEXT + 1)];
+        let length = usize::from(slot[0]);
+        (&slot[1..=length.min(TEXT)], length > TEXT)
+    }
+}
+
+/// The heaviest `most` of several sketches together, the heaviest first; of equal weight in the order of their texts.
+#[must_use]
+pub fn heaviest(parts: &[Top], most: usize) -> Vec<Heavy> {
+    let mut sums: HashMap<u64, (u64, usize, usize)> = HashMap::new();
+    for (part, top) in parts.iter().enumerate() {
+        for (hash, weight, place) in top.places() {
+            let sum = sums.entry(hash).or_insert((0, part, place));
+            sum.0 = sum.0.saturating_add(weight);
+        }
+    }
+    let mut all: Vec<(u64, (u64, usize, usize))> = sums.into_iter().collect();
+    // Texts are compared by their hashes first, so that only those that are returned are copied.
+    all.sort_unstable_by_key(|(hash, (weight, ..))| (std::cmp::Reverse(*weight), *hash));
+    all.truncate(most);
+    let heavy = |(hash, (weight, part, place)): (u64, (u64, usize, usize))| {
+        let (text, cut) = parts[part].text(place);
+        let error = parts.iter().map(|it| it.weighs(hash).1).fold(0, u64::saturating_add);
+        Heavy { text: text.to_vec(), cut, weight, error }
+    };
+    let mut found: Vec<Heavy> = all.into_iter().map(heavy).collect();
+    found.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.text.cmp(&b.text)));
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
+
+use super::{Admin, Answer, Asked, problem_at};
+use crate::server::observe::top::By;
+use larder_counters::top::{self, Heavy};
+use serde_json::{Value, json};
+
+/// Entries where `limit` is not given, and at most.
+const LIMITS: (usize, usize) = (50, 1000);
+
+/// What `GET /api/v1/top` gives.
+pub const TOP: &str = r#"{"type":"object","required":["by","total","since","complete","entries"],"properties":{
+    "by":{"type":"string"},"total":{"type":"integer"},"since":{"type":"integer"},"complete":{"type":"boolean"},
+    "entries":{"type":"array","items":{"type":"object","required":["url","value","error"],"properties":{
+        "url":{"type":"string"},"value":{"type":"integer"},"error":{"type":"integer"}}}}}}"#;
+
+/// What `POST /api/v1/top/reset` gives.
+pub const TOP_RESET: &str =
+    r#"{"type":"object","required":["since"],"properties":{"since":{"type":"integer"}}}"#;
+
+impl Admin {
+    /// The heaviest.
+    pub(super) async fn top(&self, asked: Asked<'_>) -> Answer {
+        let by = asked.query_value("by").unwrap_or_else(|| By::Requests.name().to_owned());
+        let Some(by) = By::ALL.into_iter().find(|it| it.name() == by) else {
+            let names: Vec<&str> = By::ALL.iter().map(|it| it.name()).collect();
+            return problem_at(400, format!("{by:?} is nothing to order by; write {}.", names.join(", ")), "by");
+        };
+        let limit = asked.query_value("limit").map_or(Some(LIMITS.0), |it| it.parse().ok());
+        let Some(limit) = limit.filter(|it| (1..=LIMITS.1).contains(it)) else {
+            return problem_at(400, format!("limit is a number from 1 to {}.", LIMITS.1), "limit");
+        };
+        let copies = self.tops.copies(by).await;
+        let entries: Vec<Value> = top::heaviest(&copies.parts, limit).iter().map(entry).collect();
+        let total: u64 = copies.parts.iter().map(|it| it.total()).fold(0, u64::saturating_add);
+        Answer::Json(
+            200,
+            json!({
+                "by": by.name(), "total": total, "since": self.tops.since(), "complete": copies.complete,
+                "entries": entries,
+            }),
+        )
+    }
+
+    /// Counts anew.
+    pub(super) async fn forget_top(&self) -> Answer {
+        match self.tops.forget().await {
+            true => Answer::Json(200, json!({ "since": self.tops.since() })),
+            false => super::problem(503, "A worker did not answer in time; what it counted is still there."),
+        }
+    }
+}
+
+fn entry(it: &Heavy) -> Value {
+    let url = format!("http://{}{}", String::from_utf8_lossy(&it.text), if it.cut { "…" } else { "" });
+    json!({ "url": url, "value": it.weight, "error": it.error })
+}

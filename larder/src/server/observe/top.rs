@@ -1,0 +1,193 @@
+//! Which URLs weigh most: by requests, misses, bytes sent and time at the origin. Each worker has sketches of its own,
+//! which it writes without a lock; whoever reads asks each worker for a copy. The sketch is `larder_counters::top`; how
+//! it is told is in `admin/top`.
+
+use super::Outcome;
+use larder_counters::top::{PLACE, Top};
+use larder_semantics::cache_status::Report;
+use larder_semantics::reuse::ForwardReason;
+use larder_stdx::clock;
+use std::cell::RefCell;
+use std::hash::{BuildHasher, RandomState};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Bytes of all sketches of all workers at most.
+pub const BYTES: usize = 32 << 20;
+
+/// Places of one sketch at most: more would be more exact than anybody can see.
+const PLACES: usize = 4096;
+
+/// How long one worker may take for a copy.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a URL weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Requests for it.
+    Requests,
+    /// Those for which nothing usable was stored.
+    Misses,
+    /// Bytes of bodies sent.
+    Bytes,
+    /// Microseconds until the origin's heads had come.
+    OriginTime,
+}
+
+impl By {
+    /// All, in the order of the sketches.
+    pub const ALL: [By; 4] = [By::Requests, By::Misses, By::Bytes, By::OriginTime];
+
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            By::Requests => "requests",
+            By::Misses => "misses",
+            By::Bytes => "bytes",
+            By::OriginTime => "origin_time",
+        }
+    }
+}
+
+/// What is asked of a worker.
+enum Ask {
+    Copy(By, oneshot::Sender<Top>),
+    Forget(oneshot::Sender<()>),
+}
+
+/// Every worker's sketches, as a reader reaches them.
+pub struct Tops {
+    workers: Mutex<Vec<mpsc::Sender<Ask>>>,
+    /// Not to be known outside: else somebody could have URLs counted as one.
+    seed: u64,
+    since: AtomicU64,
+}
+
+impl Default for Tops {
+    fn default() -> Self {
+        let seed = RandomState::new().hash_one(0);
+        Self { workers: Mutex::default(), seed, since: AtomicU64::new(clock::wall().0) }
+    }
+}
+
+/// Copies of what the workers have.
+pub struct Copies {
+    /// One of each worker that answered.
+    pub parts: Vec<Top>,
+    /// Whether all did.
+    pub complete: bool,
+}
+
+impl Tops {
+    /// The sketches of one of `workers`, which are served to readers until the runtime ends.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>, workers: usize) -> Rc<Feed> {
+        let (sender, asked) = mpsc::channel(4);
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
+        let bytes = (BYTES / (By::ALL.len() * workers.max(1))).min(PLACES * PLACE);
+        let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(By::ALL.map(|_| Top::new(bytes))) });
+        tokio::task::spawn_local(feed.clone().serve(asked));
+        feed
+    }
+
+    /// What is counted by `by`, of every worker.
+    pub async fn copies(&self, by: By) -> Copies {
+        let answers = self.ask(|reply| Ask::Copy(by, reply)).await;
+        let all = answers.len();
+        let parts: Vec<Top> = answers.into_iter().flatten().collect();
+        Copies { complete: parts.len() == all, parts }
+    }
+
+    /// Has everything be counted anew; whether every worker does.
+    pub async fn forget(&self) -> bool {
+        let answers = self.ask(Ask::Forget).await;
+        self.since.store(clock::wall().0, Relaxed);
+        answers.iter().all(Option::is_some)
+    }
+
+    /// Since when is counted, unix seconds.
+    #[must_use]
+    pub fn since(&self) -> u64 {
+        self.since.load(Relaxed)
+    }
+
+    async fn ask<T>(&self, ask: impl Fn(oneshot::Sender<T>) -> Ask) -> Vec<Option<T>> {
+        let asked: Vec<Option<oneshot::Receiver<T>>> = {
+            let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+            let each = |it: &mpsc::Sender<Ask>| {
+                let (reply, answer) = oneshot::channel();
+                it.try_send(ask(reply)).is_ok().then_some(answer)
+            };
+            workers.iter().map(each).collect()
+        };
+        let mut answers = Vec::new();
+        for it in asked {
+            let answer = match it {
+                Some(it) => tokio::time::timeout(PATIENCE, it).await.ok().and_then(Result::ok),
+                None => None,
+            };
+            answers.push(answer);
+        }
+        answers
+    }
+}
+
+/// One worker's sketches, in the order of [`By::ALL`].
+pub struct Feed {
+    seed: u64,
+    tops: RefCell<[Top; 4]>,
+}
+
+impl Feed {
+    /// Counts a fast answer: no allocation, no clock, no lock.
+    #[inline]
+    pub fn fast(&self, authority: &str, target: &str, body: u64) {
+        let text = (authority.as_bytes(), target.as_bytes());
+        let hash = self.hash(authority, target);
+        let tops = &mut *self.tops.borrow_mut();
+        tops[0].add(hash, 1, text);
+        if body > 0 {
+            tops[2].add(hash, body, text);
+        }
+    }
+
+    /// Counts any other.
+    pub fn slow(&self, authority: &str, target: &str, outcome: &Outcome) {
+        self.fast(authority, target, outcome.body);
+        let missed = matches!(outcome.report, Some(Report::Forwarded { reason, .. })
+            if !matches!(reason, ForwardReason::Bypass | ForwardReason::Method));
+        let (text, hash) = ((authority.as_bytes(), target.as_bytes()), self.hash(authority, target));
+        let tops = &mut *self.tops.borrow_mut();
+        if missed {
+            tops[1].add(hash, 1, text);
+        }
+        if let Some(micros) = outcome.origin_micros.filter(|it| *it > 0) {
+            tops[3].add(hash, micros, text);
+        }
+    }
+
+    #[inline]
+    fn hash(&self, authority: &str, target: &str) -> u64 {
+        xxh3_64_with_seed(target.as_bytes(), xxh3_64_with_seed(authority.as_bytes(), self.seed))
+    }
+
+    async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Ask>) {
+        while let Some(it) = asked.recv().await {
+            match it {
+                Ask::Copy(by, reply) => {
+                    let at = By::ALL.iter().position(|it| *it == by).unwrap_or(0);
+                    let _ = reply.send(self.tops.borrow()[at].clone());
+                }
+                Ask::Forget(reply) => {
+                    self.tops.borrow_mut().iter_mut().for_each(Top::clear);
+                    let _ = reply.send(());
+                }
+            }
+        }
+    }
+}
