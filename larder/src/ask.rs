@@ -5,7 +5,7 @@ use crate::config::{self, Config, plain};
 use crate::token::{self, Token, VARIABLE};
 use larder_transport::listener::Listen;
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -35,17 +35,116 @@ pub fn admin(named: Option<&Listen>, authority: Option<&str>) -> Result<Listen, 
 /// # Errors
 /// One sentence: nobody listens there, or what it says is wrong with the question.
 pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
-    let (status, text) = exchange(admin, patience, "POST", path, &body.to_string()).map_err(|error| {
-        let spelt = spell_listen(admin);
-        let why = plain(&error);
-        format!("No larder answers at {spelt} ({why}); give the address that it printed as \"admin on\" with --admin.")
-    })?;
+    told(admin, exchange(admin, patience, "POST", path, &body.to_string()))
+}
+
+fn nobody(admin: &Listen, error: &std::io::Error) -> String {
+    let (spelt, why) = (spell_listen(admin), plain(error));
+    format!(
+        "No larder answers at {spelt} ({why}); give the address that it printed as \"admin on\" with --admin."
+    )
+}
+
+fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
+    let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
     let value: Value = serde_json::from_str(&text)
         .map_err(|_| format!("What listens at {} is not larder's admin.", spell_listen(admin)))?;
     match status {
         200 => Ok(value),
         401 => Err(not_let_in(admin)),
         _ => Err(value["detail"].as_str().unwrap_or("larder refused to answer.").to_owned()),
+    }
+}
+
+/// Asks for what is there, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, String> {
+    told(admin, exchange(admin, patience, "GET", path, ""))
+}
+
+/// Why there is no stream of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// What is asked for is malformed: one sentence.
+    Asked(String),
+    /// Anything else: one sentence.
+    Other(String),
+}
+
+/// Server-sent events of a running larder, as they come.
+pub struct Events {
+    from: BufReader<Box<dyn Stream>>,
+    text: String,
+}
+
+/// A stream of events says something at least every 10 seconds.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// Bytes of one chunk, and of one event, at most.
+const EVENT: usize = 4 << 20;
+
+impl Events {
+    /// Begins to listen.
+    ///
+    /// # Errors
+    /// Nobody answers, or refuses.
+    pub fn open(admin: &Listen, path: &str) -> Result<Self, Refused> {
+        let opened = Self::begin(admin, path).map_err(|error| Refused::Other(nobody(admin, &error)))?;
+        match opened {
+            (200, mut from) => {
+                let mut line = String::new();
+                while from.read_line(&mut line).is_ok_and(|it| it > 2) {
+                    line.clear();
+                }
+                Ok(Self { from, text: String::new() })
+            }
+            (status, mut from) => {
+                let mut text = String::new();
+                let _ = from.by_ref().take(MAX_ANSWER).read_to_string(&mut text);
+                let body = text.split_once("\r\n\r\n").map_or("", |it| it.1).to_owned();
+                let sentence = told(admin, Ok((status, body))).err().unwrap_or_default();
+                Err(if status == 400 { Refused::Asked(sentence) } else { Refused::Other(sentence) })
+            }
+        }
+    }
+
+    fn begin(admin: &Listen, path: &str) -> std::io::Result<(u16, BufReader<Box<dyn Stream>>)> {
+        let (mut stream, host) = connect(admin, SILENCE)?;
+        let token = authorization(admin);
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{token}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes())?;
+        let mut from = BufReader::new(stream);
+        let mut line = String::new();
+        from.read_line(&mut line)?;
+        Ok((line.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0), from))
+    }
+
+    /// The next event, its name and its data; `None` once there are no more, for whatever reason.
+    pub fn next_event(&mut self) -> Option<(String, String)> {
+        loop {
+            while let Some(end) = self.text.find("\n\n") {
+                let event: String = self.text.drain(..end + 2).collect();
+                let field =
+                    |name: &str| event.lines().find_map(|it| it.strip_prefix(name)).map(str::trim_start);
+                if let (Some(name), Some(data)) = (field("event:"), field("data:")) {
+                    return Some((name.to_owned(), data.to_owned()));
+                }
+            }
+            let chunk = self.chunk().filter(|it| self.text.len() + it.len() <= EVENT)?;
+            self.text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    }
+
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let mut line = String::new();
+        (&mut self.from).take(64).read_line(&mut line).ok()?;
+        let size = usize::from_str_radix(line.trim_end(), 16).ok().filter(|it| (1..=EVENT).contains(it))?;
+        let mut chunk = vec![0; size + 2];
+        self.from.read_exact(&mut chunk).ok()?;
+        chunk.truncate(size);
+        Some(chunk)
     }
 }
 

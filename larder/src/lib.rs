@@ -10,5 +10,8 @@ pub mod log;
 pub mod login;
 pub mod purge;
 pub mod server;
+pub mod tail;
+pub mod terminal;
 pub mod token;
+pub mod top;
 pub mod warm;

@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, login, purge, server, warm};
+use larder::{bench, demo, explain, login, purge, server, tail, top, warm};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -43,6 +43,19 @@ fn main() -> ExitCode {
                 };
                 ExitCode::from(if certain { 0 } else { FAILED })
             }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Tail(order) => match tail::run(&order, &mut std::io::stdout().lock()) {
+            Ok(tail::Ended::Unread) => ExitCode::SUCCESS,
+            Ok(tail::Ended::Stopped) => {
+                eprintln!("larder: the server stops; that was all");
+                ExitCode::SUCCESS
+            }
+            Err(tail::Failed::Filter(sentence)) => fail(NOT_STARTED, &sentence),
+            Err(tail::Failed::Lost(sentence)) => fail(FAILED, &sentence),
+        },
+        Command::Top(order) => match top::run(&order) {
+            Ok(()) => ExitCode::SUCCESS,
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Bench(asked) => measure(&asked),

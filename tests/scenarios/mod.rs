@@ -41,6 +41,7 @@ mod storm;
 mod stream;
 mod tags;
 mod targeted;
+mod top;
 mod traces;
 mod validation;
 mod vary;

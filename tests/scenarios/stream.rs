@@ -187,3 +187,68 @@ fn one_that_does_not_read_makes_nobody_wait_and_is_told_what_it_lost() {
     }
     assert!(told > 0 && lost <= larder.counter("stream_records_lost"), "{told} told, {lost} lost");
 }
+
+/// `larder tail`, which prints into a pipe.
+struct Tail {
+    child: std::process::Child,
+    lines: std::io::BufReader<std::process::ChildStdout>,
+}
+
+impl Tail {
+    /// Starts it; it listens once this returns.
+    fn start(larder: &Larder, arguments: &[&str]) -> Self {
+        use std::process::{Command, Stdio};
+        let before = larder.counter("streams_open");
+        let mut command = Command::new(crate::harness::server::binary());
+        command.arg("tail").args(arguments).args(["--admin", &larder.admin.to_string()]);
+        command.env("LARDER_ADMIN_TOKEN", crate::harness::server::TOKEN).stdin(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("tail listens", || larder.counter("streams_open") > before);
+        let lines = std::io::BufReader::new(child.stdout.take().unwrap());
+        Self { child, lines }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut self.lines, &mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn tail_prints_a_line_for_each_request_until_the_server_stops() {
+    let origin = Origin::fixed("HTTP/1.1 503 Busy\n\n");
+    let mut larder = site(&origin);
+    let mut people = Tail::start(&larder, &[r#"status>=500&&route=="api""#]);
+    let mut programs = Tail::start(&larder, &["--json", "path", "==", "\"/api/b\""]);
+    larder.get("/other");
+    larder.get("/api/a");
+    larder.get("/api/b");
+    let line = people.line();
+    assert!(line.contains(" 503 ") && line.contains(" api http://h/api/a\n"), "{line:?}");
+    assert!(!line.contains('\x1b'), "no colours in a pipe: {line:?}");
+    assert!(people.line().contains("/api/b"));
+    let record: Value = serde_json::from_str(&programs.line()).unwrap();
+    assert_eq!("/api/b", record["path"]);
+    larder.signal(libc::SIGTERM);
+    assert!(crate::harness::command::wait(&mut larder.child).success());
+    assert_eq!(("".to_owned(), "".to_owned()), (people.line(), programs.line()));
+    assert_eq!(Some(0), crate::harness::command::wait(&mut people.child).code());
+}
+
+#[test]
+fn tail_says_what_is_wrong_with_a_filter() {
+    let larder = site(&quiet());
+    let admin = larder.admin.to_string();
+    let ended =
+        crate::harness::command::run(larder.folder.path(), &["tail", "statos >= 500", "--admin", &admin]);
+    assert_eq!((2, ""), (ended.code, ended.out.as_str()));
+    assert!(ended.err.contains("column 1: \"statos\" is nothing that can be tested"), "{}", ended.err);
+}

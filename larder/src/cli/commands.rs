@@ -110,6 +110,21 @@ pub const PURGE: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port, or the only one)"),
 ];
 
+/// The flags of `tail`.
+#[rustfmt::skip]
+pub const TAIL: &[Flag] = &[
+    flag("json", "", Means::Json, "print each request as JSON, one a line"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
+/// The flags of `top`.
+#[rustfmt::skip]
+pub const TOP: &[Flag] = &[
+    own("by", "COLUMN", "what URLs are ordered by: requests, misses, bytes or origin_time (requests)"),
+    own("once", "", "print one picture of everything since the start, and end"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `login`.
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
@@ -162,6 +177,10 @@ pub enum Name {
     Warm,
     /// `larder login`.
     Login,
+    /// `larder tail`.
+    Tail,
+    /// `larder top`.
+    Top,
     /// `larder demo`.
     Demo,
     /// `larder bench WHAT`.
@@ -292,6 +311,34 @@ pub const COMMANDS: &[Describe] = &[
         ],
     },
     Describe {
+        name: Name::Tail,
+        word: "tail",
+        argument: "FILTER...",
+        argument_help: "which requests, such as 'status >= 500 && route == \"api\"'; without it, all",
+        about: "Show the requests of a running larder as they are finished",
+        flags: &[TAIL],
+        examples: &[
+            ("larder tail", "one line for each request"),
+            (
+                "larder tail 'status >= 500 && route == \"api\" && cache != \"hit\"'",
+                "failures of one route that the cache did not answer",
+            ),
+            ("larder tail 'duration_us > 100ms' --json", "slow ones; for programs"),
+        ],
+    },
+    Describe {
+        name: Name::Top,
+        word: "top",
+        argument: "",
+        argument_help: "",
+        about: "Watch a running larder: rates, latency, memory, routes and the heaviest URLs",
+        flags: &[TOP],
+        examples: &[
+            ("larder top", "anew each second; 1 to 4 choose a column, q quits"),
+            ("larder top --once --by origin_time", "what costs the application most, once"),
+        ],
+    },
+    Describe {
         name: Name::Login,
         word: "login",
         argument: "",
@@ -324,7 +371,7 @@ pub const COMMANDS: &[Describe] = &[
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "top", "tail", "replay", "trace"];
+pub const NOT_BUILT: &[&str] = &["stats", "replay", "trace"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[

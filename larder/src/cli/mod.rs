@@ -7,6 +7,7 @@ mod purge;
 #[cfg(test)]
 mod tests;
 mod warm;
+mod watch;
 
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 pub use warm::{From, Warm};
+pub use watch::{Tail, Top};
 
 /// What the person asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,10 @@ pub enum Command {
     Warm(Warm),
     /// `login`: have a running larder make a login link.
     Login(Login),
+    /// `tail`: follow the requests of a running larder.
+    Tail(Tail),
+    /// `top`: watch a running larder.
+    Top(Top),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -372,6 +378,8 @@ impl Given {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })
             }
+            Name::Tail => Command::Tail(Tail::read(self)),
+            Name::Top => Command::Top(Top::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })

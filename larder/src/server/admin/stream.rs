@@ -1,7 +1,7 @@
 //! `GET /api/v1/stream`: sends the live stream of finished requests to one who listens, as server-sent events. What is
 //! told, and to whom, is in `observe/stream`.
 
-use super::{Admin, Answer, Asked, problem_at, query};
+use super::{Admin, Answer, Asked, problem_at};
 use crate::server::observe::stream::{LISTENERS, Listening};
 use bytes::{BufMut, Bytes, BytesMut};
 use larder_semantics::expression::{Expression, Subject};
@@ -25,7 +25,7 @@ impl Admin {
                 Err(wrong) => {
                     let place = format!("column {}", wrong.column);
                     let detail = format!("The filter is wrong at {place}: {}.", wrong.sentence);
-                    return problem_at(400, detail, &place);
+                    return problem_at(400, detail, place);
                 }
             },
         };

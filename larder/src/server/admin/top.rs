@@ -24,7 +24,11 @@ impl Admin {
         let by = asked.query_value("by").unwrap_or_else(|| By::Requests.name().to_owned());
         let Some(by) = By::ALL.into_iter().find(|it| it.name() == by) else {
             let names: Vec<&str> = By::ALL.iter().map(|it| it.name()).collect();
-            return problem_at(400, format!("{by:?} is nothing to order by; write {}.", names.join(", ")), "by");
+            return problem_at(
+                400,
+                format!("{by:?} is nothing to order by; write {}.", names.join(", ")),
+                "by",
+            );
         };
         let limit = asked.query_value("limit").map_or(Some(LIMITS.0), |it| it.parse().ok());
         let Some(limit) = limit.filter(|it| (1..=LIMITS.1).contains(it)) else {

@@ -1,0 +1,49 @@
+//! The command lines of `larder tail` and `larder top`.
+
+use super::{Given, Output, Usage};
+use crate::top::picture::By;
+use larder_transport::listener::Listen;
+
+/// Following the requests of a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tail {
+    /// Which requests; empty is all.
+    pub filter: String,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+impl Tail {
+    /// Reads what the arguments say: a filter that no quotes held together is one all the same.
+    pub(super) fn read(given: Given) -> Self {
+        let output = if given.json { Output::Json } else { Output::Text };
+        Self { filter: given.arguments.join(" "), output, ask: given.ask }
+    }
+}
+
+/// Watching a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Top {
+    /// What URLs are ordered by at first.
+    pub by: By,
+    /// One picture, and no more.
+    pub once: bool,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+impl Top {
+    /// Reads what the flags say.
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
+        let by = match given.own.iter().rev().find(|it| it.0 == "by") {
+            None => By::Requests,
+            Some((_, name)) => By::ALL.into_iter().find(|it| it.name() == name).ok_or_else(|| {
+                let all: Vec<&str> = By::ALL.iter().map(|it| it.name()).collect();
+                Usage(format!("--by: found {name:?}; allowed: {}", all.join(", ")))
+            })?,
+        };
+        Ok(Self { by, once: given.own.iter().any(|it| it.0 == "once"), ask: given.ask })
+    }
+}

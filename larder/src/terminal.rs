@@ -1,0 +1,200 @@
+//! What commands for people know of the terminal: colours, width, numbers as people read them, and the state that is given
+//! back however a command ends.
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
+use std::io::{Write, stdin, stdout};
+
+/// How a text is to stand out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ink {
+    /// Not at all.
+    Plain,
+    /// A heading.
+    Bold,
+    /// What is of less interest.
+    Dim,
+    /// All is well.
+    Green,
+    /// Neither good nor bad.
+    Cyan,
+    /// To be looked at.
+    Yellow,
+    /// Wrong.
+    Red,
+}
+
+/// The standard output, as far as it decides how a line looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Whether colours are shown.
+    pub colour: bool,
+    /// Columns; `None` where lines may be of any length.
+    pub width: Option<usize>,
+    /// Lines; `None` where there may be any number.
+    pub height: Option<usize>,
+}
+
+impl Screen {
+    /// Of no terminal: a pipe or a file.
+    pub const NONE: Screen = Screen { colour: false, width: None, height: None };
+
+    /// What standard output is now.
+    #[must_use]
+    pub fn now() -> Self {
+        if !isatty(stdout()) {
+            return Self::NONE;
+        }
+        let size = tcgetwinsize(stdout()).ok();
+        let known = |it: u16| Some(usize::from(it)).filter(|it| *it > 0);
+        Self {
+            colour: std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty()),
+            width: size.and_then(|it| known(it.ws_col)),
+            height: size.and_then(|it| known(it.ws_row)),
+        }
+    }
+
+    /// Whether this is a terminal.
+    #[must_use]
+    pub fn is_terminal(&self) -> bool {
+        self.width.is_some()
+    }
+
+    /// `text` in `ink`.
+    #[must_use]
+    pub fn paint(&self, ink: Ink, text: &str) -> String {
+        let code = match ink {
+            Ink::Bold => "1",
+            Ink::Dim => "2",
+            Ink::Green => "32",
+            Ink::Cyan => "36",
+            Ink::Yellow => "33",
+            Ink::Red => "31",
+            Ink::Plain => return text.to_owned(),
+        };
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// A terminal that shows one picture and gives single keys; as it was before once this is dropped.
+pub struct Full {
+    before: Option<Termios>,
+}
+
+impl Full {
+    /// Takes the terminal.
+    #[must_use]
+    pub fn take() -> Self {
+        let before = tcgetattr(stdin()).ok();
+        if let Some(before) = &before {
+            let mut raw = before.clone();
+            raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+            let _ = tcsetattr(stdin(), OptionalActions::Now, &raw);
+        }
+        // The second screen, and no cursor.
+        show("\x1b[?1049h\x1b[?25l");
+        Self { before }
+    }
+
+    /// Shows a picture in place of the one before, without flicker.
+    pub fn show(&self, lines: &[String]) {
+        let mut text = String::from("\x1b[H");
+        for (at, line) in lines.iter().enumerate() {
+            text.push_str(if at == 0 { "" } else { "\r\n" });
+            text.push_str(line);
+            text.push_str("\x1b[K");
+        }
+        text.push_str("\x1b[J");
+        show(&text);
+    }
+}
+
+impl Drop for Full {
+    fn drop(&mut self) {
+        show("\x1b[?25h\x1b[?1049l");
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(stdin(), OptionalActions::Now, before);
+        }
+    }
+}
+
+fn show(text: &str) {
+    let mut out = stdout().lock();
+    // A terminal that went away is told by a signal.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A number of bytes: `999 B`, `1.2 KiB`, `34 MiB`.
+#[must_use]
+pub fn bytes(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        (value, unit) = (value / 1024.0, unit + 1);
+    }
+    match unit > 0 && value < 9.95 {
+        true => format!("{value:.1} {}", units[unit]),
+        false => format!("{value:.0} {}", units[unit]),
+    }
+}
+
+/// Microseconds: `85 us`, `1.2 ms`, `34 ms`, `5.0 s`.
+#[must_use]
+pub fn micros(micros: f64) -> String {
+    match micros {
+        it if it < 999.5 => format!("{it:.0} us"),
+        it if it < 9_950.0 => format!("{:.1} ms", it / 1e3),
+        it if it < 999_500.0 => format!("{:.0} ms", it / 1e3),
+        it => format!("{:.1} s", it / 1e6),
+    }
+}
+
+/// A count, or a rate: `7.3`, `812`, `12 345`, `1.2 M`.
+#[must_use]
+pub fn count(number: f64) -> String {
+    match number {
+        it if it < 9.95 && it.fract() > 0.049 => format!("{it:.1}"),
+        it if it < 999.5 => format!("{it:.0}"),
+        it if it < 999_999.5 => {
+            let whole = it.round() as u64;
+            format!("{} {:03}", whole / 1000, whole % 1000)
+        }
+        it if it < 999.5e6 => format!("{:.1} M", it / 1e6),
+        it => format!("{:.1} G", it / 1e9),
+    }
+}
+
+/// A text of a peer: what a terminal would obey is shown as `?`.
+#[must_use]
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { '?' } else { it }).collect()
+}
+
+/// The beginning of a text, in `width` columns, with `…` where something is left out. Every character counts as one column.
+#[must_use]
+pub fn within(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        short.push('…');
+    }
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_people_read_them() {
+        assert_eq!(
+            ["0 B", "999 B", "1.0 KiB", "9.9 KiB", "10 KiB", "1.0 MiB"],
+            [0.0, 999.0, 1000.0, 10137.0, 10240.0, 1048000.0].map(bytes)
+        );
+        assert_eq!(["85 us", "1.2 ms", "34 ms", "5.0 s"], [85.0, 1240.0, 34_000.0, 5e6].map(micros));
+        assert_eq!(["0", "7.3", "812", "12 345", "1.2 M"], [0.0, 7.3, 812.2, 12_345.0, 1.2e6].map(count));
+        assert_eq!(("ab", "a…", ""), (&*within("ab", 2), &*within("abc", 2), &*within("abc", 0)));
+        assert_eq!("a?[2Jb", harmless("a\x1b[2Jb"));
+    }
+}

@@ -1,0 +1,92 @@
+//! The URLs that weigh most, over the API and in the terminal.
+
+use crate::harness::command::run;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+use serde_json::Value;
+
+/// Pages of different sizes, one of them never stored.
+fn site() -> (Origin, Larder) {
+    let origin = Origin::new(|it| match it.target() {
+        "/never" => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nnever".to_owned(),
+        "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{}", "x".repeat(50_000)),
+        _ => "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nsmall".to_owned(),
+    });
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nname = \"pages\"\n\
+         proxy = {{ to = [\"{url}\"] }}\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    // Each on a connection of its own, so that both workers have a share.
+    (0..12).for_each(|_| drop(larder.get("/often")));
+    (0..4).for_each(|_| drop(larder.get("/never")));
+    (0..2).for_each(|_| drop(larder.get("/large")));
+    (origin, larder)
+}
+
+fn top(larder: &Larder, query: &str) -> Value {
+    let response = larder.admin_get(&format!("/api/v1/top?{query}"));
+    assert_eq!(200, response.status, "{}", response.text());
+    serde_json::from_str(&response.text()).unwrap()
+}
+
+fn entries(top: &Value) -> Vec<(&str, u64)> {
+    let all = top["entries"].as_array().unwrap().iter();
+    all.map(|it| (it["url"].as_str().unwrap(), it["value"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn urls_by_what_they_weigh() {
+    let (_origin, larder) = site();
+    let requests = top(&larder, "");
+    assert_eq!(
+        [("http://h/often", 12), ("http://h/never", 4), ("http://h/large", 2)],
+        entries(&requests)[..]
+    );
+    assert_eq!((18, "requests"), (requests["total"].as_u64().unwrap(), requests["by"].as_str().unwrap()));
+    assert!(
+        requests["entries"].as_array().unwrap().iter().all(|it| it["error"] == 0),
+        "there was room for all"
+    );
+    assert_eq!(("http://h/large", 100_000), entries(&top(&larder, "by=bytes&limit=1"))[0]);
+    let misses = top(&larder, "by=misses");
+    assert_eq!(("http://h/never", 4), entries(&misses)[0]);
+    assert_eq!(6, misses["total"].as_u64().unwrap(), "one for each of the others");
+    let origin = top(&larder, "by=origin_time");
+    assert_eq!(3, entries(&origin).len());
+}
+
+#[test]
+fn counting_begins_anew() {
+    let (_origin, larder) = site();
+    assert_eq!(200, larder.admin_request("POST", "/api/v1/top/reset").status);
+    larder.get("/often");
+    for by in ["requests", "misses", "bytes", "origin_time"] {
+        let top = top(&larder, &format!("by={by}"));
+        assert!(entries(&top).iter().all(|it| it.0 == "http://h/often"), "{by}: {top}");
+    }
+    assert_eq!(1, top(&larder, "")["total"].as_u64().unwrap());
+}
+
+#[test]
+fn nonsense_is_refused() {
+    let (_origin, larder) = site();
+    for query in ["by=colour", "limit=0", "limit=many", "limit=1001"] {
+        assert_eq!(400, larder.admin_get(&format!("/api/v1/top?{query}")).status, "{query}");
+    }
+}
+
+#[test]
+fn one_picture_in_a_pipe() {
+    let (_origin, larder) = site();
+    let admin = larder.admin.to_string();
+    let ended = run(larder.folder.path(), &["top", "--once", "--by", "bytes", "--admin", &admin]);
+    assert_eq!((0, ""), (ended.code, ended.err.as_str()), "{}", ended.out);
+    for expect in ["everything since then", "requests", "pages", "[bytes]", "http://h/large"] {
+        assert!(ended.out.contains(expect), "{expect} is not in\n{}", ended.out);
+    }
+    assert!(!ended.out.contains('\x1b'), "no colours in a pipe: {:?}", ended.out);
+    let nobody = run(larder.folder.path(), &["top", "--once", "--admin", "127.0.0.1:1"]);
+    assert_eq!(1, nobody.code);
+}
