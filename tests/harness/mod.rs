@@ -8,6 +8,7 @@ pub mod memcached;
 pub mod origin;
 pub mod pages;
 pub mod relay;
+pub mod schema;
 pub mod server;
 pub mod tiers;
 

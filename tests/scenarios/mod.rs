@@ -2,6 +2,7 @@
 
 mod aborts;
 mod admin;
+mod admin_api;
 mod age;
 mod bad_origins;
 mod cache_control;

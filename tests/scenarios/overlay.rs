@@ -332,10 +332,10 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     put("", 400, "uri is missing");
     put("uri=", 400, "names nothing");
     put("uri=%2Fpage%C3", 400, "%XX must stand for UTF-8");
-    put("uri=%2Fpage&ttl=0", 400, "allowed: 1 to 315360000 seconds");
+    put("uri=%2Fpage&ttl=0", 400, "allowed: a whole number from 1 to 315360000");
     put("uri=%2Fpage&ttl=soon", 400, "found \"soon\"");
     put("uri=%2Fpage&status=304", 400, "allowed: 200, or 400 to 599");
-    put("uri=%2Fpage&colour=red", 400, "\"colour\" is no parameter here");
+    put("uri=%2Fpage&colour=red", 400, "\"colour\" is unknown; known here: uri, ttl, status.");
     put("uri=ftp%3A%2F%2Fh%2Fx", 400, "write /PATH for every host");
     check(&larder, "PUT", "/api/v1/overlays?uri=/page", &[b'x'; 200_000], 507, "raise admin.overlay_size");
     check(&larder, "POST", "/cache/add//page", &[b'x'; 200_000], 507, "raise admin.overlay_size");

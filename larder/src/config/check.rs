@@ -140,7 +140,8 @@ impl Check {
         };
         let overlay_size = self.number("admin.overlay_size").min(self.number("cache.ram.size") / 4);
         let (socket, token_file) = (self.path("admin.socket"), self.path("admin.token_file"));
-        Admin { listen, socket, token_file, hosts: self.texts("admin.hosts"), overlay_size }
+        let audit = self.path("admin.audit");
+        Admin { listen, socket, token_file, audit, hosts: self.texts("admin.hosts"), overlay_size }
     }
 
     fn warn_admin(&mut self, admin: &Admin) {

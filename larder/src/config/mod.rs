@@ -106,6 +106,8 @@ pub struct Admin {
     pub overlay_size: u64,
     /// The file of its token; `None` is the default place.
     pub token_file: Option<PathBuf>,
+    /// The file of the audit log, where it has one of its own.
+    pub audit: Option<PathBuf>,
     /// Names under which a proxy before it is asked.
     pub hosts: Vec<String>,
 }

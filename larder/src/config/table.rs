@@ -344,6 +344,8 @@ pub const TABLE: &[Key] = &[
         "Unix socket on which the admin answers as well, for the user alone who runs larder (mode 0600); without it, none.", r#""/run/larder/admin.sock""#),
     start("admin.token_file", Kind::One(Form::Path), None,
         "The file that keeps the admin's token (mode 0600), made at the first start; without it, `larder/admin-token` below `$XDG_STATE_HOME` or `~/.local/state`, root's in /var/lib. `LARDER_ADMIN_TOKEN` in the environment goes over it.", r#""/etc/larder/admin-token""#),
+    start("admin.audit", Kind::One(Form::Path), None,
+        "A file for the audit log: who changed what through the admin, and who was refused; it is in the error log as well.", r#""/var/log/larder/audit.log""#),
     once("admin.hosts", Kind::List(Form::HostName), None,
         "Host names under which a TLS proxy before the admin is asked; any other name than the admin's own address is refused.", r#"["ops.example.com"]"#),
     once("admin.overlay_size", size(0, 64 * GIB), Some("16MiB"),
@@ -372,6 +374,8 @@ pub const TABLE: &[Key] = &[
         "The same of origins.", r#""debug""#),
     once("log.levels.log", LEVEL, Some("info"),
         "The same of the logs themselves.", r#""error""#),
+    once("log.levels.audit", LEVEL, Some("info"),
+        "The same of what is changed through the admin (`info`), and of who is refused there (`warn`). The file of `admin.audit` has both in any case.", r#""warn""#),
 
     once("site[].hosts", Kind::List(Form::Host), None,
         "The host names of the site: exact, `*.example.com` for any name below, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),

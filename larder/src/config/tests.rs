@@ -112,7 +112,7 @@ fn unknown_keys_name_the_nearest() {
     );
     refuse(
         "[admin]\ncolour = 1",
-        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, hosts, overlay_size, statistics",
+        "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, hosts, overlay_size, statistics",
     );
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     let text = format!("{SITE}default_ttl = \"1s\"");

@@ -58,11 +58,13 @@ pub enum Subsystem {
     Origin,
     /// The logs themselves.
     Log,
+    /// Who changed something through the admin, and who was refused.
+    Audit,
 }
 
 impl Subsystem {
     /// All, in the order of the configuration's table.
-    pub const ALL: [Subsystem; 7] = [
+    pub const ALL: [Subsystem; 8] = [
         Subsystem::Server,
         Subsystem::Purge,
         Subsystem::Disk,
@@ -70,6 +72,7 @@ impl Subsystem {
         Subsystem::Nodes,
         Subsystem::Origin,
         Subsystem::Log,
+        Subsystem::Audit,
     ];
 
     /// As the configuration spells it.
@@ -83,6 +86,7 @@ impl Subsystem {
             Subsystem::Nodes => "nodes",
             Subsystem::Origin => "origin",
             Subsystem::Log => "log",
+            Subsystem::Audit => "audit",
         }
     }
 }
@@ -363,5 +367,11 @@ pub(super) fn manual(out: &mut String) {
         "\n`origin-failed` tells of an exchange with an origin that failed, at most once a second for each origin: `route`, `origin`, \
          `why`, and `left_out`,\nhow many more there were since the last line. It is a `warn` where `proxy.connections` was \
          reached and an `error` otherwise, also\nwhere a stored response was served instead.\n",
+    );
+    out.push_str(
+        "\n`admin-write` tells of every request through the admin that changed something, `admin-refused` of every one that was answered \
+         with 400 or more:\n`who` (`token`, `session-N`, `socket` or `nobody`), `from`, `method`, `path`, `status`, and where there are \
+         such `query`, `body` and `why`. Of refusals,\n20 are told in a second; `left_out` says how many were not. `admin.audit` names a file \
+         for these two alone.\n",
     );
 }

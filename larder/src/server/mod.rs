@@ -5,6 +5,7 @@ mod admin;
 mod descriptors;
 mod files;
 mod front;
+mod itself;
 mod nodes;
 mod observe;
 mod overlay;
@@ -20,7 +21,7 @@ use crate::cli::Plan;
 use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use crate::token::{self, Kept, Token};
-use admin::{Access, Admin};
+use admin::{Access, Admin, Audit};
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
@@ -86,7 +87,7 @@ pub fn run(
     // From here on its readings are times since the start.
     let _ = larder_stdx::clock::precise_micros();
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
-    let Started { mut house, clerk, nodes, threads, admin, access, inbox } = started;
+    let Started { mut house, clerk, nodes, threads, admin, access, audit, inbox } = started;
     let tasks = LocalSet::new();
     {
         let _within = (runtime.enter(), tasks.enter());
@@ -95,7 +96,7 @@ pub fn run(
         house.nodes = nodes.and_then(|it| Nodes::start(it, lower, store.clone(), own.clone(), &teller));
     }
     tasks.spawn_local(clerk.work(house.nodes.clone()));
-    tasks.block_on(&runtime, house.keep(signals, watch, (admin, access), inbox, threads))
+    tasks.block_on(&runtime, house.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 
 /// What [`start`] has opened.
@@ -106,6 +107,7 @@ struct Started {
     threads: Vec<JoinHandle<()>>,
     admin: Vec<Bound>,
     access: Access,
+    audit: Audit,
     inbox: watch::Receiver<Orders>,
 }
 
@@ -122,11 +124,13 @@ fn start(
     let admin = bind_admin(&config)?;
     let totals = Arc::new(Totals::default());
     let own = totals.add_part();
+    let admin_at = admin.first().and_then(Bound::tcp);
+    itself::check(&config, admin_at)?;
     let (token, kept) = match admin.is_empty() {
         true => (Token::random::<32>().map_err(|it| plain(&it))?, Kept::Variable),
         false => token::of_server(config.admin.token_file.as_deref())?,
     };
-    let access = Access::new(token.clone(), admin.first().and_then(Bound::tcp), own.clone());
+    let access = Access::new(token.clone(), admin_at, own.clone());
     let cannot = |what: &str, target: &Target, error: &std::io::Error| match target {
         Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
         Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
@@ -136,6 +140,9 @@ fn start(
     errors.set_levels(config.log.levels);
     let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
         .map_err(|it| cannot("access log", &config.log.access, &it))?;
+    let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
+    let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
+    let audit = Audit::new(&errors, audit, own.clone());
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
@@ -179,8 +186,8 @@ fn start(
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
     announce(&public, &admin, &way_in, after);
-    let house = House { shared, orders, log, errors, plan, public, desk, nodes: None };
-    Ok(Started { house, clerk, nodes, threads, admin, access, inbox })
+    let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None };
+    Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
 }
 
 /// How somebody gets into the admin.
@@ -287,6 +294,8 @@ struct House {
     plan: Plan,
     /// Where clients are served, as printed.
     public: Vec<String>,
+    /// Where the admin listens.
+    admin_at: Option<SocketAddr>,
     /// Where purges are brought.
     desk: Desk,
     /// The other nodes of the fleet.
@@ -306,11 +315,11 @@ impl House {
         self,
         mut signals: Signals,
         mut file: Option<Watch>,
-        admin: (Vec<Bound>, Access),
+        admin: (Vec<Bound>, Access, Audit),
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
-        let admin = self.open_admin(admin.0, admin.1, inbox);
+        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.shared.lower, &self.errors);
@@ -320,6 +329,7 @@ impl House {
                 Event::Reopen => {
                     self.log.reopen();
                     self.errors.reopen();
+                    admin.iter().for_each(|it| it.audit.reopen());
                 }
                 Event::Reload(why) => self.reload(why, admin.as_deref()),
                 Event::Look => {
@@ -327,6 +337,7 @@ impl House {
                         self.reload("the file changed", admin.as_deref());
                     }
                     larder_stdx::clock::tick();
+                    admin.iter().for_each(|it| it.audit.look());
                     disk.look(&self.shared.store);
                     self.shared.overlays.sweep(larder_stdx::clock::wall());
                     let sums = self.shared.totals.sums();
@@ -334,13 +345,14 @@ impl House {
                 }
             }
         }
-        self.drain(threads).await
+        self.drain(threads, admin).await
     }
 
     fn open_admin(
         &self,
         bound: Vec<Bound>,
         access: Access,
+        audit: Audit,
         inbox: watch::Receiver<Orders>,
     ) -> Option<Rc<Admin>> {
         if bound.is_empty() {
@@ -353,6 +365,7 @@ impl House {
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             access,
+            audit,
             gateway,
             router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off(), None))),
             live: RefCell::new(live.clone()),
@@ -387,7 +400,10 @@ impl House {
         };
         let read = self.plan.load().map_err(|it| it.to_string());
         let old = self.orders.borrow().live.clone();
-        let compatible = |new: Config| reload::compatible(&old.config, &new).map(|()| new);
+        let compatible = |new: Config| {
+            reload::compatible(&old.config, &new)?;
+            itself::check(&new, self.admin_at).map(|()| new)
+        };
         let open = |new| Live::open(new, &self.shared.own, self.shared.workers, Some(&old));
         match read.and_then(compatible).and_then(open) {
             Ok(new) => {
@@ -410,7 +426,7 @@ impl House {
     }
 
     /// Lets the workers finish, but not for ever.
-    async fn drain(self, threads: Vec<JoinHandle<()>>) -> Result<(), Stopped> {
+    async fn drain(self, threads: Vec<JoinHandle<()>>, admin: Option<Rc<Admin>>) -> Result<(), Stopped> {
         let deadline = self.orders.borrow().live.config.limits.drain_timeout;
         self.orders.send_modify(|it| it.drain = true);
         let finished = async {
@@ -435,6 +451,9 @@ impl House {
             );
         }
         self.errors.event(Level::Info, "stopped", &[]);
+        if let Some(admin) = admin {
+            admin.audit.close(LOG_CLOSE);
+        }
         self.errors.close(LOG_CLOSE);
         stopped.map_err(|_| Stopped::CutOff)
     }

@@ -3,12 +3,15 @@
 //! who may ask, in `access`; each subject has a file of its own.
 
 mod access;
+mod audit;
 mod explain;
 mod memory;
 mod note;
+mod openapi;
 mod overlay;
 mod page;
 mod query;
+mod schemas;
 mod stats;
 mod stream;
 mod table;
@@ -27,6 +30,7 @@ use super::worker::Live;
 use crate::log::ErrorLog;
 pub use access::Access;
 use access::{Refusal, Who};
+pub use audit::Audit;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_gateway::Gateway;
@@ -46,6 +50,8 @@ use tokio::sync::mpsc;
 pub struct Admin {
     /// Who is let in.
     pub access: Access,
+    /// Who was.
+    pub audit: Audit,
     /// A gateway of its own over the shared store: it decides as the workers do.
     pub gateway: Rc<Gateway>,
     /// Of the configuration in force.
@@ -125,6 +131,17 @@ pub enum Answer {
     Events(mpsc::Receiver<Bytes>),
 }
 
+impl Answer {
+    /// Status, and the sentence of a problem.
+    fn told(&self) -> (u16, &str) {
+        match self {
+            Answer::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
+            Answer::Whole { status, .. } => (*status, ""),
+            Answer::Events(_) => (200, ""),
+        }
+    }
+}
+
 /// A problem as JSON: one sentence says what is wrong, where, and what would be right.
 pub(super) fn problem(status: u16, detail: impl Into<String>) -> Answer {
     Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
@@ -145,7 +162,6 @@ struct Let<'a> {
 
 /// A request that is not.
 struct Refused {
-    #[allow(dead_code, reason = "for the audit log")]
     who: Who,
     answer: Answer,
 }
@@ -166,23 +182,27 @@ impl Handler for Admin {
         let found = self.find(&request, client, path, query);
         let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body);
         let read = read(&mut body, most).await;
-        let answer = match (read, found) {
+        if matches!(read, Read::TooLarge) {
+            reply.close_after();
+        }
+        let none = Vec::new();
+        let (who, endpoint, body, answer) = match (&read, found) {
             (Read::Gone, _) => return,
-            (Read::TooLarge, Ok(_)) => {
-                reply.close_after();
-                problem(413, format!("The body is over {most} bytes."))
+            (Read::TooLarge, Ok(it)) => {
+                let answer = problem(413, format!("The body is over {most} bytes."));
+                (it.who, Some(it.endpoint), &none, answer)
             }
-            (Read::TooLarge, Err(refused)) => {
-                reply.close_after();
-                refused.answer
-            }
-            (Read::Whole(_), Err(refused)) => refused.answer,
+            (_, Err(refused)) => (refused.who, None, &none, refused.answer),
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
-                let asked = Asked { request: &request, who: &who, client, named, query, body: &body };
-                (endpoint.run)(self, asked).await
+                let asked = Asked { request: &request, who: &who, client, named, query, body };
+                let answer = (endpoint.run)(self, asked).await;
+                (who, Some(endpoint), body, answer)
             }
         };
-        if send(&mut reply, &request, answer).await.is_ok() {
+        let (status, why) = answer.told();
+        let (who, request) = (&who, &request);
+        self.audit.answered(&audit::Entry { who, client, request, endpoint, body, status, why });
+        if send(&mut reply, request, answer).await.is_ok() {
             let _ = reply.finish(None).await;
         }
     }

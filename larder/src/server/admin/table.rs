@@ -16,6 +16,10 @@
 //! `.reads()`. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
 //! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
 
+use super::schemas::{
+    self, CODE, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING, SESSION, STATS,
+    TRACES,
+};
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, Answer, Asked};
 use std::future::Future;
@@ -30,7 +34,6 @@ pub const OVERLAY: usize = 32 << 20;
 type Running<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
 /// One row of the table.
-#[allow(dead_code, reason = "for the description that comes next")]
 pub struct Endpoint {
     /// The method; `GET` answers `HEAD`, too.
     pub method: &'static str,
@@ -150,9 +153,11 @@ pub enum Found<'a> {
     Nothing,
 }
 
-/// What says which overlay.
+const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one");
+
+/// What says what is put where.
 const OVER: &[Parameter] = &[
-    text("uri", "/PATH for every host, or http://HOST/PATH for one"),
+    URI,
     integer("ttl", 1, 315_360_000, "seconds; without it, it stays"),
     integer("status", 200, 599, "200, or 400 to 599"),
 ];
@@ -273,24 +278,25 @@ impl Endpoint {
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
     row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
-    row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open(),
-    row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })),
-    row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })),
-    row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
-    row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })),
-    row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads(),
-    row("POST", "/api/v1/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads(),
-    row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))),
-    row("POST", "/api/v1/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))),
-    row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })),
-    row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*"),
-    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(OVER),
-    row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*"),
-    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query(),
-    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query(),
+    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).open(),
+    row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
+    row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
+    row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
+    row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })).gives(STATS),
+    row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })).gives(STATS),
+    row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/api/v1/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("POST", "/api/v1/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
+    row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
+    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),
+    row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
+    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
+    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
     row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) }))
-        .query(&[text("route", "of this route only"), text("limit", "how many at most")]),
-    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })),
+        .query(&[text("route", "of this route only"), integer("limit", 1, 4096, "how many at most (200)")]).gives(TRACES),
+    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
     row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "of this route only")]).events("`trace`: a trace."),
     row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))

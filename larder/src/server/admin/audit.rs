@@ -1,0 +1,145 @@
+//! The audit log: who changed something through the admin, and who was refused. It goes to the error log, as the subsystem
+//! `audit`, and to a file of its own where `admin.audit` names one. It never waits, and of a storm of refusals it
+//! tells the first of each second and how many there were.
+
+use super::access::Who;
+use super::table::{Effect, Endpoint, Needs};
+use crate::log::{Closed, ErrorLog, Level, Subsystem, Teller};
+use larder_counters::Counters;
+use larder_stdx::clock;
+use larder_transport::http1::Client;
+use larder_wire::http1::request::Request;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Refusals that are told in a second at most.
+const REFUSALS: u64 = 20;
+/// Bytes of a body or a path that are told at most.
+const TOLD: usize = 200;
+
+/// Where it is written.
+pub struct Audit {
+    log: Teller,
+    /// Goes nowhere where no file is named.
+    file: ErrorLog,
+    counters: Arc<Counters>,
+    /// The second of the last refusal, how many were told in it, and how many were not since the last that was.
+    storm: Cell<(u64, u64, u64)>,
+}
+
+/// One request, as the log tells it.
+pub struct Entry<'a> {
+    /// Who asked, as far as it is known.
+    pub who: &'a Who,
+    /// From where.
+    pub client: &'a Client,
+    /// Its head.
+    pub request: &'a Request,
+    /// Its endpoint; `None` where it was not let through to one.
+    pub endpoint: Option<&'static Endpoint>,
+    /// Its body, as far as it was read.
+    pub body: &'a [u8],
+    /// What was answered.
+    pub status: u16,
+    /// The answer's sentence; empty where all is well.
+    pub why: &'a str,
+}
+
+impl Audit {
+    /// Writes to both logs.
+    pub fn new(errors: &ErrorLog, file: ErrorLog, counters: Arc<Counters>) -> Self {
+        Self { log: errors.of(Subsystem::Audit), file, counters, storm: Cell::default() }
+    }
+
+    /// Tells of a request that was answered, if it changed something or was refused.
+    pub fn answered(&self, entry: &Entry<'_>) {
+        let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
+        match entry.status {
+            400.. => self.refused(entry),
+            _ if writes => self.tell(Level::Info, "admin-write", entry, 0),
+            _ => {}
+        }
+    }
+
+    fn refused(&self, entry: &Entry<'_>) {
+        self.counters.admin_refusals.add_shared(1);
+        let now = clock::wall().0;
+        let (second, told, left_out) = self.storm.get();
+        let told = if second == now { told } else { 0 };
+        if told >= REFUSALS {
+            self.counters.admin_refusals_untold.add_shared(1);
+            return self.storm.set((now, told, left_out + 1));
+        }
+        self.storm.set((now, told + 1, 0));
+        self.tell(Level::Warn, "admin-refused", entry, left_out);
+    }
+
+    /// Tells how many refusals were left out, once their second is over; to be called about once a second.
+    pub fn look(&self) {
+        let (second, _, left_out) = self.storm.get();
+        if left_out > 0 && second != clock::wall().0 {
+            self.storm.set((0, 0, 0));
+            let left_out = left_out.to_string();
+            let values = [("left_out", left_out.as_str())];
+            self.log.event(Level::Warn, "admin-refused-more", &values);
+            self.file.of(Subsystem::Audit).event(Level::Warn, "admin-refused-more", &values);
+        }
+    }
+
+    fn tell(&self, level: Level, event: &str, entry: &Entry<'_>, left_out: u64) {
+        let from = entry.client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string());
+        let who = entry.who.to_string();
+        let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
+        let status = entry.status.to_string();
+        let left_out = left_out.to_string();
+        let what = what(entry);
+        let mut values = vec![
+            ("who", who.as_str()),
+            ("from", from.as_str()),
+            ("method", entry.request.method.as_str()),
+            ("path", beginning(path)),
+            ("status", status.as_str()),
+        ];
+        // Whoever was not let in may have put anything there, such as a token.
+        if entry.endpoint.is_some() && !query.is_empty() {
+            values.push(("query", beginning(query)));
+        }
+        if !what.is_empty() {
+            values.push(("body", &what));
+        }
+        if !entry.why.is_empty() {
+            values.push(("why", entry.why));
+        }
+        if left_out != "0" {
+            values.push(("left_out", &left_out));
+        }
+        self.log.event(level, event, &values);
+        self.file.of(Subsystem::Audit).event(level, event, &values);
+    }
+
+    /// Opens the file anew.
+    pub fn reopen(&self) {
+        self.file.reopen();
+    }
+
+    /// Writes what was told; waits at most `bound`.
+    pub fn close(&self, bound: Duration) -> Closed {
+        self.file.close(bound)
+    }
+}
+
+/// A body in a few words: itself where it is short JSON of somebody who was let in, and never a login code.
+fn what(entry: &Entry<'_>) -> String {
+    let is_open = entry.endpoint.is_none_or(|it| it.needs == Needs::Nothing);
+    match std::str::from_utf8(entry.body) {
+        Ok("") => String::new(),
+        Ok(text) if !is_open && text.len() <= TOLD && text.trim_start().starts_with('{') => text.to_owned(),
+        _ => format!("({} bytes)", entry.body.len()),
+    }
+}
+
+fn beginning(text: &str) -> &str {
+    let cut = (0..=TOLD.min(text.len())).rev().find(|it| text.is_char_boundary(*it));
+    &text[..cut.unwrap_or(0)]
+}

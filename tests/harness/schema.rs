@@ -1,0 +1,96 @@
+//! Holds a JSON value against a JSON schema (draft 2020-12), as far as the admin's description uses it. A keyword that is
+//! not known here fails the test: nothing is taken for checked that was not.
+
+use serde_json::Value;
+
+/// Everything that is wrong with `value`, each with its place; nothing where all is well.
+pub fn problems(schema: &Value, value: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    look(schema, value, "", &mut found);
+    found
+}
+
+fn look(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
+    let schema = schema.as_object().unwrap_or_else(|| panic!("{schema} is no schema"));
+    for (keyword, rule) in schema {
+        match keyword.as_str() {
+            "type" => {
+                let types = rule.as_array().cloned().unwrap_or_else(|| vec![rule.clone()]);
+                if !types.iter().any(|it| is(it.as_str().unwrap(), value)) {
+                    found.push(format!("{at}: {value} is not of type {rule}"));
+                }
+            }
+            "enum" => {
+                if !rule.as_array().unwrap().contains(value) {
+                    found.push(format!("{at}: {value} is not one of {rule}"));
+                }
+            }
+            "required" => {
+                let names = rule.as_array().unwrap().iter().map(|it| it.as_str().unwrap());
+                for name in names.filter(|name| value.as_object().is_some_and(|it| !it.contains_key(*name))) {
+                    found.push(format!("{at}: {name} is missing"));
+                }
+            }
+            "properties" => {
+                for (name, rule) in rule.as_object().unwrap() {
+                    if let Some(value) = value.get(name) {
+                        look(rule, value, &format!("{at}/{name}"), found);
+                    }
+                }
+            }
+            "additionalProperties" => {
+                let known = schema.get("properties").and_then(Value::as_object);
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if known.is_none_or(|it| !it.contains_key(name)) {
+                        match rule {
+                            Value::Bool(false) => found.push(format!("{at}: {name} is unknown")),
+                            Value::Bool(true) => {}
+                            rule => look(rule, value, &format!("{at}/{name}"), found),
+                        }
+                    }
+                }
+            }
+            "items" => {
+                for (number, value) in value.as_array().into_iter().flatten().enumerate() {
+                    look(rule, value, &format!("{at}/{number}"), found);
+                }
+            }
+            "minimum" => {
+                if value.as_f64().is_some_and(|it| it < rule.as_f64().unwrap()) {
+                    found.push(format!("{at}: {value} is less than {rule}"));
+                }
+            }
+            "description" | "title" => {}
+            other => panic!("{at}: the keyword {other} is not known here"),
+        }
+    }
+}
+
+fn is(kind: &str, value: &Value) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|it| it.fract() == 0.0),
+        other => panic!("{other} is no type"),
+    }
+}
+
+mod tests {
+    #[test]
+    fn it_finds_what_is_wrong() {
+        let schema = serde_json::json!({
+            "type": "object", "required": ["a", "b"],
+            "properties": { "a": { "type": ["integer", "null"] }, "c": { "type": "array", "items": { "enum": [1] } } },
+            "additionalProperties": { "type": "string" },
+        });
+        let problems = |text: &str| super::problems(&schema, &serde_json::from_str(text).unwrap());
+        assert!(problems(r#"{"a":null,"b":"x","c":[1,1]}"#).is_empty());
+        assert_eq!(vec![": b is missing"], problems(r#"{"a":1}"#));
+        assert_eq!(4, problems(r#"{"a":1.5,"c":[1,2],"d":3}"#).len());
+        assert_eq!(1, problems("[]").len());
+    }
+}
