@@ -305,7 +305,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/top/reset", "Counts the URLs anew.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
-    row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests()
+    row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
         .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required()]),
 ];
 
