@@ -416,28 +416,29 @@ impl Check {
     }
 
     fn compress(&mut self, at: &RoutePath) -> Option<Arc<Compress>> {
-        let section = self.cache_key(at, "compress");
-        let key = |name: &str| format!("{section}.{name}");
-        let codings = self.texts(&key("codings"));
+        let [enabled, codings, min_size, max_size, types] =
+            ["enabled", "codings", "min_size", "max_size", "types"]
+                .map(|it| self.cache_key(at, &format!("compress.{it}")));
+        let named = self.texts(&codings);
         let compress = Compress {
-            codings: Order::of(codings.iter().map(|it| Coding::of(it.as_bytes()))),
-            min_size: self.number(&key("min_size")),
-            max_size: self.number(&key("max_size")),
-            types: self.texts(&key("types")),
+            codings: Order::of(named.iter().map(|it| Coding::of(it.as_bytes()))),
+            min_size: self.number(&min_size),
+            max_size: self.number(&max_size),
+            types: self.texts(&types),
         };
-        if codings.is_empty() && !self.is_wrong(&key("codings")) {
+        if named.is_empty() && !self.is_wrong(&codings) {
             let text = "an empty list; name a coding, or say cache.compress.enabled = false";
-            self.problem_once(self.source(&key("codings")), "cache.compress.codings", text);
+            self.problem_once(self.source(&codings), "cache.compress.codings", text);
         }
         if compress.min_size > compress.max_size {
             let (least, most) = (ByteSize(compress.min_size), ByteSize(compress.max_size));
             let text =
                 format!("nothing is at least {least} and at most {most} (cache.compress.max_size) long");
-            let given = ["min_size", "max_size"].map(|it| self.source(&key(it)));
+            let given = [min_size, max_size].map(|it| self.source(&it));
             let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
             self.problem_once(source, "cache.compress.min_size", &text);
         }
-        self.flag(&key("enabled")).then(|| Arc::new(compress))
+        self.flag(&enabled).then(|| Arc::new(compress))
     }
 
     /// Warns of a limit that promises more than the tier holds; the default promises nothing.
