@@ -27,6 +27,9 @@ impl<'c> Machine<'_, 'c> {
         if !matches!(report, Report::Forwarded { stored: true, .. }) || self.facts.directives.no_transform {
             return None;
         }
+        if self.undecodable {
+            return None; // The origin insists on bytes that could not be decoded before.
+        }
         let coding = transcode::handled(status, &fields.view(), &self.route.policy)?;
         (!transcode::suits(coding, Accepted::read(self.fields))).then_some(coding)
     }

@@ -86,6 +86,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub descended: bool,
     /// What RAM holds is to be validated although it is fresh: the fleet has it no more.
     pub doubted: bool,
+    /// What is stored for this request cannot be brought into a form that it accepts.
+    pub undecodable: bool,
     /// The store remembers already that answers are not shared.
     pub remembered: bool,
     pub error: u16,
@@ -135,6 +137,7 @@ impl Gateway {
             brought: None,
             descended: false,
             doubted: false,
+            undecodable: false,
             remembered: false,
             error: 502,
             patience: None,
@@ -265,7 +268,12 @@ impl<'c> Machine<'_, 'c> {
     fn look_in_ram(&mut self) -> (Result<Arc<Stored>, ForwardReason>, KeyHash) {
         let looked = self.gateway.store.lookup(self.hash, &self.key, route::misses_clock());
         let selected = match &looked {
-            Lookup::Shelf(shelf) => self.select(shelf).ok_or(ForwardReason::VaryMiss),
+            Lookup::Shelf(shelf) => {
+                self.undecodable = shelf
+                    .select(self.fields, &mut Vec::new())
+                    .is_some_and(|it| coding::is_of_no_use(it, self.fields));
+                self.select(shelf).ok_or(ForwardReason::VaryMiss)
+            }
             Lookup::HitForMiss => {
                 self.gateway.counters.hit_for_miss.add(1);
                 self.company = Company::Alone;
