@@ -99,6 +99,7 @@ pub fn all() -> Vec<Case> {
         miss(),
         tiers(),
         disk(),
+        counting(),
     ]
 }
 
@@ -366,6 +367,19 @@ fn tiers() -> Case {
             &[("larder", Server::LarderTiers(&["ram", "disk", "fleet"])), ("RAM alone", LARDER)],
         ),
         claims: vec![per_cpu("RAM alone", AtLeast(0.98))],
+    }
+}
+
+/// Row C1: what counting each request by its route, and timing some, may cost.
+fn counting() -> Case {
+    let claim = |of| Claim { lane: "larder", against: "statistics off", of, bound: Some(AtLeast(0.99)) };
+    Case {
+        name: "statistics",
+        title: "RAM hit, 1,795 bytes, 20 connections, with statistics and without",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(KeepAlive, 20, &[("larder", LARDER), ("statistics off", Server::LarderUncounted)]),
+        claims: vec![claim(Of::PerCpu), claim(Of::Rate)],
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Server {
     },
     /// The same with a disk tier and a memcached fleet set up, and the route on these tiers.
     LarderTiers(&'static [&'static str]),
+    /// larder before the origin with one worker, and `admin.statistics` switched off.
+    LarderUncounted,
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -94,7 +96,10 @@ impl Server {
     /// The program that is started; how it is named in the tables too.
     pub fn program(self) -> &'static str {
         match self {
-            Server::LarderProxy { .. } | Server::LarderTiers(_) | Server::LarderFiles => "larder",
+            Server::LarderProxy { .. }
+            | Server::LarderTiers(_)
+            | Server::LarderUncounted
+            | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::NginxFiles { .. } | Server::NginxCache | Server::NginxProxy => "nginx",
             Server::Varnish | Server::VarnishPass => "varnishd",
@@ -124,6 +129,11 @@ impl Server {
             Server::LarderProxy { workers } => {
                 let route = format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}", place.origin);
                 larder(place, ours, workers, &route)
+            }
+            Server::LarderUncounted => {
+                let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
+                plan.argv.extend(["--set".to_owned(), "admin.statistics=false".to_owned()]);
+                plan
             }
             Server::LarderTiers(tiers) => {
                 let route = format!(
@@ -213,8 +223,9 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 16] = [
+    const ALL: [Server; 17] = [
         Server::LarderProxy { workers: 1 },
+        Server::LarderUncounted,
         Server::LarderTiers(&["ram", "disk", "fleet"]),
         Server::LarderFiles,
         Server::Canned,
