@@ -95,9 +95,8 @@ impl Arena {
     }
 
     /// Bytes of memory that the file takes now, by the kernel's count.
-    #[cfg(test)]
     pub fn resident(&self) -> u64 {
-        u64::try_from(rustix::fs::fstat(&self.file).unwrap().st_blocks).unwrap() * 512
+        rustix::fs::fstat(&self.file).map_or(0, |it| u64::try_from(it.st_blocks).unwrap_or(0) * 512)
     }
 }
 

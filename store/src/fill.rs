@@ -196,6 +196,7 @@ impl Fill {
     fn new(store: &Store, id: FlightId, key: &[u8]) -> Arc<Fill> {
         let store = store.me.upgrade().expect("a store is only ever in the Arc that `Store::new` made");
         store.ledger.charge(FILL_COST + on_heap(key.len()));
+        store.ledger.fills.add(FILL_COST + on_heap(key.len()));
         let state = State {
             head: None,
             keeping: Keeping::Whole,
@@ -236,6 +237,8 @@ impl Fill {
         let result = change(&mut state);
         let freed = before - state.charged;
         drop(state);
+        self.store.ledger.fills.add(ahead);
+        self.store.ledger.fills.take(freed);
         self.store.ledger.release(freed);
         bell.notify_waiters();
         result
@@ -245,7 +248,9 @@ impl Fill {
 impl Drop for Fill {
     fn drop(&mut self) {
         let charged = self.state.get_mut().charged;
-        self.store.ledger.release(charged + FILL_COST + on_heap(self.key.len()));
+        let all = charged + FILL_COST + on_heap(self.key.len());
+        self.store.ledger.fills.take(all);
+        self.store.ledger.release(all);
     }
 }
 

@@ -57,6 +57,7 @@ struct Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
+        self.ledger.forms.take(self.bytes);
         self.ledger.release(self.bytes);
     }
 }
@@ -270,6 +271,7 @@ impl Store {
             + on_the_heap
             + size_of::<Weak<Forms>>() as u64;
         self.reserve(cost)?;
+        self.ledger.forms.add(cost);
         let charge = Charge { ledger: self.ledger.clone(), bytes: cost };
         let form = Form { head, fields, body, used: AtomicBool::new(false), _charge: charge };
         forms.slots[place].store(Some(Arc::new(form)));

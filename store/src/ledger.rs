@@ -9,15 +9,39 @@ pub(crate) struct Ledger {
     used: AtomicU64,
     /// What of `used` is not on the heap.
     arena: AtomicU64,
+    /// What of `used` are responses on the heap, forms, and fetches in flight: for the statistics.
+    pub responses: Tally,
+    pub forms: Tally,
+    pub fills: Tally,
     /// What the process takes beyond what it may: see [`Ledger::mind`].
     beyond: AtomicU64,
     budget: u64,
 }
 
+/// Bytes that are in the ledger for one purpose.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(AtomicU64);
+
+impl Tally {
+    pub fn add(&self, bytes: u64) {
+        self.0.fetch_add(bytes, Relaxed);
+    }
+
+    pub fn take(&self, bytes: u64) {
+        self.0.fetch_sub(bytes, Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 impl Ledger {
     pub fn new(budget: u64) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { used: zero(), arena: zero(), beyond: zero(), budget }
+        let tally = Tally::default;
+        let (responses, forms, fills) = (tally(), tally(), tally());
+        Self { used: zero(), arena: zero(), responses, forms, fills, beyond: zero(), budget }
     }
 
     /// Something of `bytes` that is in the ledger is in the arena now.

@@ -10,6 +10,7 @@ pub mod forms;
 pub mod idle;
 mod ledger;
 pub mod listing;
+pub mod memory;
 pub mod purges;
 pub mod ram;
 pub mod s3fifo;

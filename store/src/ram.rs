@@ -433,6 +433,20 @@ impl Store {
         self.shards.iter().map(|it| it.read().slots.len() as u64).sum()
     }
 
+    /// What index and policy take now, and what is remembered of hit-for-miss.
+    pub(crate) fn tables(&self) -> u64 {
+        let of = |it: &RwLock<Shard>| {
+            let shard = it.read();
+            shard.footprint + shard.misses.until.len() as u64 * MISS_COST
+        };
+        self.shards.iter().map(of).sum::<u64>() + self.books.lock().footprint
+    }
+
+    /// What the arena takes now.
+    pub(crate) fn arena_resident(&self) -> u64 {
+        self.arena.resident()
+    }
+
     /// Something beside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
     /// against the budget, up to half of it: what is beyond is seen by [`Store::mind_memory`].
     pub fn account_beside(&self, entered: &mut u64, now: u64) {
@@ -464,12 +478,14 @@ impl Store {
         let charged = shelf.heap_cost();
         let size = charged + SLOT_COST + shelf.arena_bytes();
         self.ledger.charge(charged);
+        self.ledger.responses.add(charged);
         let mut shard = self.shard(hash).write();
         if shard.misses.forget(hash) {
             self.ledger.release(MISS_COST);
         }
         if let Some(slot) = shard.slots.get_mut(&hash.0) {
             books.policy.resize(slot.handle, size);
+            self.ledger.responses.take(slot.charged);
             self.ledger.release(slot.charged);
             slot.charged = charged;
             slot.facts = Facts::of(&shelf);
@@ -569,6 +585,7 @@ impl Shard {
     /// Takes a shelf out, and gives back the table's memory where little of it is used.
     fn take(&mut self, hash: u128, ledger: &Ledger) -> Option<Slot> {
         let slot = self.slots.remove(&hash)?;
+        ledger.responses.take(slot.charged);
         ledger.release(slot.charged);
         if self.slots.capacity() > 4 * self.slots.len().max(64) {
             self.slots.shrink_to(2 * self.slots.len());

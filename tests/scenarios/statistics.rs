@@ -1,5 +1,8 @@
 //! The statistics: what is counted by site, route, origin and tier adds up, survives a reload, and can be switched off.
 
+mod exported;
+mod memory;
+
 use crate::harness::origin::{Script, response};
 use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, written};

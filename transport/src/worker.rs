@@ -40,6 +40,10 @@ pub struct Limits {
     pub connections: usize,
 }
 
+/// Resident bytes of an open connection that waits for its next request, rounded up: measured, see docs/benchmarks.md. One
+/// with a request under way shares its worker's buffers, or has its own for as long as it takes.
+pub const CONNECTION_BYTES: u64 = 1024;
+
 /// Bytes that a connection reads at once, at least.
 const SCRATCH: usize = 64 * 1024;
 /// The window of `min_rate`, milliseconds.

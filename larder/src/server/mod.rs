@@ -11,6 +11,7 @@ mod observe;
 mod overlay;
 mod purge;
 mod reload;
+mod resident;
 mod router;
 mod scopes;
 mod tiers;
@@ -33,6 +34,7 @@ use observe::traces::Traces;
 use overlay::Overlays;
 use purge::{Clerk, Desk};
 pub use reload::Watch;
+use resident::Heap;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -155,7 +157,7 @@ fn start(
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());
-    let refusals = Arc::default();
+    let (refusals, heap) = (Arc::default(), Heap::new(workers));
     let (stream, ids, tops) = (Hub::new(own.clone()), Arc::default(), Arc::default());
     let shared = Shared {
         tops,
@@ -171,6 +173,7 @@ fn start(
         own,
         workers,
         room,
+        heap,
     };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
@@ -378,6 +381,7 @@ impl House {
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),
+            heap: shared.heap.clone(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.

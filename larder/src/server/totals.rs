@@ -1,8 +1,9 @@
 //! The counters of all workers, summed when they are read; and their manual.
 
 use larder_counters::Counters;
+use larder_counters::table::Counter;
 #[cfg(test)]
-use larder_counters::Unit;
+use larder_counters::{Describe, OriginCounters, RouteCounters, TierCounters, Unit};
 use std::sync::{Arc, Mutex};
 
 /// Every worker's counters, and those that the shared store writes.
@@ -19,6 +20,13 @@ impl Totals {
             parts.push(part.clone());
         }
         part
+    }
+
+    /// The sum of one counter.
+    #[must_use]
+    pub fn sum_of(&self, counter: impl Fn(&Counters) -> &Counter) -> u64 {
+        let parts = self.parts.lock();
+        parts.map_or(0, |it| it.iter().fold(0, |sum, it| sum.wrapping_add(counter(it).get())))
     }
 
     /// The sums, in the order of the table.
@@ -41,14 +49,30 @@ impl Totals {
 fn manual() -> String {
     use std::fmt::Write as _;
     let mut out = String::from(
-        "# Counters\n\nGenerated from `counters/src/table.rs`; do not edit. `GET /cache/stats` of the admin gives them, summed over all\n\
+        "# Counters\n\nGenerated from `counters/src/table.rs` and `scopes.rs`; do not edit. `GET /cache/stats` of the admin gives them, summed over all\n\
          workers, under `counters`.\n\n\
          * a *count* and a number of *bytes* are since the start, and never fall\n\
          * a *gauge* is how many there are now\n\
          * a *limit* counts how often a bound was reached; the error log tells it, too (`limit-reached`)\n\n\
          | counter | is a | meaning |\n|---|---|---|\n",
     );
-    for row in Counters::TABLE {
+    rows(&mut out, Counters::TABLE);
+    for (what, place, table) in [
+        ("a route", "`routes` and, summed, `sites`", RouteCounters::TABLE),
+        ("an origin", "`origins`", OriginCounters::TABLE),
+        ("a tier", "`tiers`", TierCounters::TABLE),
+    ] {
+        let _ =
+            write!(out, "\n## Of {what}\n\nUnder {place}.\n\n| counter | is a | meaning |\n|---|---|---|\n");
+        rows(&mut out, table);
+    }
+    out
+}
+
+#[cfg(test)]
+fn rows(out: &mut String, table: &[Describe]) {
+    use std::fmt::Write as _;
+    for row in table {
         let unit = match row.unit {
             Unit::Count => "count",
             Unit::Bytes => "bytes",
@@ -57,7 +81,6 @@ fn manual() -> String {
         };
         let _ = writeln!(out, "| `{}` | {unit} | {} |", row.name, row.help);
     }
-    out
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
+use super::resident::Heap;
 use super::router::{Matched, Router, Site, Target};
 use super::scopes::{Part, Scopes};
 use super::tiers::Lower;
@@ -166,6 +167,8 @@ pub struct Shared {
     pub ids: Arc<Ids>,
     /// How many client connections they may have together.
     pub room: Arc<Room>,
+    /// What the allocator has, and has handed out.
+    pub heap: Arc<Heap>,
 }
 
 /// What one worker has for itself.
@@ -227,7 +230,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
     }
-    tokio::task::spawn_local(flush_log(front.clone()));
+    tokio::task::spawn_local(look_after(front.clone(), shared.heap.clone(), number));
     // Asked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
@@ -240,12 +243,13 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     front.observer.flush();
 }
 
-/// Lines wait at most this long in a quiet worker.
-async fn flush_log(front: Rc<Front>) {
+/// What a worker does from time to time: lines of the log wait at most this long in a quiet one.
+async fn look_after(front: Rc<Front>, heap: Arc<Heap>, number: usize) {
     let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
     loop {
         tick.tick().await;
         front.observer.flush();
+        heap.tick(number);
     }
 }
 

@@ -1,30 +1,73 @@
 //! What the process has resident, and what for: by tier and purpose. Every part is counted or measured by itself; none is
-//! what is left when the others are taken away, so that the sum can be held against what the kernel says.
+//! what is left when the others are taken away, so that the sum can be held against what the kernel says. See
+//! docs/decisions/0095.
 
+use super::super::resident::Resident;
 use super::Admin;
+use larder_transport::worker::CONNECTION_BYTES;
 use serde_json::{Value, json};
 
 /// What memory one part takes.
-struct Part {
-    tier: &'static str,
-    purpose: &'static str,
-    bytes: u64,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The tier that it belongs to, or `server`.
+    pub tier: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is resident, and its parts.
+pub(super) struct Memory {
+    /// All of it, the arena included.
+    pub resident: u64,
+    /// What it is used for.
+    pub parts: Vec<Part>,
+}
+
+impl Memory {
+    /// The sum of the parts.
+    pub fn attributed(&self) -> u64 {
+        self.parts.iter().map(|it| it.bytes).sum()
+    }
+
+    /// `memory` of the statistics.
+    pub fn json(&self) -> Value {
+        let part = |it: &Part| json!({ "tier": it.tier, "purpose": it.purpose, "bytes": it.bytes });
+        json!({
+            "rss_bytes": self.resident,
+            "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
+            "attributed_bytes": self.attributed(),
+        })
+    }
 }
 
 impl Admin {
-    /// `memory` of the statistics.
-    pub(super) fn memory(&self) -> Value {
-        let parts = self.memory_parts();
-        let attributed: u64 = parts.iter().map(|it| it.bytes).sum();
-        let parts: Vec<Value> = parts
-            .iter()
-            .map(|it| json!({ "tier": it.tier, "purpose": it.purpose, "bytes": it.bytes }))
-            .collect();
-        json!({ "parts": parts, "attributed_bytes": attributed })
-    }
-
-    fn memory_parts(&self) -> Vec<Part> {
-        let scopes = &self.live.borrow().scopes;
-        vec![Part { tier: "server", purpose: "statistics", bytes: scopes.bytes() }]
+    /// What the process takes now.
+    pub(super) fn memory(&self) -> Memory {
+        let part = |tier, purpose, bytes| Part { tier, purpose, bytes };
+        let store = &self.gateway.store;
+        let ram = store.memory();
+        let disk = self.gateway.tiers.disk.as_ref().map_or(0, |it| it.memory());
+        let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES;
+        let now = Resident::now();
+        let heap = self.heap.look(now.anonymous);
+        let parts = vec![
+            part("ram", "responses", ram.responses),
+            part("ram", "arena", ram.arena),
+            part("ram", "index", ram.index),
+            part("ram", "forms", ram.forms),
+            part("ram", "fills", ram.fills),
+            part("disk", "index", disk),
+            part("server", "overlays", self.overlays.on_heap()),
+            part("server", "connections", connections),
+            part("server", "statistics", self.live.borrow().scopes.bytes()),
+            part("server", "base", heap.base),
+            part("server", "allocator", heap.unused),
+            part("server", "program", now.file + heap.beside),
+        ];
+        // The kernel counts the arena's pages for nobody, and those that are mapped for us: once is enough.
+        Memory { resident: now.anonymous + now.file + ram.arena.max(now.shared), parts }
     }
 }

@@ -10,6 +10,7 @@ mod note;
 mod openapi;
 mod overlay;
 mod page;
+mod prometheus;
 mod query;
 mod schemas;
 mod stats;
@@ -24,6 +25,7 @@ use super::observe::top::Tops;
 use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::{Desk, Order, asked};
+use super::resident::Heap;
 use super::router::Router;
 use super::totals::Totals;
 use super::worker::Live;
@@ -76,6 +78,8 @@ pub struct Admin {
     pub nodes: Option<Rc<Nodes>>,
     /// What lies over everything.
     pub overlays: Arc<Overlays>,
+    /// What the allocator has, and has handed out.
+    pub heap: Arc<Heap>,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }

@@ -37,7 +37,7 @@ impl Admin {
             "tiers": self.tiers_json(scopes),
             "origins": origins(scopes),
             "saved": { "origin_us": routes.iter().map(saved).sum::<u64>() },
-            "memory": self.memory(),
+            "memory": self.memory().json(),
             "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": live.config.ram.budget },
         })
     }

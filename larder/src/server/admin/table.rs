@@ -284,6 +284,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })).gives(STATS),
     row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(async move { it.stats() })).gives(STATS),
+    row("GET", "/metrics", "The statistics for Prometheus.", |it, _| Box::pin(async move { it.metrics() })).gives_any("text/plain"),
     row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/api/v1/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
     row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),

@@ -297,6 +297,12 @@ impl Overlays {
         self.enter(books);
     }
 
+    /// Bytes that they take beside the arena.
+    #[must_use]
+    pub fn on_heap(&self) -> u64 {
+        self.books.lock().entered
+    }
+
     /// Counts what there is now.
     fn settle(&self, books: &mut Books, all: &HashMap<Box<str>, Vec<Arc<Overlay>>>) {
         let overlays = || all.values().flatten();

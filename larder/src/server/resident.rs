@@ -1,0 +1,201 @@
+//! What the process has resident, as the kernel counts it; and what of that the allocator holds without having handed it
+//! out, as the allocator counts it. What the rest is used for is in `admin::memory`.
+//!
+//! An allocator's pages belong to the thread that took them, and only that one may look through them. So each worker
+//! looks when it was asked to, at its next tick, and publishes what it found.
+
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+/// Resident bytes of this process (proc(5), status); zero where there is no /proc.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Memory that no file backs: heap and stacks.
+    pub anonymous: u64,
+    /// Pages of files that are mapped: the program and its libraries, most of all.
+    pub file: u64,
+    /// Mapped pages of shared memory. Those of the arena are seldom mapped, and counted by themselves.
+    pub shared: u64,
+}
+
+impl Resident {
+    /// As it is now.
+    #[must_use]
+    pub fn now() -> Self {
+        std::fs::read_to_string("/proc/self/status").map_or_else(|_| Self::default(), |it| Self::read(&it))
+    }
+
+    fn read(status: &str) -> Self {
+        let line = |name: &str| {
+            let rest = status.lines().find_map(|it| it.strip_prefix(name)).unwrap_or_default();
+            rest.split_whitespace().next().and_then(|it| it.parse().ok()).map_or(0, |it: u64| it * 1024)
+        };
+        Self { anonymous: line("RssAnon:"), file: line("RssFile:"), shared: line("RssShmem:") }
+    }
+}
+
+/// Heaps above this size are not looked through mapping by mapping: the kernel takes a millisecond for some 100 MiB.
+const LOOKED_THROUGH: u64 = 256 << 20;
+
+/// What the allocator has, and has handed out.
+pub struct Heap {
+    workers: Vec<Worker>,
+    /// Anonymous memory that is not the allocator's, as it was when that was last looked up: stacks, and data of the
+    /// program and its libraries. It hardly changes.
+    beside: AtomicU64,
+}
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Worker {
+    /// A worker that begins is asked once.
+    has_looked: AtomicBool,
+    used: AtomicU64,
+    /// What it used when it looked first, before it had answered anything.
+    base: AtomicU64,
+}
+
+/// What [`Heap::look`] found, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    /// What the workers and the main thread had been handed out before the first request: the configuration, routes,
+    /// runtimes.
+    pub base: u64,
+    /// Resident memory of the allocator that it has not handed out to them: pages that are partly used or kept, what size
+    /// classes and large pages of the kernel add, and what other threads have.
+    pub unused: u64,
+    /// Anonymous memory that is not the allocator's.
+    pub beside: u64,
+}
+
+impl Heap {
+    /// Of so many workers.
+    #[must_use]
+    pub fn new(workers: NonZeroUsize) -> Arc<Self> {
+        // The last is the main thread.
+        let workers = (0..=workers.get()).map(|_| Worker::default()).collect();
+        Arc::new(Self { workers, beside: AtomicU64::new(0) })
+    }
+
+    /// A worker's tick: looks if somebody has asked since the last look.
+    pub fn tick(&self, worker: usize) {
+        let it = &self.workers[worker];
+        if it.has_looked.swap(true, Relaxed) {
+            return;
+        }
+        let used = used_here();
+        it.used.store(used, Relaxed);
+        let _ = it.base.compare_exchange(0, used, Relaxed, Relaxed);
+    }
+
+    /// What there is of `anonymous` bytes of memory, and asks the workers to look again. By the main thread alone.
+    #[must_use]
+    pub fn look(&self, anonymous: u64) -> Looked {
+        self.tick(self.workers.len() - 1);
+        let sum =
+            |of: fn(&Worker) -> &AtomicU64| self.workers.iter().map(|it| of(it).load(Relaxed)).sum::<u64>();
+        let (used, base) = (sum(|it| &it.used), sum(|it| &it.base));
+        self.workers.iter().for_each(|it| it.has_looked.store(false, Relaxed));
+        if anonymous < LOOKED_THROUGH || self.beside.load(Relaxed) == 0 {
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+            self.beside.store(beside(&maps, is_of_heap), Relaxed);
+        }
+        let beside = self.beside.load(Relaxed);
+        Looked { base, unused: anonymous.saturating_sub(beside + used), beside }
+    }
+}
+
+/// Anonymous memory in mappings that are not the allocator's (proc(5), smaps).
+fn beside(maps: &str, is_of_heap: impl Fn(usize, usize) -> bool) -> u64 {
+    let (mut sum, mut counts) = (0, false);
+    for line in maps.lines() {
+        let range = line.split(' ').next().and_then(|it| it.split_once('-'));
+        let range = range.and_then(|it| {
+            Some((usize::from_str_radix(it.0, 16).ok()?, usize::from_str_radix(it.1, 16).ok()?))
+        });
+        if let Some((start, end)) = range {
+            counts = !is_of_heap(start, end);
+        } else if let Some(rest) = line.strip_prefix("Anonymous:").filter(|_| counts) {
+            let kib = rest.split_whitespace().next().and_then(|it| it.parse::<u64>().ok());
+            sum += kib.unwrap_or(0) * 1024;
+        }
+    }
+    sum
+}
+
+/// Whether the allocator has taken memory in this mapping.
+fn is_of_heap(start: usize, end: usize) -> bool {
+    /// It takes memory in pieces of this size and alignment (`MI_SEGMENT_SIZE`).
+    const SEGMENT: usize = 32 << 20;
+    let next = start.checked_next_multiple_of(SEGMENT).unwrap_or(end);
+    std::iter::once(start).chain((next..end).step_by(SEGMENT)).any(|it| {
+        // SAFETY: looks the address up in the allocator's own tables, and does not read what is there unless it is its own.
+        unsafe { libmimalloc_sys::mi_is_in_heap_region(std::ptr::without_provenance(it)) }
+    })
+}
+
+/// Bytes of this thread's heap that are handed out, with what their size classes add.
+fn used_here() -> u64 {
+    unsafe extern "C" fn add(
+        _: *const libmimalloc_sys::mi_heap_t,
+        area: *const libmimalloc_sys::mi_heap_area_t,
+        block: *mut c_void,
+        _: usize,
+        sum: *mut c_void,
+    ) -> bool {
+        if block.is_null() {
+            // SAFETY: the visitor is called with an area that lives during the call, and with the pointer below.
+            let (area, sum) = unsafe { (&*area, &mut *sum.cast::<u64>()) };
+            // `used` counts blocks (mimalloc v2, heap.c).
+            *sum += (area.used * area.full_block_size) as u64;
+        }
+        true
+    }
+    let mut sum = 0_u64;
+    // SAFETY: the default heap is this thread's own, which nobody else changes meanwhile; the visitor neither allocates nor
+    // frees, and `sum` outlives the call.
+    unsafe {
+        let heap = libmimalloc_sys::mi_heap_get_default();
+        libmimalloc_sys::mi_heap_visit_blocks(heap, false, Some(add), (&raw mut sum).cast());
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_read() {
+        let status =
+            "Name:\tlarder\nVmRSS:\t   30 kB\nRssAnon:\t   12 kB\nRssFile:\t   16 kB\nRssShmem:\t    2 kB\n";
+        assert_eq!(Resident { anonymous: 12 << 10, file: 16 << 10, shared: 2 << 10 }, Resident::read(status));
+        assert_eq!(Resident::default(), Resident::read("nothing of it"));
+        assert!(Resident::now().anonymous > 1 << 16);
+    }
+
+    #[test]
+    fn what_is_not_the_allocators_is_summed() {
+        let maps = "1000-2000 rw-p 00000000 00:00 0\nRss:  9 kB\nAnonymous:   8 kB\n\
+                    5000-6000 rw-p 00000000 00:00 0  [stack]\nAnonymous:   3 kB\nVmFlags: rd\n";
+        assert_eq!(3 << 10, beside(maps, |start, _| start == 0x1000));
+        assert_eq!(11 << 10, beside(maps, |_, _| false));
+        assert_eq!(0, beside("nothing of it", |_, _| false));
+    }
+
+    #[test]
+    fn workers_look_when_somebody_has_asked() {
+        let heap = Heap::new(NonZeroUsize::MIN);
+        let used = || heap.workers[0].used.load(Relaxed);
+        heap.tick(0);
+        heap.workers[0].used.store(77, Relaxed);
+        heap.tick(0);
+        assert_eq!(77, used(), "nobody had asked");
+        let found = heap.look(1 << 40);
+        assert!(found.beside > 0 && found.unused > 1 << 39, "{found:?}");
+        heap.tick(0);
+        assert_ne!(77, used());
+    }
+}

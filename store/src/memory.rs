@@ -1,0 +1,59 @@
+//! What the RAM tier takes, by purpose: for the statistics. What of it there may be is in `ledger`.
+
+use crate::ram::Store;
+
+/// Bytes of memory, each counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Responses on the heap: heads, fields, keys, and bodies up to the heap line; with what the allocator's size classes
+    /// waste (see docs/decisions/0020).
+    pub responses: u64,
+    /// Pages of the arena, by the kernel's count: bodies above the heap line, of forms and overlays as well.
+    pub arena: u64,
+    /// The tables of the index and of the policy, at the size that they have.
+    pub index: u64,
+    /// Forms made of responses, without what of their bodies is in the arena.
+    pub forms: u64,
+    /// Fetches in flight: what has come and is not stored yet.
+    pub fills: u64,
+}
+
+impl Store {
+    /// What the tier takes now.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        Memory {
+            responses: self.ledger.responses.get(),
+            arena: self.arena_resident(),
+            index: self.tables(),
+            forms: self.ledger.forms.get(),
+            fills: self.ledger.fills.get(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample::{plain, store};
+    use bytes::Bytes;
+
+    #[test]
+    fn what_is_kept_is_counted_for_its_purpose_and_leaves_again() {
+        let store = store(16 << 20);
+        let empty = store.memory();
+        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.forms, empty.fills));
+        for (key, length) in [("a", 5000), ("b", 100_000)] {
+            let body = store.make_body(&[Bytes::from(vec![7; length])]).unwrap();
+            store.insert(store.hash(key.as_bytes()), key.as_bytes(), plain(body), 4).unwrap();
+        }
+        let full = store.memory();
+        assert!((5000..9000).contains(&full.responses), "{full:?}");
+        assert_eq!(102_400, full.arena, "whole pages");
+        assert!(full.index > 0 && full.forms == 0 && full.fills == 0, "{full:?}");
+        for key in ["a", "b"] {
+            assert!(store.remove(store.hash(key.as_bytes()), key.as_bytes()));
+        }
+        let empty = store.memory();
+        assert_eq!((0, 0, 0, 0), (empty.responses, empty.arena, empty.forms, empty.fills));
+    }
+}
