@@ -1,6 +1,7 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
+use crate::change::{self, Asked, First, Remedy};
 use crate::coding;
 use crate::deliver;
 use crate::forward::{self, Bypass};
@@ -8,7 +9,7 @@ use crate::hit;
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::Tier;
-use larder_semantics::field::{Field, FieldList};
+use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
@@ -16,7 +17,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::tiers;
-use larder_semantics::trace::{Outcome, Record, Rule, Silent};
+use larder_semantics::trace::{Outcome, Record, Rule};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
@@ -157,7 +158,7 @@ impl Gateway {
             .filter(|_| !is_answered_at_once(&verdict, tier, selected.as_ref().ok(), &facts));
         if let Some(status) = refused {
             (verdict, bypass, record) =
-                (Verdict::refused(status, error_sentence(status)), None, Record::default());
+                (Verdict::refused(status, refusal_sentence(status)), None, Record::default());
         }
         let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
@@ -167,15 +168,17 @@ impl Gateway {
             (bypass, record) = (None, Record::default());
         }
         let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
+        let proposal = Proposal { asked: Asked::of(request, &route.policy), now };
         let change = match (refused, bypass) {
-            (Some(405), _) => Some("Send the request with GET.".to_owned()),
-            (Some(_), _) => Some("Let the origin be the application, not larder itself.".to_owned()),
-            _ if ends_here => Some("Send the request without Max-Forwards.".to_owned()),
-            (None, Some(bypass)) => bypass.remedy().map(str::to_owned),
-            (None, None) if selected.is_err() && refusal.is_none() => {
-                first_time(&verdict, holds, route, request, now)
-            }
-            (None, None) => change(&verdict, refusal.as_ref(), selected.as_ref().ok(), route, request, now),
+            (Some(405), _) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
+            // Nothing about the request is wrong: it was sent to the wrong place.
+            (Some(_), _) => None,
+            _ if ends_here => change::onwards(&proposal.asked).map(|it| change::sentences(&it)),
+            // Which of the two routes is meant is not for larder to say.
+            (None, Some(Bypass::TwoWays)) => None,
+            (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
+            (None, None) if selected.is_err() && refusal.is_none() => proposal.first_time(&verdict, holds),
+            (None, None) => proposal.change(&verdict, refusal.as_ref(), selected.as_ref().ok()),
         };
         Explanation {
             key: readable(&key),
@@ -357,87 +360,69 @@ fn sentences(changes: &[Change]) -> String {
     changes.iter().map(Change::sentence).collect::<Vec<_>>().join(" ")
 }
 
-/// What would have the origin asked for what the store answers: the request, where its directives count; else
-/// the configuration.
-fn to_the_origin(stored: &Stored, route: &Route, request: &Request, now: WallTime) -> &'static str {
-    let mut fields = request.fields.clone();
-    fields.push("Cache-Control", "no-cache");
-    let fields = fields.view();
-    let facts = RequestFacts::read(&request.method, &fields);
-    match reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) {
-        Reuse::Validate(_) | Reuse::Forward(_) => "Send the request with Cache-Control: no-cache.",
-        _ => "Set cache.enabled = false for the route.",
+/// What would flip the verdict about a request. Every change was tried by deciding again.
+struct Proposal {
+    asked: Asked,
+    now: WallTime,
+}
+
+impl Proposal {
+    /// The smallest change that would make the store answer, or not answer where it does: of the stored response where
+    /// there is one, else of the last exchange whose response was not stored.
+    fn change(
+        &self,
+        verdict: &Verdict,
+        refusal: Option<&RefusalFacts>,
+        stored: Option<&Arc<Stored>>,
+    ) -> Option<String> {
+        let asked = &self.asked;
+        match (verdict.name, stored) {
+            ("hit" | "stale-hit", Some(stored)) => {
+                change::to_the_origin(asked, &stored.meta, self.now).map(|it| change::sentences(&it))
+            }
+            (_, Some(stored)) => {
+                let fields = asked.fields.view();
+                let (meta, head) = (&stored.meta, &stored.fields);
+                flip::smallest_for_reuse(meta, head, &asked.method, &fields, &asked.policy, self.now)
+                    .map(|it| sentences(&it))
+            }
+            (_, None) => refusal.and_then(|it| it.change.clone()),
+        }
+    }
+
+    /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
+    /// by the exchange that an ordinary response would make.
+    fn first_time(&self, verdict: &Verdict, holds: Holds) -> Option<String> {
+        if verdict.name == "gateway-timeout" {
+            return change::beyond_the_store(&self.asked, self.now).map(|it| change::sentences(&it));
+        }
+        let once = match holds {
+            Holds::HitForMiss => {
+                "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
+            }
+            Holds::Variants(_) => {
+                "Ask once: what is stored answers other requests, and this one was not asked for yet."
+            }
+            _ => "Ask once: nothing was asked for yet, or it is gone.",
+        };
+        match change::first_time(&self.asked, self.now) {
+            First::Answers => Some(once.to_owned()),
+            First::AnswersWith(changes) => Some(format!("{once} And then: {}", sentences(&changes))),
+            First::WithGet => Some(Remedy::Get.sentence().to_owned()),
+            First::With(changes) => Some(sentences(&changes)),
+            First::Nothing => None,
+        }
     }
 }
 
-/// The smallest change that would make the store answer, or not answer where it does: of the stored response where there is one, else of
-/// the last exchange whose response was not stored.
-fn change(
-    verdict: &Verdict,
-    refusal: Option<&RefusalFacts>,
-    stored: Option<&Arc<Stored>>,
-    route: &Route,
-    request: &Request,
-    now: WallTime,
-) -> Option<String> {
-    match (verdict.name, stored) {
-        ("hit" | "stale-hit", Some(stored)) => Some(to_the_origin(stored, route, request, now).to_owned()),
-        (_, Some(stored)) => {
-            let fields = request.fields.view();
-            flip::smallest_for_reuse(
-                &stored.meta,
-                &stored.fields,
-                &request.method,
-                &fields,
-                &route.policy,
-                now,
-            )
-            .map(|it| sentences(&it))
+/// Why larder refuses a request, and what is to be done about it where that is no change of the request.
+fn refusal_sentence(status: u16) -> &'static str {
+    match status {
+        508 => {
+            "The request has been here before: it goes in circles. Let the origin be the application, not larder itself."
         }
-        (_, None) => refusal.and_then(|it| it.change.clone()),
+        _ => error_sentence(status),
     }
-}
-
-/// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
-/// by the exchange that an ordinary response would make.
-fn first_time(
-    verdict: &Verdict,
-    holds: Holds,
-    route: &Route,
-    request: &Request,
-    now: WallTime,
-) -> Option<String> {
-    if verdict.name == "gateway-timeout" {
-        return Some("Send the request without only-if-cached.".to_owned());
-    }
-    let mut response = FieldList::new();
-    response.push("Cache-Control", "max-age=60");
-    let (fields, response) = (request.fields.view(), response.view());
-    let exchange = Exchange {
-        method: &request.method,
-        request: &fields,
-        uri: None,
-        status: 200,
-        response: &response,
-        policy: &route.policy,
-        request_time: now,
-        response_time: now,
-    };
-    let facts = RequestFacts::read(&request.method, &fields);
-    if storable::decide(&facts, 200, &response, &route.policy, now, now, &mut Silent) != Storable::Store {
-        let other_method = (request.method == "HEAD").then(|| "Send the request with GET.".to_owned());
-        return other_method.or_else(|| flip::smallest(&exchange).map(|it| sentences(&it)));
-    }
-    let sentence = match holds {
-        Holds::HitForMiss => {
-            "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
-        }
-        Holds::Variants(_) => {
-            "Ask once: what is stored answers other requests, and this one was not asked for yet."
-        }
-        _ => "Ask once: nothing was asked for yet, or it is gone.",
-    };
-    Some(sentence.to_owned())
 }
 
 /// A variant key as a person reads it: `accept-encoding: gzip, accept-language: absent`.

@@ -22,7 +22,7 @@ use std::io::Write;
 /// Fields by which some applications let a client change the target. They are not part of the key, so a
 /// request that has one does not use the cache (statements 7 and 9); those that change the method are
 /// known to `semantics::request`.
-const OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-forwarded-prefix"];
+pub(crate) const OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-forwarded-prefix"];
 
 /// Fields that say who forwarded, and from where: ours replace whatever the client wrote, which is in no key. A page
 /// that was made for `X-Forwarded-Ssl: on` would be everybody's.
@@ -169,10 +169,16 @@ fn nominates(value: &[u8]) -> bool {
 /// The status with which a request is refused before the cache or an origin is asked, if it is.
 #[must_use]
 pub fn refused(gateway: &Gateway, method: &str, fields: &[Field<'_>]) -> Option<u16> {
-    match method {
-        "CONNECT" | "TRACE" => Some(405),
-        _ => goes_in_circles(gateway, fields).then_some(508),
+    match refuses_method(method) {
+        true => Some(405),
+        false => goes_in_circles(gateway, fields).then_some(508),
     }
+}
+
+/// Whether a method is refused (405).
+#[must_use]
+pub fn refuses_method(method: &str) -> bool {
+    matches!(method, "CONNECT" | "TRACE")
 }
 
 /// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
@@ -289,19 +295,6 @@ impl Bypass {
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
             Bypass::Override => "a header field asks the application to override the method or the target",
             Bypass::Target => "the target names no resource",
-        }
-    }
-
-    /// What would let the request use the cache, for `explain`; `None` where nothing could.
-    #[must_use]
-    pub fn remedy(self) -> Option<&'static str> {
-        match self {
-            Bypass::Disabled => Some("Set cache.enabled = true for the route."),
-            Bypass::Method => Some("Send the request with GET."),
-            Bypass::Body => Some("Send the request without a body."),
-            Bypass::PrivateCookie => Some("Send the request without Cookie."),
-            Bypass::Override => Some("Send the request without the field that overrides method or target."),
-            Bypass::TwoWays | Bypass::Target => None,
         }
     }
 }

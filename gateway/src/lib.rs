@@ -3,6 +3,7 @@
 
 mod ask;
 pub mod below;
+pub mod change;
 pub mod coding;
 mod decode;
 mod deliver;

@@ -4,6 +4,8 @@
 use crate::ask;
 use crate::cli::Explain;
 use crate::config;
+use crate::tail;
+use crate::terminal::Screen;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -17,6 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// # Errors
 /// One sentence: nobody listens there, the question is malformed, or the answer is.
 pub fn ask(question: &Explain) -> Result<Value, String> {
+    if let Some(id) = &question.id {
+        let admin = ask::admin(question.ask.as_ref(), None)?;
+        return ask::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
+    }
     let admin = ask::admin(question.ask.as_ref(), Some(&question.authority))?;
     let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
     let body = json!({ "url": url, "method": question.method, "headers": question.fields });
@@ -47,6 +53,17 @@ pub fn command(called: &str, admin: &str) -> String {
 pub fn tell(answer: &Value) -> String {
     let mut out = String::new();
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+    if answer["then"].is_object() {
+        let _ = writeln!(out, "then     {}", tail::line(&answer["then"], Screen::NONE));
+        for name in answer["withheld"].as_array().unwrap_or(&Vec::new()) {
+            let name = text(name);
+            let _ = writeln!(
+                out,
+                "         the value of {name} is not kept: where the key or Vary looks at it, this is of another variant"
+            );
+        }
+        let _ = writeln!(out, "\nnow, the same request:");
+    }
     let _ = writeln!(out, "{}", text(&answer["verdict"]["sentence"]));
     let _ = writeln!(out, "\nverdict  {}", text(&answer["verdict"]["name"]));
     match (answer["route"].as_str(), answer["settings"]["route"].as_str()) {

@@ -252,3 +252,52 @@ fn tail_says_what_is_wrong_with_a_filter() {
     assert_eq!((2, ""), (ended.code, ended.out.as_str()));
     assert!(ended.err.contains("column 1: \"statos\" is nothing that can be tested"), "{}", ended.err);
 }
+
+fn explain(larder: &Larder, body: &str) -> (u16, Value) {
+    let lines = larder.admin_lines();
+    let mut client = Client::connect(larder.admin);
+    let length = body.len();
+    client
+        .send(format!("POST /api/v1/explain HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{body}"));
+    let response = client.read();
+    (response.status, serde_json::from_str(&response.text()).unwrap())
+}
+
+#[test]
+fn a_request_of_the_past_is_explained_by_its_id() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Accept-Language\n\npage");
+    let larder = site(&origin);
+    let mut listener = Listener::to(&larder, "");
+    let mut client = larder.client();
+    client.get_with("/api/a", "Accept-Language: de\r\nCookie: theme=s3cret\r\n");
+    client.get("/api/a");
+    let (german, other) = (listener.request(), listener.request());
+    let (status, told) = explain(&larder, &format!("{{\"id\":{}}}", german["id"]));
+    assert_eq!((200, "hit"), (status, told["verdict"]["name"].as_str().unwrap()), "its own headers: {told}");
+    assert_eq!(german, told["then"]);
+    assert_eq!("uri-miss", told["then"]["cache"]);
+    assert_eq!(serde_json::json!(["Cookie"]), told["withheld"]);
+    assert!(!told.to_string().contains("s3cret"), "{told}");
+    assert_eq!("accept-language: de", told["stored"]["variant"]);
+    let (_, told) = explain(&larder, &format!("{{\"id\":{}}}", other["id"]));
+    assert_eq!("accept-language: absent", told["stored"]["variant"]);
+    let (admin, id) = (larder.admin.to_string(), german["id"].as_str().unwrap());
+    let said =
+        crate::harness::command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]);
+    assert_eq!(0, said.code, "{}", said.err);
+    assert!(said.out.contains(" 200 uri-miss ") && said.out.contains("verdict  hit"), "{}", said.out);
+}
+
+#[test]
+fn an_id_that_is_not_known_is_said_to_be_so() {
+    let larder = site(&quiet());
+    larder.get("/");
+    let (status, told) = explain(&larder, r#"{"id":"00000001"}"#);
+    assert_eq!(404, status);
+    assert!(
+        told["detail"].as_str().unwrap().contains("Nothing is known of the request 00000001 any more"),
+        "{told}"
+    );
+    assert_eq!(400, explain(&larder, r#"{"id":"what"}"#).0);
+    assert_eq!(400, explain(&larder, r#"{"id":"00000001","url":"http://h/"}"#).0);
+}

@@ -87,6 +87,7 @@ pub const FILE: &[Flag] = &[short(
 pub const EXPLAIN: &[Flag] = &[
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "a header field of the request; may be repeated")),
     short('X', flag("method", "METHOD", Means::Method, "the method of the request (GET)")),
+    own("id", "ID", "a request of the past in place of a URL: its id in `larder tail --json`, the live stream or a trace"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the one on this machine that serves the URL's port)"),
 ];
@@ -269,6 +270,10 @@ pub const COMMANDS: &[Describe] = &[
                 "the same for a visitor with a cookie",
             ),
             ("larder explain http://127.0.0.1:8080/ --json", "for programs"),
+            (
+                "larder explain --id 1fq2k8zd",
+                "a request that `larder tail --json` told of, and what happened then",
+            ),
         ],
     },
     Describe {

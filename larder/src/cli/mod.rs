@@ -156,6 +156,8 @@ pub struct Explain {
     pub method: String,
     /// Header fields, in order; values are trimmed.
     pub fields: Vec<(String, String)>,
+    /// The id of a request of the past, which is asked about in place of all that; then `authority` is empty.
+    pub id: Option<String>,
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
@@ -355,7 +357,9 @@ impl Given {
 
     fn command(mut self, command: &Describe) -> Result<Command, Usage> {
         let argument = self.argument.take().unwrap_or_default();
-        if argument.is_empty() && !command.argument.is_empty() && !command.argument.ends_with("...") {
+        let is_named = command.name == Name::Explain && self.own.iter().any(|it| it.0 == "id");
+        let needs_one = !command.argument.is_empty() && !command.argument.ends_with("...") && !is_named;
+        if argument.is_empty() && needs_one {
             let (typed, _) = command.examples[0];
             return Err(Usage(format!(
                 "`larder {}` needs {}; for example `{typed}`",
@@ -390,6 +394,26 @@ impl Given {
     }
 
     fn explain(self, url: &str) -> Result<Explain, Usage> {
+        let output = if self.json { Output::Json } else { Output::Text };
+        let id = self.own.iter().rev().find(|it| it.0 == "id").map(|it| it.1.clone());
+        if id.is_some() {
+            if !url.is_empty() || self.method.is_some() || !self.fields.is_empty() {
+                return Err(Usage(
+                    "--id names a whole request; leave out the URL, --method and --header".to_owned(),
+                ));
+            }
+            let (scheme, authority, target, method) = Default::default();
+            return Ok(Explain {
+                scheme,
+                authority,
+                target,
+                method,
+                fields: Vec::new(),
+                id,
+                output,
+                ask: self.ask,
+            });
+        }
         let (scheme, authority, target) = self::url(url, "URL")?;
         Ok(Explain {
             scheme,
@@ -397,7 +421,8 @@ impl Given {
             target,
             method: self.method.unwrap_or_else(|| "GET".to_owned()),
             fields: self.fields,
-            output: if self.json { Output::Json } else { Output::Text },
+            id: None,
+            output,
             ask: self.ask,
         })
     }

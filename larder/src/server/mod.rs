@@ -159,7 +159,9 @@ fn start(
     let overlays = Overlays::new(store.clone(), own.clone());
     let (refusals, heap) = (Arc::default(), Heap::new(workers));
     let (stream, ids, tops) = (Hub::new(own.clone()), Arc::default(), Arc::default());
+    let recent = Arc::default();
     let shared = Shared {
+        recent,
         tops,
         stream,
         ids,
@@ -378,6 +380,7 @@ impl House {
             purges: self.desk.clone(),
             traces: shared.traces.clone(),
             tops: shared.tops.clone(),
+            recent: shared.recent.clone(),
             stream: shared.stream.clone(),
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),

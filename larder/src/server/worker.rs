@@ -5,6 +5,7 @@ use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
 use super::observe::ids::Ids;
+use super::observe::recent::Recent;
 use super::observe::stream::{Hub, Tap};
 use super::observe::top::Tops;
 use super::observe::tracer::Tracer;
@@ -165,6 +166,8 @@ pub struct Shared {
     pub stream: Arc<Hub>,
     /// Numbers the requests that somebody was told of.
     pub ids: Arc<Ids>,
+    /// And keeps them for a while.
+    pub recent: Arc<Recent>,
     /// How many client connections they may have together.
     pub room: Arc<Room>,
     /// What the allocator has, and has handed out.
@@ -220,10 +223,11 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
     worker.stamp_when(shared.traces.sampling.any.clone());
     let tracer = Tracer::new(shared.traces.clone(), counters.clone());
+    let keeper = shared.recent.worker(shared.workers.get());
     let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);
     let observer =
-        Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone());
+        Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone(), keeper);
     let overlays = shared.overlays.clone();
     let front = Rc::new(Front { gateway, router, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());

@@ -1,9 +1,11 @@
 //! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
 
 use super::overlay::overlay_json;
-use super::{Admin, Answer, Asked, problem};
+use super::{Admin, Answer, Asked, problem, problem_at};
 use crate::config::Decided;
 use crate::config::tiers::PurgeMethod;
+use crate::server::observe::ids::Id;
+use crate::server::observe::recent::{KEPT, Kept};
 use crate::server::overlay::Told;
 use crate::server::purge::method;
 use crate::server::router::{Matched, Target};
@@ -35,11 +37,52 @@ impl Admin {
         };
         let client = self.live.borrow().config.limits.client;
         let limits = Limits { head: client.head_size, target: client.target_size };
-        let request = match question(&asked, &limits) {
-            Ok(Ok(request)) => request,
-            Ok(Err(reject)) => return Answer::Json(200, refused(reject.status(), reject.sentence())),
-            Err(detail) => return problem(400, detail),
+        if !asked["id"].is_null() {
+            return self.explain_past(&asked, &limits).await;
+        }
+        match question(&asked, &limits) {
+            Ok(Ok(request)) => self.explain_request(request).await,
+            Ok(Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+            Err(detail) => problem(400, detail),
+        }
+    }
+
+    /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
+    async fn explain_past(&self, asked: &Value, limits: &Limits) -> Answer {
+        if ["url", "method", "headers"].iter().any(|it| !asked[*it].is_null()) {
+            return problem_at(400, "\"id\" names a whole request; leave out url, method and headers.", "id");
+        }
+        let Some(id) = asked["id"].as_str().and_then(Id::parse) else {
+            return problem_at(
+                400,
+                "\"id\" is eight letters and digits, as the live stream tells them.",
+                "id",
+            );
         };
+        let Some(kept) = self.recent.find(id) else {
+            return problem_at(
+                404,
+                format!(
+                    "Nothing is known of the request {id} any more: of those that the live stream or a trace told \
+                     of, the latest {KEPT} at most are kept. Ask by its URL."
+                ),
+                "id",
+            );
+        };
+        let then: Value = serde_json::from_slice(&kept.then).unwrap_or(Value::Null);
+        let mut answer = match again(&kept, limits) {
+            Ok(request) => self.explain_request(request).await,
+            Err(reject) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+        };
+        if let Answer::Json(200, told) = &mut answer {
+            told["then"] = then;
+            told["withheld"] = json!(kept.withheld);
+        }
+        answer
+    }
+
+    /// Explains a request that was read.
+    async fn explain_request(&self, request: Request) -> Answer {
         if request.method == "CONNECT" {
             return Answer::Json(200, refused(405, explain::error_sentence(405)));
         }
@@ -161,6 +204,22 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, S
         Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
         Ok(Parsed::Partial) => Err("The request is not complete.".to_owned()),
         Err(reject) => Ok(Err(reject)),
+    }
+}
+
+/// A request of the past, read again. A head that was refused has none: its bytes were not valid.
+fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
+    // Without a host it was HTTP/1.0.
+    let version = if kept.fields.contains("host") { 1 } else { 0 };
+    let mut text = format!("{} {} HTTP/1.{version}\r\n", kept.method, kept.target).into_bytes();
+    text.extend_from_slice(kept.fields.text());
+    text.extend_from_slice(b"\r\n");
+    let mut storage = Storage::new();
+    match request::parse(&text, limits, &mut storage)? {
+        Parsed::Head(head, _) => {
+            Ok(Request { version: Version::Http11, authority: kept.authority.clone(), ..head.to_owned() })
+        }
+        Parsed::Partial => Err(Reject::HeadTooLarge),
     }
 }
 

@@ -20,6 +20,7 @@ mod top;
 mod traces;
 
 use super::nodes::Nodes;
+use super::observe::recent::Recent;
 use super::observe::stream::Hub;
 use super::observe::top::Tops;
 use super::observe::traces::Traces;
@@ -72,6 +73,8 @@ pub struct Admin {
     pub traces: Arc<Traces>,
     /// Which URLs weigh most.
     pub tops: Arc<Tops>,
+    /// The latest requests that somebody was told of.
+    pub recent: Arc<Recent>,
     /// Who listens to the live stream.
     pub stream: Arc<Hub>,
     /// The other nodes of the fleet.

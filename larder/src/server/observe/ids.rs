@@ -21,7 +21,6 @@ pub struct Id(u64);
 impl Id {
     /// Reads what [`Id`] writes; `None` for anything else.
     #[must_use]
-    #[allow(dead_code, reason = "for explain by id, which comes next")]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() != 8 {
             return None;

@@ -2,6 +2,7 @@
 //! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
 
 pub mod ids;
+pub mod recent;
 pub mod sampling;
 mod scopes;
 pub mod stream;
@@ -19,6 +20,7 @@ use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
+use recent::Keeper;
 pub use scopes::Scopes;
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -113,6 +115,8 @@ pub struct Observer {
     stream: Tap,
     /// Numbers those that somebody was told of.
     ids: Arc<Ids>,
+    /// And keeps them for a while.
+    keeper: Keeper,
 }
 
 impl Observer {
@@ -129,8 +133,9 @@ impl Observer {
         top: Rc<Feed>,
         stream: Tap,
         ids: Arc<Ids>,
+        keeper: Keeper,
     ) -> Self {
-        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), top, stream, ids }
+        Self { log, errors, tracer, scopes: Scopes::new(own, statistics), top, stream, ids, keeper }
     }
 
     /// Whether somebody hears of fast answers.
@@ -160,12 +165,13 @@ impl Observer {
         }
         // What is told of one request in several places has one name.
         let id = OnceCell::new();
-        let id = || id.get_or_init(|| self.ids.next().to_string()).clone();
+        let id = || *id.get_or_init(|| self.ids.next());
+        let told = if self.stream.is_on() { self.stream.tell(it, id) } else { None };
         if it.traced {
-            self.tracer.finished(it, id());
+            self.tracer.finished(it, id().to_string());
         }
-        if self.stream.is_on() {
-            self.stream.tell(it, id);
+        if let Some(record) = told.or_else(|| it.traced.then(|| stream::told(it, id())).flatten()) {
+            self.keeper.keep(it, id(), record);
         }
     }
 

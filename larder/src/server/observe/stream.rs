@@ -3,6 +3,7 @@
 //! loses records, is told how many, and makes no worker wait.
 
 use super::Finished;
+use super::ids::Id;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::cache_status::Report;
@@ -143,17 +144,14 @@ impl Tap {
     }
 
     /// Tells those whose filter is true of `it`. The record is made for the first of them, and returned.
-    pub fn tell(&self, it: &Finished<'_>, id: impl FnOnce() -> String) -> Option<Bytes> {
+    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> Id) -> Option<Bytes> {
         self.look();
-        let mut id = Some(id);
         let mut made: Option<Bytes> = None;
         for listener in self.listeners.borrow().iter() {
             if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&Seen(it))) {
                 continue;
             }
-            if let Some(id) = id.take() {
-                made = serde_json::to_vec(&record(it, &id())).ok().map(Bytes::from);
-            }
+            made = made.or_else(|| told(it, id()));
             let Some(record) = made.clone() else { continue };
             if let Err(mpsc::error::TrySendError::Full(_)) = listener.queue.try_send(record) {
                 listener.lost.fetch_add(1, Relaxed);
@@ -221,13 +219,18 @@ impl Facts for Seen<'_> {
     }
 }
 
+/// What is told of a request, as JSON.
+pub fn told(it: &Finished<'_>, id: Id) -> Option<Bytes> {
+    serde_json::to_vec(&record(it, id)).ok().map(Bytes::from)
+}
+
 /// What is told of a request: the RECORD of the API.
-fn record(it: &Finished<'_>, id: &str) -> Value {
+fn record(it: &Finished<'_>, id: Id) -> Value {
     let outcome = it.outcome;
     let field = |name| field::first(it.fields, name).map(|it| short(String::from_utf8_lossy(it)));
     let path = it.target.split('?').next().unwrap_or(it.target);
     let mut record = json!({
-        "id": id,
+        "id": id.to_string(),
         "time_us": clock::unix_micros(clock::precise_micros()),
         "client": it.client.peer.map(|it| it.ip().to_string()),
         "method": short(it.method.into()),
@@ -286,4 +289,4 @@ fn short(text: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

@@ -8,7 +8,7 @@ use larder_semantics::field::Field;
 use larder_transport::http1::Client;
 use larder_wire::http1::Version;
 
-fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
+pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
     let client = Client { peer: "192.0.2.7:4000".parse().ok(), local: None, began: Default::default() };
     work(&Finished {
         client: &client,
@@ -31,8 +31,13 @@ fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> 
     })
 }
 
-fn hit() -> Outcome {
+pub fn hit() -> Outcome {
     Outcome::whole(200, 120, Some(Report::Hit { ttl: 7, tier: Tier::Ram }))
+}
+
+/// The first id.
+fn id() -> Id {
+    Id::parse("00000001").unwrap()
 }
 
 #[track_caller]
@@ -68,13 +73,13 @@ fn each_listener_gets_what_its_filter_is_true_of() {
     let mut all = hub.listen(None).unwrap();
     let mut failures = hub.listen(filter("status >= 500")).unwrap();
     assert!(tap.is_on());
-    let told = with_request(&hit(), |it| tap.tell(it, || "1".to_owned())).unwrap();
+    let told = with_request(&hit(), |it| tap.tell(it, id)).unwrap();
     assert_eq!(Ok(told.clone()), all.records.try_recv());
     assert!(failures.records.try_recv().is_err());
     let value: Value = serde_json::from_slice(&told).unwrap();
     assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
-    assert_eq!((&json!("1"), &json!(1500)), (&value["id"], &value["duration_us"]));
-    with_request(&Outcome::whole(503, 0, None), |it| tap.tell(it, || "2".to_owned()));
+    assert_eq!((&json!("00000001"), &json!(1500)), (&value["id"], &value["duration_us"]));
+    with_request(&Outcome::whole(503, 0, None), |it| tap.tell(it, id));
     assert!(failures.records.try_recv().is_ok() && all.records.try_recv().is_ok());
     drop((all, failures));
     assert!(!tap.is_on());
@@ -98,7 +103,7 @@ fn a_slow_listener_loses_records_and_is_told_how_many() {
     let slow = hub.listen(None).unwrap();
     let mut quick = hub.listen(None).unwrap();
     for _ in 0..QUEUE + 5 {
-        with_request(&hit(), |it| tap.tell(it, || "1".to_owned()));
+        with_request(&hit(), |it| tap.tell(it, id));
         quick.records.try_recv().unwrap();
     }
     assert_eq!((5, 0, 0), (slow.lost(), slow.lost(), quick.lost()));

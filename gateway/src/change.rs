@@ -1,0 +1,250 @@
+//! What `explain` proposes to whoever wants another verdict, where `semantics::flip` has nothing to say: what would let a
+//! request use the cache, be answered without an origin, or reach one. Nothing here decides: each proposal is tried by
+//! deciding again, and only what flips the decision is returned.
+
+use crate::forward::{self, Bypass};
+use larder_semantics::field::FieldList;
+use larder_semantics::flip;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::stored::Meta;
+use larder_semantics::trace::Silent;
+use larder_stdx::clock::WallTime;
+use larder_wire::http1::request::Request;
+
+/// A request and the policy of its route, as far as they decide: with some changes applied.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Its method.
+    pub method: String,
+    /// Its target.
+    pub target: String,
+    /// Its fields.
+    pub fields: FieldList,
+    /// The route's policy.
+    pub policy: Policy,
+}
+
+/// One change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// `cache.enabled = true`.
+    Enable,
+    /// `cache.enabled = false`.
+    Disable,
+    /// Another method.
+    Get,
+    /// No body.
+    NoBody,
+    /// No cookies.
+    NoCookie,
+    /// None of the fields that override method or target.
+    NoOverride,
+    /// No `Max-Forwards`.
+    NoMaxForwards,
+    /// No `only-if-cached`.
+    NoOnlyIfCached,
+    /// `Cache-Control: no-cache`.
+    NoCache,
+}
+
+/// What may let a request use the cache, the smallest first.
+const INTO_THE_CACHE: [Remedy; 5] =
+    [Remedy::Get, Remedy::NoBody, Remedy::NoCookie, Remedy::NoOverride, Remedy::Enable];
+
+impl Remedy {
+    /// One sentence for people.
+    #[must_use]
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Remedy::Enable => "Set cache.enabled = true for the route.",
+            Remedy::Disable => "Set cache.enabled = false for the route.",
+            Remedy::Get => "Send the request with GET.",
+            Remedy::NoBody => "Send the request without a body.",
+            Remedy::NoCookie => "Send the request without Cookie.",
+            Remedy::NoOverride => "Send the request without the field that overrides method or target.",
+            Remedy::NoMaxForwards => "Send the request without Max-Forwards.",
+            Remedy::NoOnlyIfCached => "Send the request without only-if-cached.",
+            Remedy::NoCache => "Send the request with Cache-Control: no-cache.",
+        }
+    }
+
+    fn apply(self, to: &mut Asked) {
+        match self {
+            Remedy::Enable => to.policy.enabled = true,
+            Remedy::Disable => to.policy.enabled = false,
+            Remedy::Get => "GET".clone_into(&mut to.method),
+            Remedy::NoBody => to.remove(&["content-length", "transfer-encoding"]),
+            Remedy::NoCookie => to.remove(&["cookie"]),
+            Remedy::NoOverride => {
+                to.fields.retain(|it| !forward::OVERRIDES.iter().any(|name| it.is(name)));
+                to.remove(&["x-http-method-override", "x-method-override", "x-http-method"]);
+            }
+            Remedy::NoMaxForwards => to.remove(&["max-forwards"]),
+            Remedy::NoOnlyIfCached => {
+                let lines: Vec<Vec<u8>> = to.fields.get_all("cache-control").map(<[u8]>::to_vec).collect();
+                to.remove(&["cache-control"]);
+                for line in lines {
+                    let kept = line.split(|it| *it == b',').map(<[u8]>::trim_ascii);
+                    let kept: Vec<&[u8]> =
+                        kept.filter(|it| !it.eq_ignore_ascii_case(b"only-if-cached")).collect();
+                    if !kept.is_empty() {
+                        to.fields.push("Cache-Control", kept.join(&b", "[..]));
+                    }
+                }
+            }
+            Remedy::NoCache => to.fields.push("Cache-Control", "no-cache"),
+        }
+    }
+}
+
+impl Asked {
+    /// A request to a route with this policy.
+    #[must_use]
+    pub fn of(request: &Request, policy: &Policy) -> Self {
+        Self {
+            method: request.method.clone(),
+            target: request.target.clone(),
+            fields: request.fields.clone(),
+            policy: policy.clone(),
+        }
+    }
+
+    /// With some changes.
+    #[must_use]
+    pub fn with(&self, remedies: &[Remedy]) -> Self {
+        let mut it = self.clone();
+        remedies.iter().for_each(|remedy| remedy.apply(&mut it));
+        it
+    }
+
+    /// Why it does not use the cache, if so: what the server asks.
+    #[must_use]
+    pub fn bypass(&self) -> Option<Bypass> {
+        let fields = self.fields.view();
+        forward::bypass(&self.policy, &RequestFacts::read(&self.method, &fields), &self.target, &fields)
+    }
+
+    /// Whether larder refuses its method.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        forward::refuses_method(&self.method)
+    }
+
+    /// What would be done with it where `stored` is what it selects.
+    #[must_use]
+    pub fn reuse(&self, stored: Result<&Meta, ForwardReason>, now: WallTime) -> Reuse {
+        let fields = self.fields.view();
+        reuse::decide(stored, &RequestFacts::read(&self.method, &fields), &self.policy, now, &mut Silent)
+    }
+
+    fn remove(&mut self, names: &[&str]) {
+        names.iter().for_each(|it| self.fields.remove(it));
+    }
+
+    /// The smallest of `candidates`, one or two of them, after which `flips` holds; none where it holds already.
+    fn first_that_flips(&self, candidates: &[Remedy], flips: impl Fn(&Asked) -> bool) -> Option<Vec<Remedy>> {
+        if flips(self) {
+            return None;
+        }
+        let one = candidates.iter().map(|it| vec![*it]);
+        let two = candidates.iter().enumerate();
+        let two = two.flat_map(|(at, it)| candidates[at + 1..].iter().map(|other| vec![*it, *other]));
+        one.chain(two).find(|it| flips(&self.with(it)))
+    }
+}
+
+/// What would let a request use the cache that does not, or is refused for its method.
+#[must_use]
+pub fn into_the_cache(asked: &Asked) -> Option<Vec<Remedy>> {
+    asked.first_that_flips(&INTO_THE_CACHE, |it| !it.is_refused() && it.bypass().is_none())
+}
+
+/// What would have a request travel on that larder answers itself because of `Max-Forwards`.
+#[must_use]
+pub fn onwards(asked: &Asked) -> Option<Vec<Remedy>> {
+    asked.first_that_flips(&[Remedy::NoMaxForwards], |it| {
+        forward::max_forwards(&it.method, &it.fields.view()) != Some(0)
+    })
+}
+
+/// What would have the origin asked for what the store answers: the request, where its directives count; else the
+/// configuration.
+#[must_use]
+pub fn to_the_origin(asked: &Asked, stored: &Meta, now: WallTime) -> Option<Vec<Remedy>> {
+    asked.first_that_flips(&[Remedy::NoCache, Remedy::Disable], |it| {
+        it.bypass().is_some() || matches!(it.reuse(Ok(stored), now), Reuse::Validate(_) | Reuse::Forward(_))
+    })
+}
+
+/// What would have the origin asked for a request that only the store may answer, which has nothing.
+#[must_use]
+pub fn beyond_the_store(asked: &Asked, now: WallTime) -> Option<Vec<Remedy>> {
+    asked.first_that_flips(&[Remedy::NoOnlyIfCached], |it| {
+        it.reuse(Err(ForwardReason::UriMiss), now) != Reuse::GatewayTimeout
+    })
+}
+
+/// What an ordinary response to a request would change, where nothing is known of any.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum First {
+    /// It would be stored, and answer the same request from then on.
+    Answers,
+    /// It would be stored, and answer the same request once this is changed, too.
+    AnswersWith(Vec<flip::Change>),
+    /// It would be stored if the request were sent with GET.
+    WithGet,
+    /// It would be stored after these changes.
+    With(Vec<flip::Change>),
+    /// Nothing is known that would help.
+    Nothing,
+}
+
+/// What an ordinary response, fresh for a minute, would change: by the exchange that it would make.
+#[must_use]
+pub fn first_time(asked: &Asked, now: WallTime) -> First {
+    let mut response = FieldList::new();
+    response.push("Cache-Control", "max-age=60");
+    let (fields, lines) = (asked.fields.view(), response.view());
+    let stores = |method: &str| {
+        let facts = RequestFacts::read(method, &fields);
+        storable::decide(&facts, 200, &lines, &asked.policy, now, now, &mut Silent) == Storable::Store
+    };
+    if !stores(&asked.method) {
+        if asked.method == "HEAD" && stores("GET") {
+            return First::WithGet;
+        }
+        let exchange = flip::Exchange {
+            method: &asked.method,
+            request: &fields,
+            uri: None,
+            status: 200,
+            response: &lines,
+            policy: &asked.policy,
+            request_time: now,
+            response_time: now,
+        };
+        return flip::smallest(&exchange).map_or(First::Nothing, First::With);
+    }
+    let meta = Meta::of(200, &lines, &asked.policy, now, now);
+    if is_answer(&asked.reuse(Ok(&meta), now)) {
+        return First::Answers;
+    }
+    flip::smallest_for_reuse(&meta, &response, &asked.method, &fields, &asked.policy, now)
+        .map_or(First::Nothing, First::AnswersWith)
+}
+
+fn is_answer(reuse: &Reuse) -> bool {
+    matches!(reuse, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
+}
+
+/// The changes, one sentence each.
+#[must_use]
+pub fn sentences(remedies: &[Remedy]) -> String {
+    remedies.iter().map(|it| it.sentence()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests;

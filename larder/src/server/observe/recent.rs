@@ -1,0 +1,182 @@
+//! The latest requests that somebody was told of, with their heads, so that `explain` can be asked about one of them. A
+//! request that nobody was told of is not kept: nobody knows its id.
+//!
+//! What proves who somebody is, is not kept: of `Authorization` and `Proxy-Authorization` that they were there, of `Cookie`
+//! the names of its cookies.
+
+use super::Finished;
+use super::ids::Id;
+use bytes::Bytes;
+use larder_semantics::field::{Field, FieldList};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Requests that are kept at most, of all workers.
+pub const KEPT: usize = 4096;
+
+/// Bytes of all that is kept at most.
+const BYTES: usize = 8 << 20;
+
+/// What stands for a value that is not kept. No value of a client is this one: it would be kept as this, too.
+const MARK: &[u8] = b"-";
+
+/// A request with what came of it.
+pub struct Kept {
+    /// Its id.
+    pub id: Id,
+    /// Its method; `-` where its head was refused.
+    pub method: String,
+    /// Its target, as it came.
+    pub target: String,
+    /// Its host.
+    pub authority: String,
+    /// Its fields, without what is private.
+    pub fields: FieldList,
+    /// The names of the fields whose values were left out.
+    pub withheld: Vec<&'static str>,
+    /// What was told of it: the record of the stream.
+    pub then: Bytes,
+}
+
+#[derive(Default)]
+struct Ring {
+    kept: VecDeque<Arc<Kept>>,
+    bytes: usize,
+}
+
+/// What is kept, of all workers: each writes into a ring of its own, so that none waits for another.
+#[derive(Default)]
+pub struct Recent(Mutex<Vec<Arc<Mutex<Ring>>>>);
+
+/// One worker's end.
+pub struct Keeper {
+    ring: Arc<Mutex<Ring>>,
+    most: (usize, usize),
+}
+
+impl Recent {
+    /// The end of one of `workers`.
+    #[must_use]
+    pub fn worker(&self, workers: usize) -> Keeper {
+        let ring: Arc<Mutex<Ring>> = Arc::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ring.clone());
+        Keeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
+    }
+
+    /// The request of this id, if it is still known.
+    #[must_use]
+    pub fn find(&self, id: Id) -> Option<Arc<Kept>> {
+        let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        rings.iter().find_map(|it| {
+            let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
+            ring.kept.iter().rev().find(|it| it.id == id).cloned()
+        })
+    }
+}
+
+impl Keeper {
+    /// Keeps a request, in place of the oldest where there is no room.
+    pub fn keep(&self, it: &Finished<'_>, id: Id, then: Bytes) {
+        let (fields, withheld) = without_secrets(it.fields);
+        let kept = Kept {
+            id,
+            method: it.method.to_owned(),
+            target: it.target.to_owned(),
+            authority: it.authority.to_owned(),
+            fields,
+            withheld,
+            then,
+        };
+        let bytes = weight(&kept);
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.bytes += bytes;
+        ring.kept.push_back(Arc::new(kept));
+        while ring.kept.len() > self.most.0 || ring.bytes > self.most.1 {
+            let Some(oldest) = ring.kept.pop_front() else { break };
+            ring.bytes -= weight(&oldest);
+        }
+    }
+}
+
+fn weight(it: &Kept) -> usize {
+    size_of::<Kept>()
+        + it.method.len()
+        + it.target.len()
+        + it.authority.len()
+        + it.fields.heap_size()
+        + it.then.len()
+}
+
+/// Fields as they are kept, and the names of those whose values are not.
+fn without_secrets(fields: &[Field<'_>]) -> (FieldList, Vec<&'static str>) {
+    let (mut kept, mut withheld) = (FieldList::new(), Vec::new());
+    for it in fields {
+        let secret = ["Authorization", "Proxy-Authorization", "Cookie"].into_iter().find(|name| it.is(name));
+        let Some(name) = secret else {
+            kept.push(it.name, it.value);
+            continue;
+        };
+        if !withheld.contains(&name) {
+            withheld.push(name);
+        }
+        match name {
+            "Cookie" => kept.push(it.name, names_alone(it.value)),
+            _ => kept.push(it.name, MARK),
+        }
+    }
+    (kept, withheld)
+}
+
+/// A `Cookie` value whose cookies all have [`MARK`] for theirs.
+fn names_alone(value: &[u8]) -> Vec<u8> {
+    let name = |pair: &[u8]| {
+        let pair = pair.trim_ascii();
+        match pair.iter().position(|it| *it == b'=') {
+            Some(end) => [&pair[..end], b"=", MARK].concat(),
+            // A cookie without a name is its value.
+            None => MARK.to_vec(),
+        }
+    };
+    value.split(|it| *it == b';').map(name).collect::<Vec<_>>().join(&b"; "[..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::observe::ids::Ids;
+    use crate::server::observe::stream::tests::{hit, with_request};
+
+    #[test]
+    fn secrets_are_not_kept() {
+        let fields = [
+            Field { name: "cookie", value: b"session=s3cret; theme=dark;bare" },
+            Field { name: "Authorization", value: b"Basic s3cret" },
+            Field { name: "Accept", value: b"*/*" },
+        ];
+        let (kept, withheld) = without_secrets(&fields);
+        assert_eq!(Some(&b"session=-; theme=-; -"[..]), kept.get("cookie"));
+        assert_eq!(Some(&b"-"[..]), kept.get("authorization"));
+        assert_eq!(Some(&b"*/*"[..]), kept.get("accept"));
+        assert_eq!(["Cookie", "Authorization"], withheld[..]);
+    }
+
+    #[test]
+    fn the_latest_are_known_and_the_oldest_go() {
+        let (recent, ids) = (Recent::default(), Ids::default());
+        let (one, other) = (recent.worker(2), recent.worker(2));
+        let outcome = hit();
+        let keep = |keeper: &Keeper| {
+            let id = ids.next();
+            with_request(&outcome, |it| keeper.keep(it, id, Bytes::from_static(b"{}")));
+            id
+        };
+        let (first, elsewhere) = (keep(&one), keep(&other));
+        assert_eq!("/list/a?page=2", recent.find(first).unwrap().target);
+        let last = (0..KEPT / 2).map(|_| keep(&one)).last().unwrap();
+        assert!(recent.find(first).is_none(), "it had to go");
+        assert!(recent.find(elsewhere).is_some() && recent.find(last).is_some());
+        with_request(&outcome, |it| one.keep(it, first, Bytes::from(vec![0; BYTES])));
+        assert!(recent.find(first).is_none() && recent.find(last).is_none(), "bytes are bounded, too");
+        assert_eq!(0, one.ring.lock().unwrap().bytes);
+    }
+}
