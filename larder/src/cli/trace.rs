@@ -1,0 +1,91 @@
+//! The command line of `larder trace`: what is recorded, what is drawn.
+
+use super::{Given, Usage};
+use larder_stdx::duration;
+use larder_transport::listener::Listen;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest recording.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// What `larder trace` is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trace {
+    /// `record`.
+    Record(Record),
+    /// `plot`.
+    Plot(Plot),
+}
+
+/// Follows the traces of a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The name of a route, or `*`.
+    pub route: String,
+    /// How often requests are traced meanwhile; `None` is as often as larder does already.
+    pub every: Option<u32>,
+    /// For how long.
+    pub time: Duration,
+    /// Where to; `-` is standard output.
+    pub out: PathBuf,
+    /// Which larder; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// Draws a file of traces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plot {
+    /// The file.
+    pub file: PathBuf,
+    /// The page; `-` is standard output.
+    pub out: PathBuf,
+}
+
+impl Trace {
+    /// Reads what the flags say.
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
+        let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
+        let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
+        let only = |of: &str, names: &[&str]| match given.own.iter().find(|it| names.contains(&it.0)) {
+            Some(it) => Err(Usage(format!("--{} goes with `larder trace {of}` alone", it.0))),
+            None => Ok(()),
+        };
+        match arguments[..] {
+            ["record"] => Ok(Self::Record(Record {
+                route: value("route").unwrap_or_else(|| "*".to_owned()),
+                every: value("every").map(|it| every(&it)).transpose()?,
+                time: value("for").map_or(Ok(Duration::from_secs(30)), |it| time(&it))?,
+                out: value("output").unwrap_or_else(|| "traces.jsonl".to_owned()).into(),
+                ask: given.ask.clone(),
+            })),
+            ["plot", file] => {
+                only("record", &["route", "every", "for"])?;
+                let file = PathBuf::from(file);
+                let out = value("output").map_or_else(|| file.with_extension("html"), PathBuf::from);
+                if out == file {
+                    return Err(Usage(format!("the page would take the place of {}; name another with -o", file.display())));
+                }
+                Ok(Self::Plot(Plot { file, out }))
+            }
+            ["plot"] => Err(Usage("`larder trace plot` needs the FILE that `larder trace record` wrote".to_owned())),
+            ["plot", _, more, ..] | ["record", more, ..] => {
+                Err(Usage(format!("{more:?} is one argument too many; try `larder trace --help`")))
+            }
+            _ => Err(Usage(
+                "`larder trace` needs what to do: record, or plot FILE; for example `larder trace record --every 100`"
+                    .to_owned(),
+            )),
+        }
+    }
+}
+
+fn every(text: &str) -> Result<u32, Usage> {
+    let found = text.parse().ok().filter(|it| *it >= 1);
+    found.ok_or_else(|| Usage(format!("--every: found {text:?}; allowed: a number from 1 to {}", u32::MAX)))
+}
+
+fn time(text: &str) -> Result<Duration, Usage> {
+    let found = duration::parse(text).ok().filter(|it| (Duration::from_millis(1)..=LONGEST).contains(it));
+    found.ok_or_else(|| Usage(format!("--for: found {text:?}; allowed: a duration from 1ms to {}", duration::spell(LONGEST))))
+}

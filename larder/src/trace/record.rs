@@ -1,0 +1,155 @@
+//! `larder trace record`: follows the traces of a running larder for a while and writes them to a file.
+
+use super::file;
+use crate::ask;
+use crate::cli::Record;
+use crate::config::plain;
+use crate::follow::{Events, Next};
+use larder_stdx::clock;
+use larder_transport::listener::Listen;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// How long an answer of the admin may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// So often it is looked whether the time is over, or somebody has pressed Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Traces in the file.
+    pub traces: u64,
+    /// Traces that did not get there.
+    pub lost: u64,
+}
+
+/// Records, until the time is over or Ctrl-C is pressed.
+///
+/// # Errors
+/// One sentence: no larder answers, nothing is traced there, or the file cannot be written.
+pub fn run(order: &Record) -> Result<Summary, String> {
+    let admin = ask::admin(order.ask.as_ref(), None)?;
+    let answer = ask::get(&admin, "/api/v1/traces?limit=1", PATIENCE)?;
+    let before = of_route(&answer["sampling"], &order.route)?;
+    if order.every.is_none() && before.iter().all(|it| it.1 == 0) {
+        return Err(format!(
+            "Nothing of {} is traced; say how often with --every N, or set site.route.trace.",
+            order.route
+        ));
+    }
+    // Followed before it is switched on, so that the first is not missed.
+    let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
+    let mut events = Events::open(&admin, &path, PATIENCE)?;
+    let mut restore = Restore { admin: &admin, rates: Vec::new() };
+    let mut sampling = answer["sampling"].clone();
+    if let Some(every) = order.every {
+        restore.rates = before;
+        sampling = set(&admin, &order.route, every)?["sampling"].clone();
+    }
+    let cannot = |it: &std::io::Error| format!("{} cannot be written: {}.", order.out.display(), plain(it));
+    let mut out = open(&order.out).map_err(|it| cannot(&it))?;
+    let head = file::header(clock::unix_micros(clock::precise_micros()), &sampling);
+    writeln!(out, "{head}").map_err(|it| cannot(&it))?;
+    let interrupted = interrupted();
+    let end = clock::precise_micros().saturating_add(u64::try_from(order.time.as_micros()).unwrap_or(u64::MAX));
+    let mut summary = Summary::default();
+    while clock::precise_micros() < end && !interrupted.load(Relaxed) {
+        let line = match events.next(LOOK) {
+            Next::Nothing => {
+                out.flush().map_err(|it| cannot(&it))?;
+                continue;
+            }
+            Next::Event(name, data) if name == "trace" => {
+                summary.traces += 1;
+                data
+            }
+            Next::Event(name, data) if name == "lost" => {
+                let value: Value = serde_json::from_str(&data).unwrap_or_default();
+                let count = value["count"].as_u64().unwrap_or(0);
+                summary.lost += count;
+                file::lost(count)
+            }
+            Next::Event(..) => continue,
+            Next::Ended => {
+                out.flush().map_err(|it| cannot(&it))?;
+                restore.rates.clear();
+                let (count, path) = (summary.traces, order.out.display());
+                return Err(format!("larder ended while it was followed; the {count} traces until then are in {path}."));
+            }
+        };
+        writeln!(out, "{line}").map_err(|it| cannot(&it))?;
+    }
+    out.flush().map_err(|it| cannot(&it))?;
+    Ok(summary)
+}
+
+/// The rates of the routes of this name, or of all.
+fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String> {
+    let rate = |it: &Value| Some((it["route"].as_str()?.to_owned(), it["every"].as_u64()?));
+    let all: Vec<(String, u64)> = sampling.as_array().into_iter().flatten().filter_map(rate).collect();
+    let of: Vec<(String, u64)> = all.iter().filter(|it| route == "*" || it.0 == route).cloned().collect();
+    if of.is_empty() {
+        let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
+        return Err(format!("There is no route {route:?}; there are {}.", names.join(", ")));
+    }
+    Ok(of)
+}
+
+fn set(admin: &Listen, route: &str, every: u32) -> Result<Value, String> {
+    let body = json!({ "route": route, "every": every });
+    ask::put(admin, "/api/v1/traces/sampling", &body, PATIENCE)
+}
+
+/// Sets back what was changed, however the recording ends.
+struct Restore<'a> {
+    admin: &'a Listen,
+    rates: Vec<(String, u64)>,
+}
+
+impl Drop for Restore<'_> {
+    fn drop(&mut self) {
+        for (route, every) in &self.rates {
+            if let Err(why) = set(self.admin, route, u32::try_from(*every).unwrap_or(u32::MAX)) {
+                eprintln!("larder: {route} goes on being traced until the next reload: {why}");
+            }
+        }
+    }
+}
+
+fn open(path: &Path) -> std::io::Result<BufWriter<Box<dyn Write>>> {
+    let out: Box<dyn Write> =
+        if path == Path::new("-") { Box::new(std::io::stdout()) } else { Box::new(File::create(path)?) };
+    Ok(BufWriter::new(out))
+}
+
+/// Becomes true when Ctrl-C is pressed; never where that cannot be told.
+fn interrupted() -> Arc<AtomicBool> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let seen = flag.clone();
+    std::thread::spawn(move || {
+        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
+        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            seen.store(true, Relaxed);
+        }
+    });
+    flag
+}
+
+/// A value of a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for it in text.bytes() {
+        if it.is_ascii_alphanumeric() || b"-._~".contains(&it) {
+            out.push(char::from(it));
+        } else {
+            out.push_str(&format!("%{it:02X}"));
+        }
+    }
+    out
+}

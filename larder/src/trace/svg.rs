@@ -1,0 +1,152 @@
+//! One scatter as SVG text: axes, named values, lines of percentiles, points by kind. What is drawn is told by `plot`.
+
+use super::scale::{Decades, Seconds, percentile, spell_micros};
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Who answered: points are coloured by that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The cache.
+    Hit,
+    /// The origin, or another's fetch of it.
+    Miss,
+    /// Neither.
+    Other,
+}
+
+impl Kind {
+    /// All, in the order of the legend.
+    pub const ALL: [Kind; 3] = [Kind::Hit, Kind::Miss, Kind::Other];
+
+    /// The class of the style sheet.
+    pub fn class(self) -> &'static str {
+        match self {
+            Kind::Hit => "hit",
+            Kind::Miss => "miss",
+            Kind::Other => "other",
+        }
+    }
+
+    /// Beside the colour in the legend.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Hit => "from the cache",
+            Kind::Miss => "from the origin",
+            Kind::Other => "from neither",
+        }
+    }
+}
+
+/// One point: microseconds since the first start, microseconds that it took.
+pub type Point = (u64, u64, Kind);
+
+/// The size of a drawing, in its own units.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub width: u32,
+    pub height: u32,
+}
+
+const LEFT: u32 = 58;
+const RIGHT: u32 = 78;
+const TOP: u32 = 12;
+const BOTTOM: u32 = 40;
+/// Percentiles that have a line.
+const LINES: [usize; 3] = [50, 90, 99];
+/// Least distance of two labels.
+const APART: f64 = 12.0;
+
+/// Draws `points` into `out`. `title` is for those who do not see it.
+pub fn scatter(title: &str, points: &[Point], x: &Seconds, size: Size, out: &mut String) {
+    let Size { width, height } = size;
+    let y = Decades::of(points.iter().map(|it| it.1));
+    let inner = (f64::from(width - LEFT - RIGHT), f64::from(height - TOP - BOTTOM));
+    let left = |at: f64| f64::from(LEFT) + at * inner.0;
+    let top = |at: f64| f64::from(TOP) + (1.0 - at) * inner.1;
+    let _ = writeln!(out, "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(title));
+    let (right, bottom) = (width - RIGHT, height - BOTTOM);
+    for it in y.ticks() {
+        let at = top(y.at(it));
+        let _ = writeln!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"y\" x=\"{}\" y=\"{:.1}\">{}</text>", LEFT - 8, at + 4.0, spell_micros(it));
+    }
+    let _ = writeln!(out, "<text class=\"y\" x=\"{}\" y=\"{:.1}\">0</text>", LEFT - 8, top(y.at(0)) + 4.0);
+    for it in x.ticks() {
+        let at = left(x.at(it));
+        let _ = writeln!(out, "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/><text class=\"x\" x=\"{at:.1}\" y=\"{}\">{}</text>", bottom + 16, seconds(it, x.step));
+    }
+    let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
+    let middle = left(0.5);
+    let _ = writeln!(out, "<text class=\"x\" x=\"{middle:.1}\" y=\"{}\">start, seconds</text>", height - 6);
+    for kind in Kind::ALL {
+        // Tenths of a unit; what falls together is drawn once.
+        #[allow(clippy::cast_possible_truncation, reason = "within the drawing")]
+        let place = |(at, took, _): &Point| ((left(x.at(*at)) * 10.0).round() as i64, (top(y.at(*took)) * 10.0).round() as i64);
+        let places: BTreeSet<(i64, i64)> = points.iter().filter(|it| it.2 == kind).map(place).collect();
+        if places.is_empty() {
+            continue;
+        }
+        let _ = write!(out, "<path class=\"dots {}\" d=\"", kind.class());
+        for (x, y) in places {
+            let _ = write!(out, "M{}.{} {}.{}h0", x / 10, x % 10, y / 10, y % 10);
+        }
+        out.push_str("\"/>\n");
+    }
+    lines(points, &y, right, top, out);
+    out.push_str("</svg>\n");
+}
+
+/// The lines of percentiles, their labels apart from one another.
+fn lines(points: &[Point], y: &Decades, right: u32, top: impl Fn(f64) -> f64, out: &mut String) {
+    let mut values: Vec<u64> = points.iter().map(|it| it.1).collect();
+    values.sort_unstable();
+    let mut lowest = f64::MAX;
+    for percent in LINES {
+        let Some(value) = percentile(&values, percent) else { return };
+        let at = top(y.at(value));
+        let label = (at + 4.0).min(lowest - APART);
+        lowest = label;
+        let _ = writeln!(out, "<path class=\"percentile\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"percentile\" x=\"{}\" y=\"{label:.1}\">p{percent} {}</text>", right + 5, spell_micros(value));
+    }
+}
+
+/// A time of the axis, with as many places as its steps need.
+fn seconds(micros: u64, step: u64) -> String {
+    let places = [1_000_000, 100_000, 10_000, 1_000, 100, 10].iter().position(|it| step % it == 0).unwrap_or(6);
+    let (whole, rest) = (micros / 1_000_000, format!("{:06}", micros % 1_000_000));
+    if places == 0 { whole.to_string() } else { format!("{whole}.{}", &rest[..places]) }
+}
+
+/// Text within HTML.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for it in text.chars() {
+        match it {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            it => out.push(it),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_seconds() {
+        let check = |micros, step, expect: &str| assert_eq!(expect, seconds(micros, step));
+        check(2_000_000, 1_000_000, "2");
+        check(500_000, 500_000, "0.5");
+        check(1_020_000, 20_000, "1.02");
+        check(7, 1, "0.000007");
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!("&lt;a href=&quot;&amp;&quot;&gt;", escape("<a href=\"&\">"));
+    }
+}
