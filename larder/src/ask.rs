@@ -64,6 +64,14 @@ pub fn get(admin: &Listen, path: &str, patience: Duration) -> Result<Value, Stri
     told(admin, exchange(admin, patience, "GET", path, ""))
 }
 
+/// Puts `body` to `path`, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Result<Value, String> {
+    told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
+}
+
 /// Why there is no stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {

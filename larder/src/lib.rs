@@ -14,4 +14,5 @@ pub mod tail;
 pub mod terminal;
 pub mod token;
 pub mod top;
+pub mod trace;
 pub mod warm;

@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, login, purge, server, tail, top, warm};
+use larder::{bench, demo, explain, login, purge, server, tail, top, trace, warm};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -73,6 +73,20 @@ fn main() -> ExitCode {
             Ok(answer) if order.output == Output::Json => print(&format!("{answer:#}\n")),
             Ok(answer) => print(&login::tell(&answer)),
             Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Trace(cli::Trace::Record(order)) => match trace::record::run(&order) {
+            Ok(summary) => {
+                eprintln!("larder: {}", summary.tell(&order.out));
+                ExitCode::SUCCESS
+            }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        Command::Trace(cli::Trace::Plot(order)) => match trace::plot::run(&order) {
+            Ok(sentence) => {
+                eprintln!("larder: {sentence}");
+                ExitCode::SUCCESS
+            }
+            Err(sentence) => fail(NOT_STARTED, &sentence),
         },
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => {

@@ -159,6 +159,16 @@ pub const WARM: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "the larder that is asked where it serves (the one on this machine)"),
 ];
 
+/// The flags of `trace`.
+#[rustfmt::skip]
+pub const TRACE: &[Flag] = &[
+    own("route", "NAME", "record: the requests of this route (all)"),
+    own("every", "N", "record: trace one in N requests meanwhile (as `site.route.trace` says)"),
+    own("for", "DURATION", "record: for so long, or until Ctrl-C (30s)"),
+    short('o', own("output", "FILE|-", "where to; `-` is standard output (traces.jsonl; plot: FILE with .html)")),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "record: which larder (the only one on this machine)"),
+];
+
 /// Which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
@@ -186,6 +196,8 @@ pub enum Name {
     Demo,
     /// `larder bench WHAT`.
     Bench,
+    /// `larder trace record` and `larder trace plot FILE`.
+    Trace,
 }
 
 /// One row of the table of commands.
@@ -373,10 +385,29 @@ pub const COMMANDS: &[Describe] = &[
             ("larder bench tiers --server 10.0.0.1:11211 --concurrency 1,5,50", "with a memcached elsewhere"),
         ],
     },
+    Describe {
+        name: Name::Trace,
+        word: "trace",
+        argument: "WHAT...",
+        argument_help: "record, or plot FILE",
+        about: "Record where the time of requests goes, and draw it",
+        flags: &[TRACE],
+        examples: &[
+            (
+                "larder trace record --every 100 --for 1m",
+                "writes one in a hundred requests of a minute to traces.jsonl",
+            ),
+            (
+                "larder trace record --route 'shop.example.com/*' --every 1 -o shop.jsonl",
+                "every request of one route",
+            ),
+            ("larder trace plot traces.jsonl", "draws them: traces.html, for a browser"),
+        ],
+    },
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "replay", "trace"];
+pub const NOT_BUILT: &[&str] = &["stats", "replay"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[

@@ -6,6 +6,7 @@ pub mod help;
 mod purge;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod warm;
 mod watch;
 
@@ -23,6 +24,7 @@ pub use purge::Purge;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
+pub use trace::{Plot, Record, Trace};
 pub use warm::{From, Warm};
 pub use watch::{Tail, Top};
 
@@ -49,6 +51,8 @@ pub enum Command {
     Tail(Tail),
     /// `top`: watch a running larder.
     Top(Top),
+    /// `trace`: record and draw where time goes.
+    Trace(Trace),
     /// `--help` and `--version`: print this and stop, with exit code 0.
     Print(String),
 }
@@ -385,6 +389,7 @@ impl Given {
             Name::Tail => Command::Tail(Tail::read(self)),
             Name::Top => Command::Top(Top::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
+            Name::Trace => Command::Trace(Trace::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
         })
     }

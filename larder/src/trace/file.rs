@@ -91,20 +91,25 @@ pub fn read(file: &mut dyn BufRead) -> Result<Recorded, String> {
 }
 
 fn no_header(why: &str) -> String {
-    format!("{why}; the first line of a file of traces is {{\"{MARK}\":{VERSION},…}}, as `larder trace record` writes it")
+    format!(
+        "{why}; the first line of a file of traces is {{\"{MARK}\":{VERSION},…}}, as `larder trace record` writes it"
+    )
 }
 
 fn check_header(value: &Value) -> Result<(), String> {
     match &value[MARK] {
         Value::Null => Err(no_header(&format!("line 1 has no \"{MARK}\""))),
         version if version.as_u64() == Some(VERSION) => Ok(()),
-        version => Err(format!("line 1 says version {version} of the form; this larder reads version {VERSION}")),
+        version => {
+            Err(format!("line 1 says version {version} of the form; this larder reads version {VERSION}"))
+        }
     }
 }
 
 fn sample(value: &Value) -> Result<Sample, String> {
     let start_us = value["start_us"].as_u64().ok_or("has no \"start_us\", a number of microseconds")?;
-    let stages = value["stages"].as_object().ok_or("has no \"stages\", an object of microseconds by stage")?;
+    let stages =
+        value["stages"].as_object().ok_or("has no \"stages\", an object of microseconds by stage")?;
     let mut spent = Spent::default();
     for (name, micros) in stages {
         let stage = Stage::named(name).ok_or_else(|| {
@@ -112,7 +117,10 @@ fn sample(value: &Value) -> Result<Sample, String> {
             format!("has a stage {name:?}; there are {}", known.join(", "))
         })?;
         let micros = micros.as_u64();
-        spent.add(stage, micros.ok_or_else(|| format!("has a stage {name:?} that is no number of microseconds"))?);
+        spent.add(
+            stage,
+            micros.ok_or_else(|| format!("has a stage {name:?} that is no number of microseconds"))?,
+        );
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
     Ok(Sample { start_us, route: text("route"), cache: text("cache"), spent })
@@ -136,7 +144,10 @@ mod tests {
         let recorded = read(&mut text.as_bytes()).unwrap();
         assert_eq!((2, 3), (recorded.samples.len(), recorded.lost));
         let first = &recorded.samples[0];
-        assert_eq!((7, "*/*", "hit", 12), (first.start_us, &*first.route, &*first.cache, first.spent.total()));
+        assert_eq!(
+            (7, "*/*", "hit", 12),
+            (first.start_us, &*first.route, &*first.cache, first.spent.total())
+        );
         assert_eq!((Some(9), None), (first.spent.of(Stage::Write), first.spent.of(Stage::Read)));
         let golden = r#"{"larder_traces":1,"recorded_us":5,"stages":["parse","lookup","wait","queue","read","connect","first_byte","body","write"],"sampling":[{"route":"*/*","every":100}]}"#;
         assert_eq!(golden, head, "the form of version 1 does not change");
@@ -149,21 +160,38 @@ mod tests {
         check("", Err(&format!("the file is empty; {first}")));
         check("start,queue\n1,2\n", Err(&format!("line 1 is not JSON; {first}")));
         check("[1]\n", Err(&format!("line 1 has no \"larder_traces\"; {first}")));
-        check("{\"larder_traces\":2}\n", Err("line 1 says version 2 of the form; this larder reads version 1"));
-        check("{\"larder_traces\":\"x\"}\n", Err("line 1 says version \"x\" of the form; this larder reads version 1"));
+        check(
+            "{\"larder_traces\":2}\n",
+            Err("line 1 says version 2 of the form; this larder reads version 1"),
+        );
+        check(
+            "{\"larder_traces\":\"x\"}\n",
+            Err("line 1 says version \"x\" of the form; this larder reads version 1"),
+        );
         check(head, Ok((0, 0)));
         let line = |text: &str| format!("{head}{text}\n");
         check(&line("{}"), Err("line 2 has no \"start_us\", a number of microseconds"));
         check(&line(r#"{"start_us":-1}"#), Err("line 2 has no \"start_us\", a number of microseconds"));
-        check(&line(r#"{"start_us":1}"#), Err("line 2 has no \"stages\", an object of microseconds by stage"));
+        check(
+            &line(r#"{"start_us":1}"#),
+            Err("line 2 has no \"stages\", an object of microseconds by stage"),
+        );
         check(
             &line(r#"{"start_us":1,"stages":{"nap":1}}"#),
-            Err("line 2 has a stage \"nap\"; there are parse, lookup, wait, queue, read, connect, first_byte, body, write"),
+            Err(
+                "line 2 has a stage \"nap\"; there are parse, lookup, wait, queue, read, connect, first_byte, body, write",
+            ),
         );
-        check(&line(r#"{"start_us":1,"stages":{"read":"x"}}"#), Err("line 2 has a stage \"read\" that is no number of microseconds"));
+        check(
+            &line(r#"{"start_us":1,"stages":{"read":"x"}}"#),
+            Err("line 2 has a stage \"read\" that is no number of microseconds"),
+        );
         let cut = format!("{head}{{\"start_us\":1");
         check(&cut, Err("line 2 is cut off; a trace is one line of JSON and a line end"));
-        check(&line(&" ".repeat(70_000)), Err("line 2 is longer than 64 KiB; a trace is one line of JSON and a line end"));
+        check(
+            &line(&" ".repeat(70_000)),
+            Err("line 2 is longer than 64 KiB; a trace is one line of JSON and a line end"),
+        );
     }
 
     proptest::proptest! {

@@ -1,25 +1,65 @@
 //! Draws a file of traces as one HTML page without scripts: when each request began against what it waited for, all of it
 //! and stage by stage. In the spirit of the plots that lighttpd's `LOG_TIMING` patch was made for.
 
-use super::file::Recorded;
+use super::file::{self, Recorded};
 use super::scale::{Seconds, percentile, spell_micros};
 use super::svg::{self, Kind, Point, Size, escape};
+use crate::cli;
+use crate::config::plain;
 use larder_gateway::stages::{Spent, Stage};
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{BufReader, Write as _};
+use std::path::Path;
 
 const WIDE: Size = Size { width: 1120, height: 300 };
-const SMALL: Size = Size { width: 480, height: 240 };
+const SMALL: Size = Size { width: 380, height: 230 };
 
 /// The sums that are drawn wide: title, what it tells, stages.
 const SUMS: [(&str, &str, &[Stage]); 4] = [
     ("Queue wait", "waiting for a reader of the disk, or for the fleet to have room", &[Stage::Queue]),
-    ("Queue wait + read", "until the bytes of a lower tier or of a file were there", &[Stage::Queue, Stage::Read]),
-    ("Queue wait + read + write", "and until the client had taken them", &[Stage::Queue, Stage::Read, Stage::Write]),
-    ("Whole request", "all stages together, from the first byte of the head to the last of the response", &Stage::ALL),
+    (
+        "Queue wait + read",
+        "until the bytes of a lower tier or of a file were there",
+        &[Stage::Queue, Stage::Read],
+    ),
+    (
+        "Queue wait + read + write",
+        "and until the client had taken them",
+        &[Stage::Queue, Stage::Read, Stage::Write],
+    ),
+    (
+        "Whole request",
+        "all stages together, from the first byte of the head to the last of the response",
+        &Stage::ALL,
+    ),
 ];
+
+/// Draws the file that was named, and says where the page is.
+///
+/// # Errors
+/// One sentence: the file cannot be read or is not one of traces, or the page cannot be written.
+pub fn run(order: &cli::Plot) -> Result<String, String> {
+    let cannot = |path: &Path, what: &str, it: &std::io::Error| {
+        format!("{} cannot be {what}: {}.", path.display(), plain(it))
+    };
+    let file = File::open(&order.file).map_err(|it| cannot(&order.file, "read", &it))?;
+    let recorded =
+        file::read(&mut BufReader::new(file)).map_err(|it| format!("{}: {it}.", order.file.display()))?;
+    let name = order.file.file_name().map_or_else(String::new, |it| it.to_string_lossy().into_owned());
+    let page = page(&recorded, &name);
+    let count = recorded.samples.len();
+    if order.out == Path::new("-") {
+        // Whoever reads it may have had enough.
+        let _ = std::io::stdout().lock().write_all(page.as_bytes());
+        return Ok(format!("drew {count} requests."));
+    }
+    std::fs::write(&order.out, page).map_err(|it| cannot(&order.out, "written", &it))?;
+    Ok(format!("drew {count} requests in {}.", order.out.display()))
+}
 
 /// The page.
 #[must_use]
@@ -66,7 +106,11 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
     for stage in Stage::ALL {
         let points = points(&|it| it.of(stage));
         let (name, count) = (stage.name(), points.len());
-        let _ = writeln!(out, "<section>\n<h3>{name}</h3>\n<p>{} <span>{count} requests</span></p>", tells(stage));
+        let _ = writeln!(
+            out,
+            "<section>\n<h3>{name}</h3>\n<p>{} <span>{count} requests</span></p>",
+            tells(stage)
+        );
         if points.is_empty() {
             out.push_str("<p class=\"none\">No request met it.</p>\n");
         } else {
@@ -103,7 +147,12 @@ fn tells(stage: Stage) -> &'static str {
 fn legend(out: &mut String) {
     out.push_str("<p class=\"legend\">");
     for it in Kind::ALL {
-        let _ = write!(out, "<svg viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dots {}\" d=\"M5 5h0\"/></svg>{} ", it.class(), it.label());
+        let _ = write!(
+            out,
+            "<svg viewBox=\"0 0 10 10\" aria-hidden=\"true\"><path class=\"dots {}\" d=\"M5 5h0\"/></svg>{} ",
+            it.class(),
+            it.label()
+        );
     }
     out.push_str("</p>\n");
 }
@@ -119,7 +168,11 @@ fn routes(recorded: &Recorded, out: &mut String) {
         totals.sort_unstable();
         let _ = write!(out, "<tr><td>{}</td><td>{}</td>", escape(route), totals.len());
         for percent in [50, 90, 99, 100] {
-            let _ = write!(out, "<td>{}</td>", percentile(&totals, percent).map_or_else(String::new, spell_micros));
+            let _ = write!(
+                out,
+                "<td>{}</td>",
+                percentile(&totals, percent).map_or_else(String::new, spell_micros)
+            );
         }
         out.push_str("</tr>\n");
     }
@@ -146,21 +199,15 @@ svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--soft); font: 11px system-ui, sans-serif; font-variant-numeric: tabular-nums; }
 .x { text-anchor: middle; } .y { text-anchor: end; }
 .grid { stroke: var(--grid); } .axis { stroke: var(--axis); fill: none; }
-.dots { fill: none; stroke-width: 4; stroke-linecap: round; stroke-opacity: 0.55; }
+.dots { fill: none; stroke-width: 4; stroke-linecap: round; stroke-opacity: 0.7; }
 .hit { stroke: var(--hit); } .miss { stroke: var(--miss); } .other { stroke: var(--other); }
 path.percentile { stroke: var(--line); stroke-dasharray: 5 4; } text.percentile { fill: var(--line); }
 ";
 
 #[cfg(test)]
 mod tests {
-    use super::super::file;
+    use super::super::picture::{golden, is_golden};
     use super::*;
-    use crate::config::generated;
-    use std::path::Path;
-
-    fn golden(name: &str) -> std::path::PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name)
-    }
 
     #[test]
     fn a_fixed_file_gives_the_golden_page() {
@@ -168,8 +215,11 @@ mod tests {
         let recorded = file::read(&mut &text[..]).unwrap();
         assert!(recorded.samples.len() >= 200 && recorded.lost == 7, "the file has what is to be drawn");
         let page = page(&recorded, "traces.jsonl");
-        generated::fresh_at(&golden("traces.html"), &page);
-        assert!(!page.contains("<script") && !page.contains("http://") && !page.contains("https://"), "stands alone");
+        is_golden("traces.html", &page);
+        assert!(
+            !page.contains("<script") && !page.contains("http://") && !page.contains("https://"),
+            "stands alone"
+        );
         for stage in Stage::ALL {
             assert!(page.contains(&format!("<h3>{}</h3>", stage.name())));
         }

@@ -1,10 +1,9 @@
 //! `larder trace record`: follows the traces of a running larder for a while and writes them to a file.
 
 use super::file;
-use crate::ask;
+use crate::ask::{self, Events, Refused};
 use crate::cli::Record;
 use crate::config::plain;
-use crate::follow::{Events, Next};
 use larder_stdx::clock;
 use larder_transport::listener::Listen;
 use serde_json::{Value, json};
@@ -13,6 +12,7 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 /// How long an answer of the admin may take.
@@ -27,6 +27,20 @@ pub struct Summary {
     pub traces: u64,
     /// Traces that did not get there.
     pub lost: u64,
+}
+
+impl Summary {
+    /// One sentence for people.
+    #[must_use]
+    pub fn tell(&self, out: &Path) -> String {
+        let Self { traces, lost } = self;
+        let more = if *lost > 0 { format!("; {lost} more were lost") } else { String::new() };
+        if out == Path::new("-") {
+            return format!("recorded {traces} traces{more}.");
+        }
+        let out = out.display();
+        format!("recorded {traces} traces in {out}{more}; draw them with `larder trace plot {out}`.")
+    }
 }
 
 /// Records, until the time is over or Ctrl-C is pressed.
@@ -45,7 +59,7 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     }
     // Followed before it is switched on, so that the first is not missed.
     let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
-    let mut events = Events::open(&admin, &path, PATIENCE)?;
+    let events = follow(admin.clone(), path)?;
     let mut restore = Restore { admin: &admin, rates: Vec::new() };
     let mut sampling = answer["sampling"].clone();
     if let Some(every) = order.every {
@@ -57,36 +71,66 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     let head = file::header(clock::unix_micros(clock::precise_micros()), &sampling);
     writeln!(out, "{head}").map_err(|it| cannot(&it))?;
     let interrupted = interrupted();
-    let end = clock::precise_micros().saturating_add(u64::try_from(order.time.as_micros()).unwrap_or(u64::MAX));
+    let end =
+        clock::precise_micros().saturating_add(u64::try_from(order.time.as_micros()).unwrap_or(u64::MAX));
     let mut summary = Summary::default();
     while clock::precise_micros() < end && !interrupted.load(Relaxed) {
-        let line = match events.next(LOOK) {
-            Next::Nothing => {
+        let line = match events.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) => {
                 out.flush().map_err(|it| cannot(&it))?;
                 continue;
             }
-            Next::Event(name, data) if name == "trace" => {
+            Ok((name, data)) if name == "trace" => {
                 summary.traces += 1;
                 data
             }
-            Next::Event(name, data) if name == "lost" => {
+            Ok((name, data)) if name == "lost" => {
                 let value: Value = serde_json::from_str(&data).unwrap_or_default();
                 let count = value["count"].as_u64().unwrap_or(0);
                 summary.lost += count;
                 file::lost(count)
             }
-            Next::Event(..) => continue,
-            Next::Ended => {
+            Ok(_) => continue,
+            Err(RecvTimeoutError::Disconnected) => {
                 out.flush().map_err(|it| cannot(&it))?;
                 restore.rates.clear();
                 let (count, path) = (summary.traces, order.out.display());
-                return Err(format!("larder ended while it was followed; the {count} traces until then are in {path}."));
+                return Err(format!(
+                    "larder ended while it was followed; the {count} traces until then are in {path}."
+                ));
             }
         };
         writeln!(out, "{line}").map_err(|it| cannot(&it))?;
     }
     out.flush().map_err(|it| cannot(&it))?;
     Ok(summary)
+}
+
+/// Events that may wait to be written: the server counts what finds no room beyond.
+const AHEAD: usize = 256;
+
+/// Follows a stream on a thread of its own, so that the end of the time is not missed while nothing comes. Returns once it
+/// is begun.
+fn follow(admin: Listen, path: String) -> Result<Receiver<(String, String)>, String> {
+    let (begun, has_begun) = mpsc::sync_channel(1);
+    let (send, events) = mpsc::sync_channel(AHEAD);
+    std::thread::spawn(move || {
+        let mut from = match Events::open(&admin, &path) {
+            Ok(from) => from,
+            Err(refused) => return drop(begun.send(Err(refused))),
+        };
+        let _ = begun.send(Ok(()));
+        while let Some(event) = from.next_event() {
+            if send.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    match has_begun.recv() {
+        Ok(Ok(())) => Ok(events),
+        Ok(Err(Refused::Asked(why) | Refused::Other(why))) => Err(why),
+        Err(_) => Err("The stream of traces cannot be followed.".to_owned()),
+    }
 }
 
 /// The rates of the routes of this name, or of all.

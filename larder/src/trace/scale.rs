@@ -19,35 +19,38 @@ pub fn spell_micros(micros: u64) -> String {
     format!("{text} {unit}")
 }
 
-/// Values of time on a logarithmic axis: a band for zero, then decades.
+/// Values of time on a logarithmic axis: a band for zero where there is one, then decades.
 pub struct Decades {
     /// The first decade is from 10^first microseconds.
     first: u32,
     /// The last ends at 10^last.
     last: u32,
+    /// The part of the height below the decades, for values that are zero; 0 where none is.
+    pub zero: f64,
 }
 
 /// The part of the height that the band for zero has.
-const ZERO: f64 = 0.06;
+const ZERO: f64 = 0.13;
 
 impl Decades {
     /// Decades that hold all of `values`.
     pub fn of(values: impl Iterator<Item = u64> + Clone) -> Self {
+        let zero = if values.clone().any(|it| it == 0) { ZERO } else { 0.0 };
         let positive = values.filter(|it| *it > 0);
         let least = positive.clone().min().unwrap_or(1);
         let most = positive.max().unwrap_or(10);
         let first = least.ilog10();
-        Self { first, last: (most.ilog10() + 1).max(first + 2) }
+        Self { first, last: (most.ilog10() + 1).max(first + 2), zero }
     }
 
     /// Where a value lies, from 0 at the bottom to 1.
     pub fn at(&self, micros: u64) -> f64 {
         if micros == 0 {
-            return ZERO / 2.0;
+            return self.zero / 3.0;
         }
         #[allow(clippy::cast_precision_loss, reason = "a pixel is less exact")]
         let decades = (micros as f64).log10() - f64::from(self.first);
-        ZERO + (1.0 - ZERO) * (decades / f64::from(self.last - self.first)).clamp(0.0, 1.0)
+        self.zero + (1.0 - self.zero) * (decades / f64::from(self.last - self.first)).clamp(0.0, 1.0)
     }
 
     /// The values that are named.
@@ -82,7 +85,7 @@ impl Seconds {
 
     /// The times that are named.
     pub fn ticks(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..).map(|it| it * self.step).take_while(|it| *it <= self.length)
+        (0..=self.length / self.step).map(|it| it * self.step)
     }
 }
 
@@ -122,7 +125,9 @@ mod tests {
 
     #[test]
     fn seconds_are_named_at_round_numbers() {
-        let check = |length, expect: Vec<u64>| assert_eq!(expect, Seconds::new(length, 4).ticks().collect::<Vec<_>>());
+        let check = |length, expect: Vec<u64>| {
+            assert_eq!(expect, Seconds::new(length, 4).ticks().collect::<Vec<_>>())
+        };
         check(10_000_000, vec![0, 5_000_000, 10_000_000]);
         check(8_000_000, vec![0, 2_000_000, 4_000_000, 6_000_000, 8_000_000]);
         check(0, vec![0, 1]);
@@ -132,7 +137,10 @@ mod tests {
     #[test]
     fn percentiles_are_values_that_occurred() {
         let values: Vec<u64> = (1..=100).collect();
-        assert_eq!((Some(50), Some(99), Some(100)), (percentile(&values, 50), percentile(&values, 99), percentile(&values, 100)));
+        assert_eq!(
+            (Some(50), Some(99), Some(100)),
+            (percentile(&values, 50), percentile(&values, 99), percentile(&values, 100))
+        );
         assert_eq!((None, Some(7)), (percentile(&[], 50), percentile(&[7], 1)));
     }
 }

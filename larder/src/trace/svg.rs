@@ -64,16 +64,31 @@ pub fn scatter(title: &str, points: &[Point], x: &Seconds, size: Size, out: &mut
     let inner = (f64::from(width - LEFT - RIGHT), f64::from(height - TOP - BOTTOM));
     let left = |at: f64| f64::from(LEFT) + at * inner.0;
     let top = |at: f64| f64::from(TOP) + (1.0 - at) * inner.1;
-    let _ = writeln!(out, "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(title));
+    let _ =
+        writeln!(out, "<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">", escape(title));
     let (right, bottom) = (width - RIGHT, height - BOTTOM);
     for it in y.ticks() {
         let at = top(y.at(it));
-        let _ = writeln!(out, "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"y\" x=\"{}\" y=\"{:.1}\">{}</text>", LEFT - 8, at + 4.0, spell_micros(it));
+        let _ = writeln!(
+            out,
+            "<path class=\"grid\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"y\" x=\"{}\" y=\"{:.1}\">{}</text>",
+            LEFT - 8,
+            at + 4.0,
+            spell_micros(it)
+        );
     }
-    let _ = writeln!(out, "<text class=\"y\" x=\"{}\" y=\"{:.1}\">0</text>", LEFT - 8, top(y.at(0)) + 4.0);
+    if y.zero > 0.0 {
+        let at = top(y.at(0)) + 4.0;
+        let _ = writeln!(out, "<text class=\"y\" x=\"{}\" y=\"{at:.1}\">0</text>", LEFT - 8);
+    }
     for it in x.ticks() {
         let at = left(x.at(it));
-        let _ = writeln!(out, "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/><text class=\"x\" x=\"{at:.1}\" y=\"{}\">{}</text>", bottom + 16, seconds(it, x.step));
+        let _ = writeln!(
+            out,
+            "<path class=\"grid\" d=\"M{at:.1} {TOP}V{bottom}\"/><text class=\"x\" x=\"{at:.1}\" y=\"{}\">{}</text>",
+            bottom + 16,
+            seconds(it, x.step)
+        );
     }
     let _ = writeln!(out, "<path class=\"axis\" d=\"M{LEFT} {TOP}V{bottom}H{right}\"/>");
     let middle = left(0.5);
@@ -81,7 +96,9 @@ pub fn scatter(title: &str, points: &[Point], x: &Seconds, size: Size, out: &mut
     for kind in Kind::ALL {
         // Tenths of a unit; what falls together is drawn once.
         #[allow(clippy::cast_possible_truncation, reason = "within the drawing")]
-        let place = |(at, took, _): &Point| ((left(x.at(*at)) * 10.0).round() as i64, (top(y.at(*took)) * 10.0).round() as i64);
+        let place = |(at, took, _): &Point| {
+            ((left(x.at(*at)) * 10.0).round() as i64, (top(y.at(*took)) * 10.0).round() as i64)
+        };
         let places: BTreeSet<(i64, i64)> = points.iter().filter(|it| it.2 == kind).map(place).collect();
         if places.is_empty() {
             continue;
@@ -106,13 +123,19 @@ fn lines(points: &[Point], y: &Decades, right: u32, top: impl Fn(f64) -> f64, ou
         let at = top(y.at(value));
         let label = (at + 4.0).min(lowest - APART);
         lowest = label;
-        let _ = writeln!(out, "<path class=\"percentile\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"percentile\" x=\"{}\" y=\"{label:.1}\">p{percent} {}</text>", right + 5, spell_micros(value));
+        let _ = writeln!(
+            out,
+            "<path class=\"percentile\" d=\"M{LEFT} {at:.1}H{right}\"/><text class=\"percentile\" x=\"{}\" y=\"{label:.1}\">p{percent} {}</text>",
+            right + 5,
+            spell_micros(value)
+        );
     }
 }
 
 /// A time of the axis, with as many places as its steps need.
 fn seconds(micros: u64, step: u64) -> String {
-    let places = [1_000_000, 100_000, 10_000, 1_000, 100, 10].iter().position(|it| step % it == 0).unwrap_or(6);
+    let places =
+        [1_000_000, 100_000, 10_000, 1_000, 100, 10].iter().position(|it| step % it == 0).unwrap_or(6);
     let (whole, rest) = (micros / 1_000_000, format!("{:06}", micros % 1_000_000));
     if places == 0 { whole.to_string() } else { format!("{whole}.{}", &rest[..places]) }
 }

@@ -299,7 +299,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[text("route", "of this route only"), integer("limit", 1, 4096, "how many at most (200)")]).gives(TRACES),
     row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
     row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
-        .query(&[text("route", "of this route only")]).events("`trace`: a trace."),
+        .query(&[text("route", "of this route only")]).events("`trace`: a trace; `lost`: how many were left out."),
     row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))
         .query(&[one_of("by", &["requests", "misses", "bytes", "origin_time"], "what is weighed"), integer("limit", 1, 1000, "how many at most")])
         .gives(TOP).example("by=bytes&limit=2", ""),
