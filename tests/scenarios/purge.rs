@@ -328,7 +328,7 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     let config = |level: &str| {
         format!(
             "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\n\
-             levels = {{ purge = \"{level}\" }}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+             levels = {{ purge = \"{level}\", audit = \"off\" }}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
             origin.url()
         )
     };
