@@ -342,7 +342,7 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
     reload(&larder, &config("info"));
     purge(&larder, json!({ "tag": "again" }));
     until("a later event is told", || told("tag=again"));
-    assert!(!told("quiet"), "{}", log());
+    assert!(!told(" purged tag=quiet"), "{}", log());
 }
 
 #[test]
