@@ -587,7 +587,7 @@ impl Shard {
         let slot = self.slots.remove(&hash)?;
         ledger.responses.take(slot.charged);
         ledger.release(slot.charged);
-        if self.slots.capacity() > 4 * self.slots.len().max(64) {
+        if self.slots.capacity() > 4 * self.slots.len().max(8) {
             self.slots.shrink_to(2 * self.slots.len());
         }
         self.settle(ledger);
