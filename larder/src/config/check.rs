@@ -88,6 +88,7 @@ impl Check {
             log: self.log(),
             sites: self.sites(hosts),
             decided: self.decided(None),
+            text: None,
             at_start: self.at_start(),
             warnings,
         };

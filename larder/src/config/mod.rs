@@ -6,6 +6,8 @@
 //! ```
 
 mod check;
+pub mod diff;
+pub mod edit;
 pub mod generated;
 pub mod kind;
 pub mod place;
@@ -47,6 +49,8 @@ pub fn admin_ports(first: u16) -> std::ops::RangeInclusive<u16> {
 /// A whole configuration. Nothing in it can be wrong but the world around it.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The text of the file that it was read from, where it was.
+    pub text: Option<std::sync::Arc<str>>,
     /// Where clients are served; never empty.
     pub listen: Vec<Listen>,
     /// Worker threads; `None` is one for each core.
@@ -323,7 +327,8 @@ impl Config {
             Rejected(vec![Problem { source, key: String::new(), text }])
         })?;
         let base = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self::from_text(&text, &file, base, flags)
+        let config = Self::from_text(&text, &file, base, flags)?;
+        Ok(Self { text: Some(text.into()), ..config })
     }
 
     /// As [`Config::load`], from text; relative paths of the text are beneath `base`.
@@ -335,7 +340,7 @@ impl Config {
         for it in flags {
             values.set(&it.path, &it.text, &it.flag);
         }
-        check::check(values, base, Source::Line { file: file.into(), line: 1 })
+        check::check(values, base, Source::Line { file: file.into(), line: 1, column: 1 })
     }
 
     /// A configuration without a file: one site for every host with one route for every path, as
@@ -358,7 +363,10 @@ impl Config {
 }
 
 /// Reads a file that is no larger than a configuration may be.
-fn read_file(path: &Path) -> Result<String, String> {
+///
+/// # Errors
+/// What the system says, or that it is too large.
+pub fn read_file(path: &Path) -> Result<String, String> {
     const LARGEST: u64 = 4 << 20;
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|it| plain(&it))?;

@@ -15,6 +15,8 @@ pub enum Source {
         file: Arc<str>,
         /// The line.
         line: u32,
+        /// The character within it, counted from 1.
+        column: u32,
     },
     /// A flag or an argument of the command line.
     Flag(Arc<str>),
@@ -26,7 +28,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Source::Default => f.write_str("default"),
-            Source::Line { file, line } => write!(f, "{file}:{line}"),
+            Source::Line { file, line, .. } => write!(f, "{file}:{line}"),
             Source::Flag(flag) => f.write_str(flag),
             Source::Preset(name) => write!(f, "preset {name}"),
         }

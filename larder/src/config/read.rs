@@ -93,6 +93,16 @@ pub fn dotted(pattern: &str) -> String {
     pattern.replace("[]", "")
 }
 
+/// Line and character of a byte, both counted from 1.
+fn position(text: &str, at: usize) -> (u32, u32) {
+    let before = &text.as_bytes()[..at.min(text.len())];
+    let line = 1 + before.iter().filter(|it| **it == b'\n').count();
+    let start = before.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+    let column = 1 + String::from_utf8_lossy(&before[start..]).chars().count();
+    let number = |it| u32::try_from(it).unwrap_or(u32::MAX);
+    (number(line), number(column))
+}
+
 struct Walk<'t> {
     text: &'t str,
     file: Arc<str>,
@@ -101,9 +111,8 @@ struct Walk<'t> {
 
 impl Walk<'_> {
     fn source(&self, at: usize) -> Source {
-        let before = self.text.as_bytes().iter().take(at);
-        let line = 1 + before.filter(|it| **it == b'\n').count();
-        Source::Line { file: self.file.clone(), line: u32::try_from(line).unwrap_or(u32::MAX) }
+        let (line, column) = position(self.text, at);
+        Source::Line { file: self.file.clone(), line, column }
     }
 
     fn report(&mut self, at: usize, pattern: &str, text: String) {

@@ -1,0 +1,110 @@
+//! What differs between two texts, line by line: for whoever is to see what a change of the configuration changes.
+
+/// A line of both texts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line<'t> {
+    /// It is in both.
+    Same(&'t str),
+    /// Only in the old one.
+    Gone(&'t str),
+    /// Only in the new one.
+    New(&'t str),
+}
+
+/// Cells of the table at most; texts that differ in more are shown as one replaced by the other.
+const CELLS: usize = 4 << 20;
+
+/// The fewest lines that make `new` of `old`, in order: what is gone before what is new.
+#[must_use]
+pub fn lines<'t>(old: &'t str, new: &'t str) -> Vec<Line<'t>> {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let start = old.iter().zip(&new).take_while(|it| it.0 == it.1).count();
+    let rest = || old[start..].iter().rev().zip(new[start..].iter().rev());
+    let end = rest().take_while(|it| it.0 == it.1).count();
+    let mut out: Vec<Line<'t>> = old[..start].iter().map(|it| Line::Same(it)).collect();
+    between(&old[start..old.len() - end], &new[start..new.len() - end], &mut out);
+    out.extend(old[old.len() - end..].iter().map(|it| Line::Same(it)));
+    out
+}
+
+/// By the longest common subsequence.
+fn between<'t>(old: &[&'t str], new: &[&'t str], out: &mut Vec<Line<'t>>) {
+    let width = new.len() + 1;
+    if (old.len() + 1).saturating_mul(width) > CELLS {
+        out.extend(old.iter().map(|it| Line::Gone(it)));
+        out.extend(new.iter().map(|it| Line::New(it)));
+        return;
+    }
+    // How long the longest is from here on.
+    let mut longest = vec![0u32; (old.len() + 1) * width];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            longest[i * width + j] = match old[i] == new[j] {
+                true => longest[(i + 1) * width + j + 1] + 1,
+                false => longest[(i + 1) * width + j].max(longest[i * width + j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() || j < new.len() {
+        let both = i < old.len() && j < new.len();
+        if both && old[i] == new[j] {
+            out.push(Line::Same(old[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if i < old.len() && (!both || longest[(i + 1) * width + j] >= longest[i * width + j + 1]) {
+            out.push(Line::Gone(old[i]));
+            i += 1;
+        } else {
+            out.push(Line::New(new[j]));
+            j += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn told(old: &str, new: &str) -> String {
+        let tell = |it: &Line<'_>| match it {
+            Line::Same(it) => format!(" {it}"),
+            Line::Gone(it) => format!("-{it}"),
+            Line::New(it) => format!("+{it}"),
+        };
+        lines(old, new).iter().map(tell).collect::<Vec<_>>().join("|")
+    }
+
+    #[test]
+    fn the_fewest_lines() {
+        let check = |old: &str, new: &str, expect: &str| {
+            assert_eq!(expect, told(&old.replace(' ', "\n"), &new.replace(' ', "\n")), "{old} to {new}");
+        };
+        check("", "", "");
+        check("a b c", "a b c", " a| b| c");
+        check("a b c", "a x c", " a|-b|+x| c");
+        check("a b c", "a c", " a|-b| c");
+        check("a c", "a b c", " a|+b| c");
+        check("a b c d", "b d e", "-a| b|-c| d|+e");
+        check("", "a", "+a");
+        let many = |letter: &str| (0..3000).map(|it| format!("{letter}{it}\n")).collect::<String>();
+        assert_eq!(6000, lines(&many("a"), &many("b")).len(), "bounded");
+    }
+
+    proptest! {
+        #[test]
+        fn both_can_be_read_from_it(old in "([abc]\n){0,12}", new in "([abc]\n){0,12}") {
+            let all = lines(&old, &new);
+            let side = |old_side: bool| -> String {
+                let keep = |it: &Line<'_>| match it {
+                    Line::Same(it) => Some(format!("{it}\n")),
+                    Line::Gone(it) => old_side.then(|| format!("{it}\n")),
+                    Line::New(it) => (!old_side).then(|| format!("{it}\n")),
+                };
+                all.iter().filter_map(keep).collect()
+            };
+            prop_assert_eq!(&old, &side(true));
+            prop_assert_eq!(&new, &side(false));
+        }
+    }
+}

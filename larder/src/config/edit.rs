@@ -1,0 +1,194 @@
+//! Edits of a configuration file as a form makes them: one key, one site, one route at a time, in the text as it stands.
+//! `toml_edit` says where everything is; what is not meant by an edit, comments and order and spelling, is not touched. Whether
+//! the result is a sound configuration is not asked here.
+
+mod node;
+mod text;
+
+use node::Node;
+use serde_json::Value as Json;
+use toml_edit::Document;
+
+/// One step of a path: into a section, or to a member of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// By name.
+    Name(String),
+    /// By position, counted from 0.
+    At(usize),
+}
+
+/// What is to become of what a path names.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It gets this value; what is not there is made, and a list gets one member more at its end.
+    Set(Json),
+    /// It goes; where it is not there, nothing happens.
+    Remove,
+    /// A member of a list goes to this position.
+    Move(usize),
+}
+
+/// One edit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edit {
+    /// What is edited; not empty.
+    pub path: Vec<Step>,
+    /// What becomes of it.
+    pub change: Change,
+}
+
+impl Edit {
+    /// Reads `{"path": ["site", 0, "hosts"], "value": …}`, where `null` removes, or `{"path": …, "to": 2}`.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn read(json: &Json) -> Result<Self, String> {
+        let bad = || {
+            "An edit is {\"path\": [\"site\", 0, \"hosts\"], \"value\": …}, null to remove, or \"to\": 1 to move."
+                .to_owned()
+        };
+        let step = |it: &Json| match it {
+            Json::String(name) => Some(Step::Name(name.clone())),
+            Json::Number(at) => at.as_u64().and_then(|it| usize::try_from(it).ok()).map(Step::At),
+            _ => None,
+        };
+        let path: Option<Vec<Step>> = json["path"].as_array().and_then(|it| it.iter().map(step).collect());
+        let path = path.filter(|it| !it.is_empty()).ok_or_else(bad)?;
+        let change = match (json.get("value"), json.get("to")) {
+            (Some(Json::Null), None) => Change::Remove,
+            (Some(value), None) => Change::Set(value.clone()),
+            (None, Some(to)) => {
+                let to = to.as_u64().and_then(|it| usize::try_from(it).ok());
+                Change::Move(to.ok_or_else(bad)?)
+            }
+            _ => return Err(bad()),
+        };
+        Ok(Self { path, change })
+    }
+}
+
+/// The text with all edits done, one after the other; an edit that fails leaves no text at all.
+///
+/// # Errors
+/// One sentence: the text is not TOML, the path leads nowhere, or the edit needs a person.
+pub fn apply(text: &str, edits: &[Edit]) -> Result<String, String> {
+    let (mark, text) = match text.strip_prefix('\u{feff}') {
+        Some(rest) => ("\u{feff}", rest),
+        None => ("", text),
+    };
+    let mut text = text.to_owned();
+    for edit in edits {
+        text = one(text, edit)?;
+    }
+    Ok(format!("{mark}{text}"))
+}
+
+/// What a text says, as JSON; dates are their text.
+///
+/// # Errors
+/// It is not TOML.
+pub fn as_json(text: &str) -> Result<Json, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let document = Document::parse(text).map_err(|it| format!("The text is not TOML: {}.", it.message()))?;
+    Ok(Node::Table(document.as_table()).json())
+}
+
+fn one(text: String, edit: &Edit) -> Result<String, String> {
+    let mut expected = as_json(&text)?;
+    expect(&mut expected, edit)?;
+    let edited = match &edit.change {
+        Change::Set(value) => text::set(text, &edit.path, value)?,
+        Change::Remove => text::remove(text, &edit.path)?,
+        Change::Move(to) => text::move_to(text, &edit.path, *to)?,
+    };
+    // Whatever the text looked like: what was not meant does not leave here.
+    let found = as_json(&edited).ok();
+    if found.map(pruned) != Some(pruned(expected)) {
+        return Err(format!(
+            "{} stands in a way that only a person should edit; edit the text.",
+            spell(&edit.path)
+        ));
+    }
+    Ok(edited)
+}
+
+/// The same edit of what the text says.
+fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
+    let (last, way) = edit.path.split_last().ok_or("The path is empty.")?;
+    let mut at = root;
+    for (depth, step) in way.iter().enumerate() {
+        let nothing = || format!("There is no {}.", spell(&edit.path[..=depth]));
+        let fresh = match edit.path.get(depth + 1) {
+            Some(Step::At(_)) => Json::Array(Vec::new()),
+            _ => Json::Object(serde_json::Map::new()),
+        };
+        at = match (step, at) {
+            (Step::Name(name), Json::Object(map)) => match edit.change {
+                Change::Set(_) => map.entry(name.clone()).or_insert(fresh),
+                _ => match map.get_mut(name) {
+                    Some(it) => it,
+                    None if edit.change == Change::Remove => return Ok(()),
+                    None => return Err(nothing()),
+                },
+            },
+            (Step::At(number), Json::Array(list)) => list.get_mut(*number).ok_or_else(nothing)?,
+            _ => return Err(nothing()),
+        };
+    }
+    let nothing = || format!("There is no {}.", spell(&edit.path));
+    match (&edit.change, last, at) {
+        (Change::Set(value), Step::Name(name), Json::Object(map)) => {
+            map.insert(name.clone(), value.clone());
+        }
+        (Change::Set(value), Step::At(number), Json::Array(list)) if *number == list.len() => {
+            list.push(value.clone());
+        }
+        (Change::Set(value), Step::At(number), Json::Array(list)) => {
+            *list.get_mut(*number).ok_or_else(nothing)? = value.clone();
+        }
+        (Change::Remove, Step::Name(name), Json::Object(map)) => {
+            map.remove(name);
+        }
+        (Change::Remove, Step::At(number), Json::Array(list)) if *number < list.len() => {
+            list.remove(*number);
+        }
+        (Change::Move(to), Step::At(number), Json::Array(list))
+            if *number < list.len() && *to < list.len() =>
+        {
+            let it = list.remove(*number);
+            list.insert(*to, it);
+        }
+        _ => return Err(nothing()),
+    }
+    Ok(())
+}
+
+/// Without what is empty: a section that has no key any more may stay or go.
+fn pruned(json: Json) -> Json {
+    let is_empty = |it: &Json| it.is_null() || it.as_object().is_some_and(serde_json::Map::is_empty);
+    match json {
+        Json::Object(map) => Json::Object(
+            map.into_iter().map(|it| (it.0, pruned(it.1))).filter(|it| !is_empty(&it.1)).collect(),
+        ),
+        Json::Array(list) => Json::Array(list.into_iter().map(pruned).collect()),
+        it => it,
+    }
+}
+
+/// A path as messages spell it: `site[0].route[1].path`.
+#[must_use]
+pub fn spell(path: &[Step]) -> String {
+    let mut out = String::new();
+    for step in path {
+        match step {
+            Step::Name(name) if out.is_empty() => out.push_str(name),
+            Step::Name(name) => out.push_str(&format!(".{name}")),
+            Step::At(number) => out.push_str(&format!("[{number}]")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;
