@@ -9,6 +9,7 @@ mod cache_control;
 mod coalescing;
 mod coding;
 mod conditionals;
+mod configuring;
 mod counting;
 mod disk_tier;
 mod expires;

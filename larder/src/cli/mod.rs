@@ -13,7 +13,8 @@ mod watch;
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
 use crate::config::{
-    Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, dotted, plain_list, table,
+    Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, base_of, dotted, plain_list,
+    table,
 };
 pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
@@ -117,6 +118,25 @@ impl Plan {
             Base::File(file) => Some(file.clone()),
             Base::Search => PLACES.iter().map(PathBuf::from).find(|it| it.exists()),
         }
+    }
+
+    /// Reads and checks a text as if the file had it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, or that there is no file.
+    pub fn read(&self, text: &str) -> Result<Config, Rejected> {
+        match self.file() {
+            Some(file) => {
+                Config::from_text(text, &file.display().to_string(), base_of(&file), &self.settings)
+            }
+            None => self.load(),
+        }
+    }
+
+    /// What the command line says, over any file.
+    #[must_use]
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
     }
 
     /// The plan with one route to this origin, for `demo`.

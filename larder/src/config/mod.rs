@@ -14,6 +14,7 @@ pub mod place;
 pub mod presets;
 pub mod problem;
 mod read;
+pub mod store;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -326,8 +327,7 @@ impl Config {
             let source = Source::Flag(file.as_str().into());
             Rejected(vec![Problem { source, key: String::new(), text }])
         })?;
-        let base = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let config = Self::from_text(&text, &file, base, flags)?;
+        let config = Self::from_text(&text, &file, base_of(path), flags)?;
         Ok(Self { text: Some(text.into()), ..config })
     }
 
@@ -360,6 +360,12 @@ impl Config {
         }
         check::check(values, Path::new("."), Source::Default)
     }
+}
+
+/// The directory beneath which the relative paths of a file are.
+#[must_use]
+pub fn base_of(file: &Path) -> &Path {
+    file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Reads a file that is no larger than a configuration may be.

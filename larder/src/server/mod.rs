@@ -22,7 +22,7 @@ use crate::cli::Plan;
 use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use crate::token::{self, Kept, Token};
-use admin::{Access, Admin, Audit};
+use admin::{Access, Admin, Audit, Configuring, ReloadOrder};
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
@@ -44,7 +44,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tiers::{DiskWatch, Lower};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use totals::Totals;
 use worker::{Live, Orders, Own, Shared};
@@ -310,6 +310,7 @@ struct House {
 /// What the main thread wakes up for.
 enum Event {
     Reload(&'static str),
+    Ordered(ReloadOrder),
     Reopen,
     Stop,
     Look,
@@ -324,22 +325,36 @@ impl House {
         inbox: watch::Receiver<Orders>,
         threads: Vec<JoinHandle<()>>,
     ) -> Result<(), Stopped> {
-        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox);
+        let (orders, mut reloads) = mpsc::channel(1);
+        let configuring = Configuring::new(self.plan.clone(), orders);
+        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox, configuring);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.shared.lower, &self.errors);
         loop {
-            match signals.next().await {
+            let event = tokio::select! {
+                event = signals.next() => event,
+                Some(order) = reloads.recv() => Event::Ordered(order),
+            };
+            match event {
                 Event::Stop => break,
                 Event::Reopen => {
                     self.log.reopen();
                     self.errors.reopen();
                     admin.iter().for_each(|it| it.audit.reopen());
                 }
-                Event::Reload(why) => self.reload(why, admin.as_deref()),
+                Event::Reload(why) => drop(self.reload(why, admin.as_deref())),
+                Event::Ordered(order) => {
+                    let outcome = self.reload("the admin asked for it", admin.as_deref());
+                    if let Some(file) = &mut file {
+                        file.taken();
+                    }
+                    // Whoever asked may be gone; it is done all the same.
+                    let _ = order.send(outcome);
+                }
                 Event::Look => {
                     if file.as_mut().is_some_and(Watch::changed) {
-                        self.reload("the file changed", admin.as_deref());
+                        let _ = self.reload("the file changed", admin.as_deref());
                     }
                     larder_stdx::clock::tick();
                     admin.iter().for_each(|it| it.audit.look());
@@ -359,6 +374,7 @@ impl House {
         access: Access,
         audit: Audit,
         inbox: watch::Receiver<Orders>,
+        configuring: Configuring,
     ) -> Option<Rc<Admin>> {
         if bound.is_empty() {
             return None;
@@ -385,6 +401,7 @@ impl House {
             nodes: self.nodes.clone(),
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
+            configuring,
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
@@ -397,13 +414,11 @@ impl House {
     }
 
     /// Takes over a changed configuration, or keeps the old one and says why.
-    fn reload(&self, why: &str, admin: Option<&Admin>) {
+    fn reload(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
         let Some(file) = self.plan.file() else {
-            return self.errors.event(
-                Level::Warn,
-                "reload-refused",
-                &[("why", "there is no file to read again")],
-            );
+            let why = "there is no file to read again";
+            self.errors.event(Level::Warn, "reload-refused", &[("why", why)]);
+            return Err(why.to_owned());
         };
         let read = self.plan.load().map_err(|it| it.to_string());
         let old = self.orders.borrow().live.clone();
@@ -423,11 +438,13 @@ impl House {
                 self.shared.own.config_reloads.add_shared(1);
                 let file = file.display().to_string();
                 self.errors.event(Level::Info, "reloaded", &[("file", &file), ("because", why)]);
+                Ok(())
             }
             Err(problems) => {
                 self.shared.own.config_rejections.add_shared(1);
                 let values = [("because", why), ("why", problems.as_str()), ("now", "the running one stays")];
                 self.errors.event(Level::Error, "reload-refused", &values);
+                Err(problems)
             }
         }
     }

@@ -29,6 +29,12 @@ impl Watch {
         Self { path, taken: now, seen: now }
     }
 
+    /// What the file is now has been taken over, or refused: it is no change any more.
+    pub fn taken(&mut self) {
+        self.taken = look(&self.path);
+        self.seen = self.taken;
+    }
+
     /// Whether the file changed, and has looked the same twice since: an editor that is still writing is let
     /// finish.
     pub fn changed(&mut self) -> bool {
@@ -48,13 +54,20 @@ fn look(path: &PathBuf) -> Option<Look> {
     Some(Look { device: it.dev(), inode: it.ino(), size: it.size(), changed: (it.mtime(), it.mtime_nsec()) })
 }
 
+/// The keys that only a start takes over, and that are not as they were.
+#[must_use]
+pub fn at_start(old: &Config, new: &Config) -> Vec<&'static str> {
+    let pairs = old.at_start.iter().zip(&new.at_start);
+    pairs.filter(|(old, new)| old != new).map(|it| it.1.0).collect()
+}
+
 /// Whether `new` can be taken over while running: what the table says is for the start alone must be as it was.
 ///
 /// # Errors
 /// One sentence that names the first key that needs a restart.
 pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
-    let mut pairs = old.at_start.iter().zip(&new.at_start);
-    let Some((_, (key, _))) = pairs.find(|(old, new)| old != new) else { return Ok(()) };
+    let changed = at_start(old, new);
+    let Some(key) = changed.first() else { return Ok(()) };
     match new.decided.by(key) {
         Source::Default => Err(format!("{key} cannot go back to its default while running; restart larder.")),
         source => Err(format!("{source}: {key} cannot change while running; restart larder.")),
@@ -76,6 +89,9 @@ mod tests {
         assert!(!watch.changed(), "just seen");
         assert!(watch.changed(), "settled");
         assert!(!watch.changed(), "once");
+        std::fs::write(&path, "abc").unwrap();
+        watch.taken();
+        assert!(!watch.changed() && !watch.changed(), "it was taken over otherwise");
         std::fs::remove_file(&path).unwrap();
         assert!(!watch.changed() && !watch.changed(), "a file that is away is no change");
     }

@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod config;
 mod explain;
 mod memory;
 mod note;
@@ -35,6 +36,7 @@ pub use access::Access;
 use access::{Refusal, Who};
 pub use audit::Audit;
 use bytes::Bytes;
+pub use config::{Configuring, Order as ReloadOrder};
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_semantics::field::FieldList;
@@ -83,6 +85,8 @@ pub struct Admin {
     pub overlays: Arc<Overlays>,
     /// What the allocator has, and has handed out.
     pub heap: Arc<Heap>,
+    /// How the configuration is changed.
+    pub configuring: Configuring,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }

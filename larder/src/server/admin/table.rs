@@ -21,7 +21,7 @@ use super::schemas::{
     TRACES,
 };
 use super::top::{TOP, TOP_RESET};
-use super::{Admin, Answer, Asked};
+use super::{Admin, Answer, Asked, config};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -30,6 +30,9 @@ pub const BODY: usize = 64 * 1024;
 
 /// Bytes of a page that is put over another, at most; `admin.overlay_size` bounds all of them together.
 pub const OVERLAY: usize = 32 << 20;
+
+/// Bytes of a request about a configuration at most.
+pub const CONFIG: usize = 1 << 20;
 
 type Running<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
@@ -306,6 +309,16 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/top/reset", "Counts the URLs anew.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
+    row("GET", "/api/v1/config", "The configuration: its text, every key, and the texts before it.", |it, _| Box::pin(async move { it.config() }))
+        .gives(config::TOLD).example("", ""),
+    row("PUT", "/api/v1/config", "Puts a text in force, unless the file was changed meanwhile (409) or it is not sound (422).", |it, asked| Box::pin(it.put_config(asked)))
+        .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
+    row("POST", "/api/v1/config/check", "What is wrong with a text, and what it would change.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
+        .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
+    row("POST", "/api/v1/config/edit", "A text with keys, sites or routes changed; its comments stay.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
+        .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
+    row("POST", "/api/v1/config/rollback", "Puts an earlier text in force again.", |it, asked| Box::pin(it.roll_back(asked)))
+        .takes(config::BACK_TO).gives(config::IN_FORCE),
     row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
         .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required()]),
 ];

@@ -1,0 +1,237 @@
+//! The configuration file as a thing on disk: read with its hash, replaced as a whole or not at all, and the texts that it
+//! had before, in a directory beside it. What a text means is not here.
+
+use super::{base_of, plain, read_file};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+use serde_json::{Value, json};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+};
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Earlier texts that are kept.
+pub const PAST: usize = 50;
+
+/// The file of a running larder.
+pub struct Store {
+    path: PathBuf,
+}
+
+/// An earlier text, without the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// Its number: larger is later.
+    pub id: u64,
+    /// When it was replaced, seconds since the epoch.
+    pub time: u64,
+    /// Who replaced it.
+    pub by: String,
+}
+
+/// What tells one text from another; not a secret, and nothing is proven by it.
+#[must_use]
+pub fn hash(text: &str) -> String {
+    format!("{:032x}", xxh3_128(text.as_bytes()))
+}
+
+impl Store {
+    /// The file at `path`; a link leads to what is meant.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self { path: fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()) }
+    }
+
+    /// Its text now.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn read(&self) -> Result<String, String> {
+        read_file(&self.path).map_err(|why| format!("{} cannot be read: {why}.", self.path.display()))
+    }
+
+    /// Why it cannot be replaced, if it cannot.
+    #[must_use]
+    pub fn why_not(&self) -> Option<String> {
+        let may = |path: &Path, access| accessat(CWD, path, access, AtFlags::EACCESS);
+        let folder = self.folder();
+        let refused = |path: &Path, it: rustix::io::Errno| {
+            Some(format!("{} cannot be written: {}.", path.display(), plain(&it.into())))
+        };
+        if let Err(error) = may(&self.path, Access::READ_OK | Access::WRITE_OK) {
+            return refused(&self.path, error);
+        }
+        // It is replaced by another file, so that nobody ever reads a half.
+        may(folder, Access::WRITE_OK | Access::EXEC_OK).err().and_then(|it| refused(folder, it))
+    }
+
+    /// Replaces the text: whoever reads the file, at whatever moment and after a crash, finds the old one or the new one. Mode
+    /// and owner stay.
+    ///
+    /// # Errors
+    /// One sentence; the file is as it was.
+    pub fn replace(&self, text: &str) -> Result<(), String> {
+        self.write(text).map_err(|it| format!("{} cannot be written: {}.", self.path.display(), plain(&it)))
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = self.folder().join(format!(".{name}.new-{}", std::process::id()));
+        let written = (|| {
+            let old = fs::metadata(&self.path)?;
+            // What is there is of a process that was killed, perhaps of this number.
+            let _ = fs::remove_file(&beside);
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+            file.write_all(text.as_bytes())?;
+            let new = file.metadata()?;
+            if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+                fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            }
+            // After the owner: a change of that takes bits of the mode away.
+            file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))?;
+            file.sync_all()?;
+            fs::rename(&beside, &self.path)?;
+            File::open(self.folder())?.sync_all()
+        })();
+        if written.is_err() {
+            let _ = fs::remove_file(&beside);
+        }
+        written
+    }
+
+    /// The earlier texts, the latest first.
+    #[must_use]
+    pub fn history(&self) -> Vec<Past> {
+        let read = |id: u64| {
+            let it = self.entry(id)?;
+            Some(Past { id, time: it["time"].as_u64()?, by: it["by"].as_str()?.to_owned() })
+        };
+        self.ids().into_iter().rev().filter_map(read).collect()
+    }
+
+    /// An earlier text.
+    #[must_use]
+    pub fn past(&self, id: u64) -> Option<String> {
+        self.entry(id)?["text"].as_str().map(str::to_owned)
+    }
+
+    /// Keeps `text`, which `by` is about to replace, and lets the oldest go where there are more than [`PAST`].
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn keep(&self, text: &str, by: &str, time: u64) -> Result<u64, String> {
+        let folder = self.past_folder();
+        let ids = self.ids();
+        let id = ids.last().map_or(1, |it| it + 1);
+        let write = || -> io::Result<()> {
+            if !folder.is_dir() {
+                fs::DirBuilder::new().mode(0o700).create(&folder)?;
+            }
+            let path = folder.join(format!("{id}.json"));
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+            file.write_all(json!({ "time": time, "by": by, "text": text }).to_string().as_bytes())?;
+            file.sync_all()
+        };
+        write().map_err(|it| {
+            format!("The text that is replaced cannot be kept in {}: {}.", folder.display(), plain(&it))
+        })?;
+        let over = (ids.len() + 1).saturating_sub(PAST);
+        for id in &ids[..over] {
+            self.forget(*id);
+        }
+        Ok(id)
+    }
+
+    /// Lets an earlier text go.
+    pub fn forget(&self, id: u64) {
+        let _ = fs::remove_file(self.past_folder().join(format!("{id}.json")));
+    }
+
+    fn entry(&self, id: u64) -> Option<Value> {
+        let text = read_file(&self.past_folder().join(format!("{id}.json"))).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Those that there are, the oldest first.
+    fn ids(&self) -> Vec<u64> {
+        let Ok(entries) = fs::read_dir(self.past_folder()) else { return Vec::new() };
+        let id = |it: fs::DirEntry| it.file_name().to_str()?.strip_suffix(".json")?.parse().ok();
+        let mut ids: Vec<u64> = entries.flatten().filter_map(id).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    fn folder(&self) -> &Path {
+        base_of(&self.path)
+    }
+
+    /// Readable for the user alone: a configuration may name what others need not know.
+    fn past_folder(&self) -> PathBuf {
+        let name = self.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.folder().join(format!(".{name}.history"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_with_its_mode_through_its_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.toml"), folder.path().join("larder.toml"));
+        fs::write(&real, "one").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("real.toml", &link).unwrap();
+        let store = Store::at(&link);
+        assert_eq!(None, store.why_not());
+        store.replace("two").unwrap();
+        assert_eq!(Ok("two".to_owned()), store.read());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(0o640, fs::metadata(&real).unwrap().mode() & 0o7777);
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(2, names.len(), "nothing is left over: {names:?}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::at(&folder.path().join("none.toml"));
+        assert!(
+            store.why_not().unwrap().ends_with("none.toml cannot be written: no such file or directory.")
+        );
+        assert!(store.replace("x").unwrap_err().contains("cannot be written"));
+        assert!(store.read().unwrap_err().contains("cannot be read"));
+        assert_eq!(0, fs::read_dir(folder.path()).unwrap().count());
+    }
+
+    #[test]
+    fn so_many_earlier_texts_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("larder.toml");
+        fs::write(&path, "now").unwrap();
+        let store = Store::at(&path);
+        assert!(store.history().is_empty());
+        for number in 1..=60 {
+            assert_eq!(Ok(number), store.keep(&format!("text {number}"), "me", 1000 + number));
+        }
+        let history = store.history();
+        assert_eq!(PAST, history.len());
+        assert_eq!(Past { id: 60, time: 1060, by: "me".to_owned() }, history[0]);
+        assert_eq!(Some("text 60".to_owned()), store.past(60));
+        assert_eq!((None, Some("text 11".to_owned())), (store.past(10), store.past(11)));
+        store.forget(60);
+        assert_eq!(59, store.history()[0].id);
+        let mode = |it: &Path| fs::metadata(it).unwrap().mode() & 0o777;
+        let past = folder.path().join(".larder.toml.history");
+        assert_eq!((0o700, 0o600), (mode(&past), mode(&past.join("59.json"))));
+    }
+
+    #[test]
+    fn texts_are_told_apart() {
+        assert_ne!(hash("a"), hash("b"));
+        assert_eq!((32, hash("a")), (hash("").len(), hash("a")));
+    }
+}
