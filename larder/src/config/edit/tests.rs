@@ -201,6 +201,8 @@ fn values() -> impl Strategy<Value = Json> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
     /// Whatever a form does to keys, the text says what was meant, and no comment is lost.
     #[test]
     fn comments_survive_every_edit_of_a_key(edits in proptest::collection::vec((keys(), values()), 1..8)) {

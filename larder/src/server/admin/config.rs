@@ -407,7 +407,7 @@ mod tests {
         let path = folder.path().join("larder.toml");
         std::fs::write(&path, "old").unwrap();
         let words = ["run", "-c", path.to_str().unwrap()].map(std::ffi::OsString::from);
-        let Ok(Command::Serve(plan)) = cli::parse(words.into_iter()) else { panic!("a plan") };
+        let Ok(Command::Serve(plan)) = cli::parse(words) else { panic!("a plan") };
         let (orders, mut inbox) = mpsc::channel(1);
         let configuring = Configuring::new(plan, orders);
         let store = configuring.editable().unwrap();

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// How many overlays there may be.
-const MOST: usize = 4096;
+const MOST: usize = 1000;
 
 /// What an overlay takes beside its page and its names: the entry in the table, and what the allocator rounds up.
 const ENTRY: u64 = 512;
