@@ -1,10 +1,11 @@
 // The frame around every view: where one can go, whether larder answers, keys, and the login in front of it.
-import type { ComponentType, JSX } from 'preact';
+import { Component, type ComponentChildren, type ComponentType, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, hasToken, onLost, post, setToken } from './api';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
 import { Login } from './login';
+import { Empty } from './parts/basic';
 import { Dialog } from './parts/dialog';
 import { Icon, type IconName, Mark } from './parts/icons';
 import { Toasts } from './parts/toast';
@@ -87,6 +88,31 @@ export function App(): JSX.Element {
   );
 }
 
+/** Shows in place of a view what broke it; the other views go on. */
+class Guard extends Component<{ children: ComponentChildren }, { broken: string | null }> {
+  override state = { broken: null as string | null };
+
+  static override getDerivedStateFromError(error: unknown): { broken: string } {
+    return { broken: String(error) };
+  }
+
+  override componentDidCatch(error: unknown): void {
+    console.error(error);
+  }
+
+  override render(): ComponentChildren {
+    if (this.state.broken === null) return this.props.children;
+    return (
+      <Empty icon="warn" title="This view broke">
+        {this.state.broken}{' '}
+        <button class="link" onClick={() => this.setState({ broken: null })}>
+          Try again
+        </button>
+      </Empty>
+    );
+  }
+}
+
 function Shell({ leave }: { leave: () => void }): JSX.Element {
   const { view, params } = usePlace();
   const [help, setHelp] = useState(false);
@@ -156,7 +182,9 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
         </div>
       </header>
       <main id="main" ref={main} tabIndex={-1} aria-label={now.title}>
-        <now.draw key={now.name} params={params} />
+        <Guard key={now.name}>
+          <now.draw params={params} />
+        </Guard>
       </main>
       <Help open={help} close={() => setHelp(false)} />
       <Toasts />

@@ -28,10 +28,10 @@ export interface Stats {
   latency?: { all: Histogram; hit: Histogram; miss: Histogram; pass: Histogram };
   sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
   routes?: { name: string; site: number; kind: string; counters: Counts; latency: Histogram }[];
-  tiers?: { name: string; state: string; hits: number; bytes_served: number; objects: number; used_bytes: number; budget_bytes: number }[];
+  tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
   origins?: { name: string; routes: string[]; counters: Counts; latency: Histogram }[];
   saved?: { origin_us: number };
-  memory?: { rss_bytes: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
+  memory?: { rss_bytes?: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
   ram: { used_bytes: number; budget_bytes: number };
 }
 
@@ -41,27 +41,44 @@ export interface StoredObject {
   key: string;
   status: number;
   bytes: number;
-  variants: number | Variant[];
+  variants: number;
   age: number;
   lifetime: number;
   expires_in: number;
   fresh: boolean;
   hits: number;
-  tags: number | string[];
-  content_type: string;
+  tags: number;
+  content_type: string | null;
   tiers: string[];
   stored_at: number;
 }
 
+/** One object in full; its newest variant is the first. */
+export interface Inspected {
+  id: string;
+  url: string;
+  key: string;
+  hits: number;
+  tiers: string[];
+  variants: Variant[];
+}
+
 export interface Variant {
-  vary: string;
+  vary: string[];
+  /** What the request had in the fields of `vary`. */
+  selected_by: string[];
   status: number;
   bytes: number;
+  part: [number, number] | null;
   fields: [string, string][];
   age: number;
   lifetime: number;
   source: string;
+  expires_in: number;
+  fresh: boolean;
+  stored_at: number;
   etag: string | null;
+  tags: number;
   forms: { coding: string; bytes: number }[];
   body: string;
 }
@@ -175,11 +192,22 @@ export interface Traces {
   traces: Trace[];
 }
 
+/** A value of the configuration, as JSON. */
+export type Setting = string | number | boolean | Setting[] | Settings;
+export interface Settings {
+  [name: string]: Setting;
+}
+
 export interface Key {
   key: string;
   kind: string;
+  /** The sentence that says what it may be. */
+  allowed?: string;
+  words?: string[];
+  /** As it stands in the file. */
   default: string | null;
   help: string;
+  example?: string | null;
   restart: boolean;
 }
 
@@ -196,7 +224,9 @@ export interface Config {
   why: string | null;
   text: string;
   hash: string;
-  running_hash: string;
+  running_hash: string | null;
+  /** The text's values; null where it is malformed. */
+  document: Settings | null;
   keys: Key[];
   history: { id: string; time: number; by: string }[];
 }
@@ -204,6 +234,8 @@ export interface Config {
 export interface Checked {
   ok: boolean;
   problems: ConfigProblem[];
+  warnings?: ConfigProblem[];
   restart: string[];
+  document: Settings | null;
   diff: { op: string; text: string }[];
 }

@@ -1,7 +1,19 @@
 // Every view: what it is called, its icon, and the key behind `g`.
 import type { View } from '../app';
+import { Config } from './config';
+import { Explain } from './explain';
+import { Live } from './live';
+import { Objects } from './objects';
 import { Overview } from './overview';
+import { Top } from './top';
+import { Traces } from './traces';
 
 export const VIEWS: View[] = [
   { name: 'overview', title: 'Overview', icon: 'overview', key: 'o', draw: Overview },
+  { name: 'objects', title: 'Objects', icon: 'objects', key: 'b', draw: Objects },
+  { name: 'explain', title: 'Explain', icon: 'explain', key: 'e', draw: Explain },
+  { name: 'live', title: 'Live', icon: 'live', key: 'l', draw: Live },
+  { name: 'top', title: 'Top', icon: 'top', key: 't', draw: Top },
+  { name: 'traces', title: 'Traces', icon: 'traces', key: 'r', draw: Traces },
+  { name: 'config', title: 'Configuration', icon: 'config', key: 'c', draw: Config },
 ];

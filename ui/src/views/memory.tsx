@@ -11,13 +11,14 @@ export function Memory({ stats }: { stats: Stats }): JSX.Element | null {
   const parts = memory.parts.filter((it) => it.bytes > 0);
   const tiers = [...new Set(parts.map((it) => it.tier))];
   const sum = (tier: string): number => parts.filter((it) => it.tier === tier).reduce((all, it) => all + it.bytes, 0);
-  const rest = Math.max(0, memory.rss_bytes - memory.attributed_bytes);
-  const whole = Math.max(memory.rss_bytes, memory.attributed_bytes, 1);
+  const rss = memory.rss_bytes ?? memory.attributed_bytes;
+  const rest = Math.max(0, rss - memory.attributed_bytes);
+  const whole = Math.max(rss, memory.attributed_bytes, 1);
   const bytes = (it: number): string => format.flat(format.bytes(it));
   return (
     <section class="block">
       <h2>
-        Memory <span class="faint">{bytes(memory.rss_bytes)} resident, {bytes(memory.attributed_bytes)} accounted for</span>
+        Memory <span class="faint">{bytes(rss)} resident, {bytes(memory.attributed_bytes)} accounted for</span>
       </h2>
       <div class="bar" role="img" aria-label={`Memory: ${tiers.map((it) => `${it} ${bytes(sum(it))}`).join(', ')}`}>
         {parts.map((it) => (

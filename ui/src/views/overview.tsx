@@ -255,10 +255,10 @@ function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
                   <th scope="row">
                     {it.name} {it.state !== 'on' && <span class="chip">{it.state}</span>}
                   </th>
-                  <td class="num">{off || it.objects == null ? '–' : format.flat(format.count(it.objects))}</td>
+                  <td class="num">{off || it.objects === undefined ? '–' : format.flat(format.count(it.objects))}</td>
                   <td class="num">{off ? '–' : format.flat(format.count(it.hits))}</td>
                   <td>
-                    {off || !it.budget_bytes ? (
+                    {off || !it.budget_bytes || it.used_bytes === undefined ? (
                       '–'
                     ) : (
                       <Meter

@@ -1,0 +1,245 @@
+// The configuration: as a form and as the text of the same file; checked while one writes, shown as a difference, applied, rolled
+// back.
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { Problem, get, post, put } from '../api';
+import { Bones, Failed, Head, Segments } from '../parts/basic';
+import { Dialog } from '../parts/dialog';
+import { Icon } from '../parts/icons';
+import { say } from '../parts/toast';
+import * as format from '../format';
+import { note, useAsked, useSettled } from '../hooks';
+import type { Checked, Config as Configuration, ConfigProblem, Settings } from '../types';
+import { ConfigForm } from './config_form';
+import { ConfigText } from './config_text';
+
+type Part = 'form' | 'text' | 'history';
+
+const PARTS: [Part, string][] = [
+  ['form', 'Form'],
+  ['text', 'Text'],
+  ['history', 'History'],
+];
+
+export function Config({ params }: { params: URLSearchParams }): JSX.Element {
+  const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
+  const [turn, again] = useState(0);
+  const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), (signal) => get('/api/v1/config', signal));
+  const [draft, setDraft] = useState<{ base: string; text: string } | null>(null);
+  const [checking, setChecking] = useState(false);
+  const text = draft?.text ?? data?.text ?? '';
+  const settled = useSettled(text, 250);
+  const checked = useAsked(data ? settled : null, async () => ({ of: settled, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
+  const changed = draft !== null && data !== null && draft.text !== data.text;
+  const problems = checked.data?.problems ?? [];
+  // Of a text that cannot be read, the form shows the last that could.
+  const known = useRef<Settings | null>(null);
+  known.current = checked.data?.document ?? known.current ?? data?.document ?? null;
+  const document = known.current ?? {};
+  const fresh = checked.data?.of === text;
+
+  const write = (it: string): void => {
+    if (data) setDraft({ base: draft?.base ?? data.hash, text: it });
+  };
+  // Whoever leaves with something unsaved is asked.
+  useEffect(() => {
+    if (!changed) return;
+    const ask = (event: BeforeUnloadEvent): void => event.preventDefault();
+    addEventListener('beforeunload', ask);
+    return () => removeEventListener('beforeunload', ask);
+  }, [changed]);
+
+  if (!data) {
+    return (
+      <>
+        <Head title="Configuration" />
+        {busy ? <Bones /> : <Failed problem={problem} again={retry} />}
+      </>
+    );
+  }
+  const done = (said: string): void => {
+    setDraft(null);
+    setChecking(false);
+    say(said);
+    again((it) => it + 1);
+  };
+  return (
+    <>
+      <Head title="Configuration" sub={data.path ?? 'no file'}>
+        <Segments
+          label="Part"
+          of={PARTS}
+          now={part}
+          choose={(it) => {
+            setPart(it);
+            note('config', { part: it });
+          }}
+        />
+      </Head>
+      {!data.editable && (
+        <p class="hint">
+          <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
+        </p>
+      )}
+      {data.running_hash !== null && data.running_hash !== data.hash && (
+        <p class="banner" role="alert">
+          <Icon name="warn" /> The file is not what runs: it was changed since, and was refused or needs a restart.
+        </p>
+      )}
+      {part !== 'history' && (
+        <div class="apply" data-state={!fresh ? 'busy' : problems.length ? 'bad' : changed ? 'changed' : 'same'}>
+          <p role="status">
+            {!fresh && changed
+              ? 'Checking …'
+              : problems.length
+                ? `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`
+                : changed
+                  ? 'Changed, and valid'
+                  : 'As it is in the file'}
+          </p>
+          <button class="button" disabled={!changed} onClick={() => setDraft(null)}>
+            Discard
+          </button>
+          <button class="button primary" disabled={!changed || !fresh || problems.length > 0 || !data.editable} onClick={() => setChecking(true)}>
+            Review and apply …
+          </button>
+        </div>
+      )}
+      <Failed problem={checked.problem} />
+      {part === 'form' && <ConfigForm config={data} document={document} text={text} problems={problems} write={write} />}
+      {part === 'text' && <ConfigText text={text} problems={fresh ? problems : []} write={write} editable={data.editable} />}
+      {part === 'form' && problems.length > 0 && <Problems of={problems} />}
+      {part === 'history' && <History config={data} done={done} />}
+      {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} close={() => setChecking(false)} done={done} />}
+    </>
+  );
+}
+
+export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
+  return (
+    <ul class="problems" aria-label="Problems">
+      {of.map((it, at) => (
+        <li key={at}>
+          <Icon name="warn" />
+          <span>
+            {it.line !== null && (
+              <b>
+                Line {it.line}
+                {it.column !== null ? `, column ${it.column}` : ''}:{' '}
+              </b>
+            )}
+            {it.message}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+/** Lines that are the same, in a row, beyond these around a change, are left out. */
+const AROUND = 3;
+
+export function Diff({ of }: { of: { op: string; text: string }[] }): JSX.Element {
+  const near = of.map((_, at) => of.slice(Math.max(0, at - AROUND), at + AROUND + 1).some((it) => it.op !== ' '));
+  return (
+    <pre class="diff" tabIndex={0} aria-label="Difference">
+      {of.map((it, at) => {
+        if (!near[at]) return near[at - 1] || at === 0 ? <span key={at} class="gap">⋯{'\n'}</span> : null;
+        return (
+          <span key={at} class={it.op === '+' ? 'new' : it.op === '-' ? 'old' : ''}>
+            {it.op} {it.text}
+            {'\n'}
+          </span>
+        );
+      })}
+    </pre>
+  );
+}
+
+interface ApplyProps {
+  draft: { base: string; text: string };
+  checked: Checked;
+  close: () => void;
+  done: (said: string) => void;
+}
+
+function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const needsStart = checked.restart.length > 0;
+  const apply = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await put('/api/v1/config', draft);
+      done('The new configuration is in force.');
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title="Apply this change"
+      close={close}
+      wide
+      foot={
+        <>
+          <button class="button" onClick={close}>
+            Not yet
+          </button>
+          <button class="button primary" data-first disabled={busy || needsStart} onClick={() => void apply()}>
+            Apply
+          </button>
+        </>
+      }
+    >
+      <Diff of={checked.diff} />
+      {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
+      {needsStart && (
+        <p class="hint">
+          <Icon name="warn" /> {checked.restart.join(', ')} cannot change while larder runs: change it in the file, and restart larder.
+        </p>
+      )}
+      <Failed problem={problem} />
+      {problem && problem.status === 422 && <Problems of={(problem.body as { problems?: ConfigProblem[] }).problems ?? []} />}
+    </Dialog>
+  );
+}
+
+function History({ config, done }: { config: Configuration; done: (said: string) => void }): JSX.Element {
+  const back = async (id: string, time: number): Promise<void> => {
+    try {
+      await post('/api/v1/config/rollback', { to: id });
+      done(`The configuration of ${format.moment(time)} is in force again.`);
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  };
+  if (config.history.length === 0) return <p class="hint">Nothing was changed here yet. Every change that is applied is kept, and can be gone back to.</p>;
+  return (
+    <table class="table">
+      <thead>
+        <tr>
+          <th scope="col">When</th>
+          <th scope="col">By</th>
+          <th scope="col">
+            <span class="away">Roll back</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {config.history.map((it) => (
+          <tr key={it.id}>
+            <th scope="row">{format.moment(it.time)}</th>
+            <td>{it.by}</td>
+            <td class="num">
+              <button class="button" disabled={!config.editable} aria-label={`Roll back to ${format.moment(it.time)}`} onClick={() => void back(it.id, it.time)}>
+                <Icon name="undo" /> Roll back to this
+              </button>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}

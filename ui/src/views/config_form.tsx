@@ -1,0 +1,287 @@
+// The configuration as a form: a section for each part of the file, a site for each site, a field for each key. Every change is
+// made in the text by larder, which keeps comments and order.
+import type { JSX } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { post } from '../api';
+import { Icon } from '../parts/icons';
+import { say } from '../parts/toast';
+import type { Config, ConfigProblem, Key, Setting, Settings } from '../types';
+
+type Path = (string | number)[];
+
+const isTable = (it: Setting | undefined): it is Settings => typeof it === 'object' && !Array.isArray(it);
+
+/** The value at a path; undefined where nothing is. */
+function at(root: Settings, path: Path): Setting | undefined {
+  let it: Setting | undefined = root;
+  for (const step of path) {
+    if (Array.isArray(it) && typeof step === 'number') it = it[step];
+    else if (isTable(it) && typeof step === 'string') it = it[step];
+    else return undefined;
+  }
+  return it;
+}
+
+interface Field {
+  key: Key;
+  path: Path;
+  /** What stands before the field: the key without what its section says already. */
+  name: string;
+}
+
+interface Section {
+  id: string;
+  title: string;
+  sub: string;
+  /** 1 for a route, which stands below its site. */
+  depth: number;
+  fields: Field[];
+}
+
+const SECTIONS: [string, string][] = [
+  ['limits.', 'Limits'],
+  ['cache.ram.', 'RAM tier'],
+  ['cache.disk.', 'Disk tier'],
+  ['cache.fleet.', 'Fleet'],
+  ['cache.', 'Cache, for all routes'],
+  ['admin.', 'Admin'],
+  ['log.', 'Log'],
+];
+
+const TIERS = ['cache.ram.', 'cache.disk.', 'cache.fleet.'];
+
+/** Whether a key of `cache` may be given for one route. */
+const isOfRoutes = (it: Key): boolean => it.key.startsWith('cache.') && !it.restart && !TIERS.some((tier) => it.key.startsWith(tier));
+
+function sections(keys: Key[], root: Settings): Section[] {
+  const field = (key: Key, before: string, base: Path): Field => {
+    const name = key.key.slice(before.length);
+    return { key, name, path: [...base, ...name.split('.')] };
+  };
+  const taken = new Set<Key>();
+  const found: Section[] = [];
+  const top = keys.filter((it) => !it.key.includes('.'));
+  found.push({ id: 'top', title: 'Server', sub: '', depth: 0, fields: top.map((it) => field(it, '', [])) });
+  for (const [before, title] of SECTIONS) {
+    const of = keys.filter((it) => it.key.startsWith(before) && !taken.has(it));
+    of.forEach((it) => taken.add(it));
+    const base = before.split('.').filter((it) => it !== '');
+    if (of.length) found.push({ id: before, title, sub: `[${base.join('.')}]`, depth: 0, fields: of.map((it) => field(it, before, base)) });
+  }
+  const ofSite = keys.filter((it) => it.key.startsWith('site.') && !it.key.startsWith('site.route.'));
+  const ofRoute = keys.filter((it) => it.key.startsWith('site.route.'));
+  const listed = new Set(ofRoute.map((it) => it.key.slice('site.route.'.length)));
+  const cached = keys.filter((it) => isOfRoutes(it) && !listed.has(it.key));
+  const sites = at(root, ['site']);
+  (Array.isArray(sites) ? sites : []).forEach((site, s) => {
+    const hosts = isTable(site) ? [site['hosts'] ?? '*'].flat().join(', ') : '';
+    found.push({ id: `site ${s}`, title: hosts, sub: `Site ${s + 1}`, depth: 0, fields: ofSite.map((it) => field(it, 'site.', ['site', s])) });
+    const routes = at(root, ['site', s, 'route']);
+    (Array.isArray(routes) ? routes : []).forEach((route, r) => {
+      const base: Path = ['site', s, 'route', r];
+      const path = isTable(route) && typeof route['path'] === 'string' ? route['path'] : '/*';
+      const isFiles = isTable(route) && route['files'] !== undefined;
+      const of = ofRoute.filter((it) => !it.key.startsWith(isFiles ? 'site.route.proxy.' : 'site.route.files.'));
+      const fields = of.map((it) => field(it, 'site.route.', base));
+      // Files are in no tier, so that nothing of the cache is theirs.
+      const caching = isFiles ? [] : cached.map((it): Field => ({ key: it, name: it.key, path: [...base, ...it.key.split('.')] }));
+      found.push({ id: `route ${s} ${r}`, title: path, sub: `Route ${r + 1} of ${hosts}`, depth: 1, fields: [...fields, ...caching] });
+    });
+  });
+  return found;
+}
+
+interface Props {
+  config: Config;
+  document: Settings;
+  text: string;
+  problems: ConfigProblem[];
+  write: (text: string) => void;
+}
+
+export function ConfigForm({ config, document: root, text, problems, write }: Props): JSX.Element {
+  const [chosen, setChosen] = useState<string | null>(null);
+  const [search, setSearch] = useState('');
+  const all = useMemo(() => sections(config.keys, root), [config.keys, root]);
+  const now = all.find((it) => it.id === chosen) ?? all[0]!;
+  const given = (it: Field): Setting | undefined => at(root, it.path);
+
+  const set = async (path: Path, value: Setting | null): Promise<void> => {
+    try {
+      write((await post<{ text: string }>('/api/v1/config/edit', { text, set: [{ path, value }] })).text);
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  };
+  const words = search.trim().toLowerCase();
+  const fits = (it: Field): boolean => `${it.key.key} ${it.key.help}`.toLowerCase().includes(words);
+  const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits) })).filter((it) => it.fields.length) : [now];
+  const wrong = (it: Section): boolean => it.fields.some((field) => problems.some((one) => isAbout(one, field)));
+  return (
+    <div class="form-view">
+      <div class="form-side">
+        <div class="search">
+          <Icon name="search" />
+          <input data-search type="search" aria-label="Search keys" placeholder="Search keys" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
+          <kbd aria-hidden="true">/</kbd>
+        </div>
+        <nav aria-label="Sections">
+          {all.map((it) => {
+            const count = it.fields.filter((field) => given(field) !== undefined).length;
+            return (
+              <button
+                key={it.id}
+                class={`section ${it.depth ? 'below' : ''}`}
+                aria-current={!words && it === now ? 'true' : undefined}
+                onClick={() => {
+                  setChosen(it.id);
+                  setSearch('');
+                }}
+              >
+                <span class={it.id.includes(' ') ? 'mono' : ''}>{it.title}</span>
+                {wrong(it) ? <Icon name="warn" size={13} /> : count > 0 && <span class="faint">{count}</span>}
+              </button>
+            );
+          })}
+        </nav>
+      </div>
+      <div class="form-main">
+        {shown.length === 0 && <p class="hint">No key fits.</p>}
+        {shown.map((section) => (
+          <section key={section.id} aria-label={section.title}>
+            <h2 class="form-title">
+              <span class={section.id.includes(' ') ? 'mono' : ''}>{section.title}</span> <span class="faint">{section.sub}</span>
+            </h2>
+            {sorted(section.fields, given, words !== '').map((it) => (
+              <OneField
+                key={it.path.join('.')}
+                it={it}
+                value={given(it)}
+                problem={problems.find((one) => isAbout(one, it)) ?? null}
+                editable={config.editable}
+                set={(value) => void set(it.path, value)}
+              />
+            ))}
+          </section>
+        ))}
+      </div>
+    </div>
+  );
+}
+
+/** What is given stands before what is not. */
+function sorted(of: Field[], given: (it: Field) => Setting | undefined, asIs: boolean): Field[] {
+  if (asIs) return of;
+  return [...of.filter((it) => given(it) !== undefined), ...of.filter((it) => given(it) === undefined)];
+}
+
+/** Whether a problem is of this field: by the key alone, as a file has one section of most; of routes, by the line's own text view. */
+function isAbout(it: ConfigProblem, field: Field): boolean {
+  if (it.key === null) return false;
+  const path = field.path.filter((step) => typeof step === 'string').join('.');
+  return it.key === path || it.key === field.key.key;
+}
+
+interface FieldProps {
+  it: Field;
+  value: Setting | undefined;
+  problem: ConfigProblem | null;
+  editable: boolean;
+  set: (value: Setting | null) => void;
+}
+
+function OneField({ it, value, problem, editable, set }: FieldProps): JSX.Element {
+  const id = `field ${it.path.join('.')}`;
+  return (
+    <div class={`setting ${value !== undefined ? 'given' : ''}`}>
+      <div class="setting-text">
+        <label for={id}>
+          <code>{it.name}</code>
+          {it.key.restart && (
+            <span class="chip" title="Only a restart takes this over">
+              restart
+            </span>
+          )}
+        </label>
+        <p>{it.key.help.replaceAll('`', '')}</p>
+      </div>
+      <div class="setting-value">
+        <Input id={id} it={it} value={value} bad={problem !== null} editable={editable} set={set} />
+        <p class="setting-kind">{problem ? <span class="bad">{problem.message}</span> : it.key.allowed ?? it.key.kind}</p>
+      </div>
+      {value !== undefined && editable && (
+        <button class="tool" onClick={() => set(null)} aria-label={`Take ${it.name} out`} title="Take it out: the default holds">
+          <Icon name="close" />
+        </button>
+      )}
+    </div>
+  );
+}
+
+interface InputProps {
+  id: string;
+  it: Field;
+  value: Setting | undefined;
+  bad: boolean;
+  editable: boolean;
+  set: (value: Setting | null) => void;
+}
+
+function Input({ id, it, value, bad, editable, set }: InputProps): JSX.Element {
+  const { kind, words } = it.key;
+  const choices = kind === 'bool' ? ['true', 'false'] : (words ?? null);
+  const shown = value === undefined ? '' : shape(value);
+  const [text, setText] = useState(shown);
+  useEffect(() => setText(shown), [shown]);
+  if (choices) {
+    return (
+      <select
+        id={id}
+        aria-invalid={bad}
+        disabled={!editable}
+        value={shown}
+        onChange={(event) => {
+          const chosen = event.currentTarget.value;
+          set(chosen === '' ? null : kind === 'bool' ? chosen === 'true' : chosen);
+        }}
+      >
+        <option value="">{it.key.default === null ? 'not given' : `default: ${plain(it.key.default)}`}</option>
+        {choices.map((one) => (
+          <option key={one}>{one}</option>
+        ))}
+        {shown !== '' && !choices.includes(shown) && <option>{shown}</option>}
+      </select>
+    );
+  }
+  const isList = kind === 'list' || Array.isArray(value);
+  const commit = (): void => {
+    if (text === shown) return;
+    if (text.trim() === '') return set(null);
+    if (isList) return set(text.split(/[,\n]/).map((one) => one.trim()).filter((one) => one !== ''));
+    const isNumber = /^-?\d[\d_]*$/.test(text.trim()) && kind === 'integer';
+    set(isNumber ? Number(text.trim().replaceAll('_', '')) : text.trim());
+  };
+  return (
+    <input
+      id={id}
+      class="mono"
+      aria-invalid={bad}
+      readOnly={!editable}
+      spellcheck={false}
+      placeholder={it.key.default === null ? 'not given' : plain(it.key.default)}
+      value={text}
+      onInput={(event) => setText(event.currentTarget.value)}
+      onBlur={commit}
+      onKeyDown={(event) => event.key === 'Enter' && commit()}
+    />
+  );
+}
+
+/** A value as it stands in its field: a list with commas, a text without quotes. */
+function shape(value: Setting): string {
+  if (Array.isArray(value)) return value.map(shape).join(', ');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+/** A default, which is told as TOML, in the same shape. */
+const plain = (it: string): string => it.replace(/^\[(.*)\]$/, '$1').replaceAll('"', '');

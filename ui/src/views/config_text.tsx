@@ -1,0 +1,73 @@
+// The configuration as text: numbered lines, and what is wrong at its line.
+import type { JSX } from 'preact';
+import { useRef } from 'preact/hooks';
+import { Icon } from '../parts/icons';
+import type { ConfigProblem } from '../types';
+import { Problems } from './config';
+
+interface Props {
+  text: string;
+  problems: ConfigProblem[];
+  write: (text: string) => void;
+  editable: boolean;
+}
+
+/** Pixels of a line, as in the style. */
+const LINE = 20;
+
+export function ConfigText({ text, problems, write, editable }: Props): JSX.Element {
+  const area = useRef<HTMLTextAreaElement>(null);
+  const lines = text.split('\n');
+  const at = new Map(problems.map((it) => [it.line, it]));
+  const show = (it: ConfigProblem): void => {
+    const box = area.current;
+    if (!box || it.line === null) return;
+    const start = lines.slice(0, it.line - 1).reduce((sum, line) => sum + line.length + 1, 0) + (it.column ?? 1) - 1;
+    box.focus();
+    box.setSelectionRange(start, start);
+  };
+  return (
+    <>
+      {problems.length > 0 && <Problems of={problems} />}
+      <div class="editor">
+        <div class="gutter" aria-hidden="true">
+          {lines.map((_, line) => (
+            <span key={line} class={at.has(line + 1) ? 'wrong' : ''}>
+              {line + 1}
+            </span>
+          ))}
+        </div>
+        <div class="editor-text">
+          {problems.map((it, index) =>
+            it.line === null ? null : (
+              <button
+                key={index}
+                class="mark-line"
+                style={{ top: `${(it.line - 1) * LINE + 10}px` }}
+                onClick={() => show(it)}
+                title={it.message}
+                aria-label={`Line ${it.line}: ${it.message}`}
+              >
+                <Icon name="warn" size={13} />
+                <span class="mark-text">{it.message}</span>
+              </button>
+            ),
+          )}
+          <textarea
+            ref={area}
+            data-search
+            aria-label="The text of the configuration"
+            aria-invalid={problems.length > 0}
+            spellcheck={false}
+            autocomplete="off"
+            wrap="off"
+            readOnly={!editable}
+            rows={lines.length + 1}
+            value={text}
+            onInput={(event) => write(event.currentTarget.value)}
+          />
+        </div>
+      </div>
+    </>
+  );
+}

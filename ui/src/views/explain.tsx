@@ -1,0 +1,287 @@
+// What would be done with a request, and why: rules in order, their source and evidence, and the change that flips the verdict.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { post } from '../api';
+import { Bones, Cache, Empty, Failed, Head } from '../parts/basic';
+import { Icon } from '../parts/icons';
+import * as format from '../format';
+import { go, note, useAsked } from '../hooks';
+import type { Explanation, RequestRecord, Rule } from '../types';
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PURGE'];
+
+/** `Name: value` on each line. */
+function fields(text: string): [string, string][] {
+  return text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+    .map((line) => {
+      const at = line.indexOf(':');
+      return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()];
+    });
+}
+
+export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
+  const id = params.get('id');
+  const [url, setUrl] = useState(params.get('url') ?? '');
+  const [method, setMethod] = useState(params.get('method') ?? 'GET');
+  const [headers, setHeaders] = useState(params.get('headers') ?? '');
+  const [asked, setAsked] = useState(id ? JSON.stringify({ id }) : url ? JSON.stringify({ url, method, headers: fields(headers) }) : null);
+  const [turn, again] = useState(0);
+
+  // A link from another view while this one is open.
+  useEffect(() => {
+    if (id) return setAsked(JSON.stringify({ id }));
+    const given = params.get('url');
+    if (given && given !== url) {
+      setUrl(given);
+      setAsked(JSON.stringify({ url: given, method, headers: fields(headers) }));
+    }
+  }, [params]);
+
+  const { data, problem, busy } = useAsked<Explanation>(asked && `${asked} ${turn}`, () => post('/api/v1/explain', JSON.parse(asked!)));
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    const given = url.trim();
+    if (given === '') return;
+    const whole = /^[a-z]+:\/\//i.test(given) ? given : `http://${given}`;
+    setUrl(whole);
+    note('explain', { url: whole, method: method === 'GET' ? '' : method, headers });
+    setAsked(JSON.stringify({ url: whole, method, headers: fields(headers) }));
+    again((it) => it + 1);
+  };
+
+  return (
+    <>
+      <Head title="Explain" sub="What larder would do with a request now, by the functions that serve" />
+      <form class="ask" onSubmit={submit}>
+        <select aria-label="Method" value={method} onChange={(event) => setMethod(event.currentTarget.value)}>
+          {METHODS.map((it) => (
+            <option key={it}>{it}</option>
+          ))}
+        </select>
+        <div class="search">
+          <Icon name="search" />
+          <input
+            data-search
+            class="mono"
+            aria-label="URL"
+            placeholder="http://www.example.com/page"
+            spellcheck={false}
+            value={url}
+            onInput={(event) => setUrl(event.currentTarget.value)}
+          />
+          <kbd aria-hidden="true">/</kbd>
+        </div>
+        <button class="button primary">Explain</button>
+        <details class="ask-fields" open={headers !== ''}>
+          <summary>Request fields</summary>
+          <textarea
+            class="mono"
+            rows={3}
+            aria-label="Request fields, one on each line"
+            placeholder={'Cookie: session=Ada\nAccept-Language: de'}
+            spellcheck={false}
+            value={headers}
+            onInput={(event) => setHeaders(event.currentTarget.value)}
+          />
+        </details>
+      </form>
+      <Failed problem={problem} />
+      {busy && !data && asked && <Bones rows={6} />}
+      {!asked && (
+        <Empty icon="explain" title="Name a URL">
+          Every rule that decides is told in order, with the section of its RFC and what it saw. A request of the past is explained from <a class="link" href="#/live">Live</a>.
+        </Empty>
+      )}
+      {data && !problem && <Told it={data} />}
+    </>
+  );
+}
+
+function Told({ it }: { it: Explanation }): JSX.Element {
+  return (
+    <article class="told-all" aria-live="polite">
+      {it.then && <Then it={it.then} />}
+      <section class="verdict">
+        <p class="verdict-name">
+          <Cache it={it.verdict.name} />
+          {it.route && (
+            <span class="faint">
+              route {it.route}
+              {it.settings?.route ? `, ${it.settings.route}` : ''}
+            </span>
+          )}
+        </p>
+        <p class="verdict-sentence" data-verdict={it.verdict.name}>
+          {it.verdict.sentence}
+        </p>
+        {it.change && (
+          <p class="change">
+            <Icon name="arrow" />
+            <span>
+              <b>To change the verdict:</b> {it.change}
+            </span>
+          </p>
+        )}
+      </section>
+      <div class="told-columns">
+        <div>
+          {it.rules && it.rules.length > 0 && <Rules title="Rules, in order" rules={it.rules} />}
+          {it.last_refusal && (
+            <>
+              <h2 class="told-title">
+                The last response
+                <span class="faint">
+                  {' '}
+                  {format.flat(format.seconds(it.last_refusal.seconds_ago))} ago, status {it.last_refusal.status}
+                </span>
+              </h2>
+              <p class="told-text">{it.last_refusal.sentence}</p>
+              <Rules title="Why it was not stored" rules={it.last_refusal.rules} />
+              {it.last_refusal.change && (
+                <p class="change">
+                  <Icon name="arrow" />
+                  <span>{it.last_refusal.change}</span>
+                </p>
+              )}
+            </>
+          )}
+        </div>
+        <aside aria-label="What is stored">
+          {it.key && (
+            <>
+              <h2 class="told-title">Key</h2>
+              <p class="code-line">{it.key.text}</p>
+              <p class="faint told-text">{it.key.recipe}</p>
+            </>
+          )}
+          {it.tiers && it.tiers.length > 0 && (
+            <>
+              <h2 class="told-title">Tiers</h2>
+              <table class="parts">
+                <tbody>
+                  {it.tiers.map((tier) => (
+                    <tr key={tier.tier}>
+                      <th scope="row">{tier.tier}</th>
+                      <td>{holds(tier.holds, tier.count)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </>
+          )}
+          {it.nodes?.say && <p class="faint told-text">{it.nodes.say}</p>}
+          {it.stored && (
+            <>
+              <h2 class="told-title">Stored response</h2>
+              <table class="parts">
+                <tbody>
+                  <Line name="status" it={String(it.stored.status)} />
+                  <Line name="size" it={format.flat(format.bytes(it.stored.bytes))} />
+                  <Line name="age" it={it.stored.age} />
+                  <Line name="lifetime" it={it.stored.lifetime} />
+                  <Line name="freshness" it={it.stored.freshness} />
+                  <Line name="variant" it={it.stored.variant} />
+                  <Line name="part" it={it.stored.part} />
+                  <Line name="forms" it={it.stored.forms} />
+                </tbody>
+              </table>
+            </>
+          )}
+          {it.settings && it.settings.given.length > 0 && (
+            <>
+              <h2 class="told-title">Settings of this route</h2>
+              <table class="parts">
+                <tbody>
+                  {it.settings.given.map((row) => (
+                    <Line key={row.key} name={row.key} it={row.where} mono />
+                  ))}
+                </tbody>
+              </table>
+            </>
+          )}
+        </aside>
+      </div>
+    </article>
+  );
+}
+
+function holds(what: string, count?: number): string {
+  switch (what) {
+    case 'variants':
+      return count === 1 ? 'one variant' : `${count} variants`;
+    case 'response':
+      return 'a response of this kind';
+    case 'hit-for-miss':
+      return 'nothing; its answers are known not to be shared';
+    case 'unknown':
+      return 'could not be asked in time';
+    default:
+      return 'nothing';
+  }
+}
+
+const Line = ({ name, it, mono }: { name: string; it: string | null | undefined; mono?: boolean }): JSX.Element | null =>
+  it ? (
+    <tr>
+      <th scope="row" class={mono ? 'mono' : ''}>
+        {name}
+      </th>
+      <td>{it}</td>
+    </tr>
+  ) : null;
+
+function Rules({ title, rules }: { title: string; rules: Rule[] }): JSX.Element {
+  return (
+    <>
+      <h2 class="told-title">{title}</h2>
+      <ol class="rules">
+        {rules.map((it, at) => (
+          <li key={at} class={it.outcome}>
+            <span class="rule-mark" title={it.outcome === 'decided' ? 'decided' : 'passed'}>
+              <Icon name={it.outcome === 'decided' ? 'arrow' : 'check'} size={14} />
+              <span class="away">{it.outcome}</span>
+            </span>
+            <div>
+              <p class="rule-name">
+                {it.rule} <span class="chip">{it.source}</span>
+              </p>
+              <p class="rule-evidence">{it.evidence}</p>
+              {it.where.map((line) => (
+                <p key={line} class="rule-where">
+                  {line}
+                </p>
+              ))}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </>
+  );
+}
+
+/** What became of it when it came, over what would be done with it now. */
+function Then({ it }: { it: RequestRecord }): JSX.Element {
+  return (
+    <section class="then">
+      <h2 class="told-title">
+        Then <span class="faint">{format.clock(it.time_us, true)}</span>
+      </h2>
+      <p class="then-line">
+        <code>
+          {it.method} {it.url}
+        </code>
+        <span>{it.status}</span>
+        <Cache it={it.cache} />
+        <span>{format.flat(format.bytes(it.bytes))}</span>
+        <span>{format.flat(format.micros(it.duration_us))}</span>
+        <button class="link" onClick={() => go('explain', { url: it.url, method: it.method })}>
+          Ask about this URL
+        </button>
+      </p>
+      <h2 class="told-title">Now</h2>
+    </section>
+  );
+}

@@ -1,0 +1,249 @@
+// What is stored, and what was laid over it: search, sort, look into, purge, put and remove.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { Problem, get, query } from '../api';
+import { Bones, Empty, Failed, Head, Segments, Status } from '../parts/basic';
+import { Icon } from '../parts/icons';
+import { walk } from '../parts/rows';
+import * as format from '../format';
+import { note, useAsked, useSettled } from '../hooks';
+import { useKeys } from '../keys';
+import type { ObjectPage, StoredObject } from '../types';
+import { Inspect } from './inspect';
+import { OverlayEditor, Overlays } from './overlays';
+import { PurgeDialog } from './purge';
+
+type Sort = 'key' | 'size' | 'age' | 'hits' | 'expires';
+type Which = 'stored' | 'overlays';
+
+const PAGE = 100;
+
+/** What a column is sorted by at first: the largest is what one looks for, but of names and ends the first. */
+const FIRST: Record<Sort, 'asc' | 'desc'> = { key: 'asc', size: 'desc', age: 'asc', hits: 'desc', expires: 'asc' };
+
+export function Objects({ params }: { params: URLSearchParams }): JSX.Element {
+  const [which, setWhich] = useState<Which>(params.get('show') === 'overlays' ? 'overlays' : 'stored');
+  const [purging, setPurging] = useState(false);
+  const [laying, setLaying] = useState<string | null>(null);
+  const [turn, again] = useState(0);
+  const changed = (): void => again((it) => it + 1);
+  useKeys({ p: () => setPurging(true), n: () => setLaying('') });
+  return (
+    <>
+      <Head title="Objects">
+        <Segments
+          label="Which"
+          of={[
+            ['stored', 'Stored'],
+            ['overlays', 'Overlays'],
+          ]}
+          now={which}
+          choose={(it) => {
+            setWhich(it);
+            note('objects', it === 'overlays' ? { show: it } : {});
+          }}
+        />
+        <button class="button" onClick={() => setLaying('')}>
+          <Icon name="layers" /> Overlay …
+        </button>
+        <button class="button" onClick={() => setPurging(true)}>
+          <Icon name="trash" /> Purge …
+        </button>
+      </Head>
+      {which === 'stored' ? <Stored params={params} turn={turn} changed={changed} lay={setLaying} /> : <Overlays turn={turn} changed={changed} lay={setLaying} />}
+      {purging && (
+        <PurgeDialog
+          close={() => {
+            setPurging(false);
+            changed();
+          }}
+        />
+      )}
+      {laying !== null && (
+        <OverlayEditor
+          uri={laying}
+          close={(put) => {
+            setLaying(null);
+            if (put) {
+              setWhich('overlays');
+              changed();
+            }
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+interface StoredProps {
+  params: URLSearchParams;
+  turn: number;
+  changed: () => void;
+  lay: (uri: string) => void;
+}
+
+function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
+  const [search, setSearch] = useState(params.get('search') ?? '');
+  const [tag, setTag] = useState(params.get('tag') ?? '');
+  const [status, setStatus] = useState(params.get('status') ?? '');
+  const [sort, setSort] = useState<Sort>((params.get('sort') as Sort | null) ?? 'hits');
+  const [order, setOrder] = useState<'asc' | 'desc'>((params.get('order') as 'asc' | 'desc' | null) ?? 'desc');
+  const [open, setOpen] = useState<string | null>(null);
+  const asked = useSettled(JSON.stringify({ search, tag, status, sort, order }), 200);
+  const page = useAsked<ObjectPage>(`${asked} ${turn}`, (signal) => get(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE })}`, signal));
+  const more = useMore(page.data, asked);
+
+  useEffect(() => note('objects', JSON.parse(asked)), [asked]);
+
+  const column = (name: Sort, text: string, numeric = true): JSX.Element => (
+    <th scope="col" class={numeric ? 'num' : ''} aria-sort={sort === name ? (order === 'asc' ? 'ascending' : 'descending') : undefined}>
+      <button
+        class="sorter"
+        data-order={sort === name ? order : undefined}
+        onClick={() => {
+          setOrder(sort === name ? (order === 'asc' ? 'desc' : 'asc') : FIRST[name]);
+          setSort(name);
+        }}
+      >
+        {text}
+      </button>
+    </th>
+  );
+  const filtered = search || tag || status;
+  return (
+    <>
+      <div class="bar-row" role="search">
+        <div class="search">
+          <Icon name="search" />
+          <input
+            data-search
+            type="search"
+            aria-label="Search URLs"
+            placeholder="Part of a URL, or a pattern: /news/*"
+            spellcheck={false}
+            value={search}
+            onInput={(event) => setSearch(event.currentTarget.value)}
+          />
+          <kbd aria-hidden="true">/</kbd>
+        </div>
+        <input class="narrow" aria-label="Tag" placeholder="Tag" spellcheck={false} value={tag} onInput={(event) => setTag(event.currentTarget.value.trim())} />
+        <input
+          class="narrow"
+          aria-label="Status"
+          placeholder="404, 5xx"
+          value={status}
+          onInput={(event) => setStatus(event.currentTarget.value.trim())}
+        />
+        <button class="tool" aria-label="Ask again" title="Ask again" onClick={changed}>
+          <Icon name="refresh" />
+        </button>
+      </div>
+      <Failed problem={page.problem} again={page.again} />
+      {!page.data && page.busy && <Bones />}
+      {page.data && (
+        <>
+          <p class="found" role="status">
+            <b>{page.data.matched.toLocaleString('en')}</b> {filtered ? `of ${page.data.total.toLocaleString('en')} ` : ''}
+            stored <span class="faint">found in {format.flat(format.micros(page.data.took_us))}</span>
+          </p>
+          {more.rows.length === 0 ? (
+            <Empty icon="objects" title={filtered ? 'Nothing stored fits' : 'Nothing is stored yet'}>
+              {filtered ? 'Search for less, or take the tag or status away.' : 'Responses appear here once clients asked for them and they may be kept.'}
+            </Empty>
+          ) : (
+            <div class="scroll">
+              <table class="table rows" onKeyDown={walk}>
+                <thead>
+                  <tr>
+                    {column('key', 'URL', false)}
+                    <th scope="col">Status</th>
+                    {column('size', 'Size')}
+                    {column('hits', 'Hits')}
+                    {column('age', 'Age')}
+                    {column('expires', 'Expires in')}
+                    <th scope="col" class="wide-only">
+                      Variants
+                    </th>
+                    <th scope="col">In</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {more.rows.map((it) => (
+                    <Row key={it.id} it={it} open={() => setOpen(it.id)} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+          {more.next && (
+            <p class="more">
+              <button class="button" disabled={more.busy} onClick={more.load}>
+                Show more
+              </button>
+            </p>
+          )}
+        </>
+      )}
+      {open !== null && (
+        <Inspect
+          id={open}
+          close={() => setOpen(null)}
+          purged={changed}
+          lay={(uri) => {
+            setOpen(null);
+            lay(uri);
+          }}
+        />
+      )}
+    </>
+  );
+}
+
+function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element {
+  return (
+    <tr onClick={open}>
+      <td class="url">
+        <button data-row class="row-button" title={it.url}>
+          {it.url}
+        </button>
+      </td>
+      <td>
+        <Status it={it.status} />
+      </td>
+      <td class="num">{format.flat(format.bytes(it.bytes))}</td>
+      <td class="num">{format.flat(format.count(it.hits))}</td>
+      <td class="num">{format.flat(format.seconds(it.age))}</td>
+      <td class="num">{it.fresh ? format.flat(format.seconds(it.expires_in)) : <span class="chip">stale</span>}</td>
+      <td class="wide-only">{it.variants > 1 ? it.variants : <span class="faint">1</span>}</td>
+      <td>
+        {it.tiers.map((tier) => (
+          <span class="chip" key={tier}>
+            {tier}
+          </span>
+        ))}
+      </td>
+    </tr>
+  );
+}
+
+/** The first page and those behind it that were asked for. */
+function useMore(first: ObjectPage | null, asked: string): { rows: StoredObject[]; next: string | null; busy: boolean; load: () => void } {
+  const [rest, setRest] = useState<{ of: ObjectPage; rows: StoredObject[]; next: string | null } | null>(null);
+  const [busy, setBusy] = useState(false);
+  const known = first && rest?.of === first ? rest : null;
+  const next = known ? known.next : (first?.next ?? null);
+  const rows = [...(first?.objects ?? []), ...(known?.rows ?? [])];
+  const load = async (): Promise<void> => {
+    if (!first || next === null) return;
+    setBusy(true);
+    try {
+      const page = await get<ObjectPage>(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE, cursor: next })}`);
+      setRest({ of: first, rows: [...(known?.rows ?? []), ...page.objects], next: page.next });
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+    } finally {
+      setBusy(false);
+    }
+  };
+  return { rows, next, busy, load: () => void load() };
+}

@@ -1,0 +1,172 @@
+// Overlays: pages that are shown in place of whatever a URI has, until they are taken away or their time is over.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { Problem, ask, get, query } from '../api';
+import { Bones, Empty, Failed } from '../parts/basic';
+import { Dialog } from '../parts/dialog';
+import { Icon } from '../parts/icons';
+import { say } from '../parts/toast';
+import * as format from '../format';
+import { useAsked } from '../hooks';
+import type { Overlay } from '../types';
+
+interface List {
+  overlays: Overlay[];
+  bytes: number;
+  limit_bytes: number;
+}
+
+interface Props {
+  turn: number;
+  changed: () => void;
+  lay: (uri: string) => void;
+}
+
+export function Overlays({ turn, changed, lay }: Props): JSX.Element {
+  const { data, problem, busy, again } = useAsked<List>(String(turn), (signal) => get('/api/v1/overlays', signal), 5000);
+  const remove = async (uri: string): Promise<void> => {
+    try {
+      await ask(`/api/v1/overlays${query({ uri })}`, { method: 'DELETE' });
+      say(`The overlay of ${uri} is taken away.`);
+      changed();
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  };
+  if (!data) return busy ? <Bones rows={4} /> : <Failed problem={problem} again={again} />;
+  return (
+    <>
+      <Failed problem={problem} again={again} />
+      {data.overlays.length === 0 ? (
+        <Empty icon="layers" title="Nothing is laid over any page">
+          An overlay is shown in place of a page at once, whatever is stored or the origin says.{' '}
+          <button class="link" onClick={() => lay('')}>
+            Put one
+          </button>
+        </Empty>
+      ) : (
+        <>
+          <p class="found">
+            <b>{data.overlays.length}</b> overlays <span class="faint">{format.flat(format.bytes(data.bytes))} of {format.flat(format.bytes(data.limit_bytes))}</span>
+          </p>
+          <div class="scroll">
+            <table class="table">
+              <thead>
+                <tr>
+                  <th scope="col">URI</th>
+                  <th scope="col" class="wide-only">Type</th>
+                  <th scope="col" class="num">Size</th>
+                  <th scope="col" class="num">Hits</th>
+                  <th scope="col">Until</th>
+                  <th scope="col" class="wide-only">By</th>
+                  <th scope="col">
+                    <span class="away">Remove</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {data.overlays.map((it) => (
+                  <tr key={it.uri}>
+                    <td class="url" title={it.uri}>
+                      {it.uri}
+                    </td>
+                    <td class="wide-only">{it.content_type}</td>
+                    <td class="num">{format.flat(format.bytes(it.bytes))}</td>
+                    <td class="num">{format.flat(format.count(it.hits))}</td>
+                    <td>{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
+                    <td class="faint wide-only">{it.by}</td>
+                    <td class="num">
+                      <button class="button" aria-label={`Take the overlay of ${it.uri} away`} onClick={() => void remove(it.uri)}>
+                        Take away
+                      </button>
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+export function OverlayEditor({ uri: given, close }: { uri: string; close: (put: boolean) => void }): JSX.Element {
+  const [uri, setUri] = useState(given);
+  const [type, setType] = useState('text/html; charset=utf-8');
+  const [status, setStatus] = useState('200');
+  const [ttl, setTtl] = useState('');
+  const [text, setText] = useState('');
+  const [file, setFile] = useState<File | null>(null);
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const submit = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(null);
+    try {
+      await ask(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
+      say(`The overlay of ${uri.trim()} is shown.`);
+      close(true);
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title="Lay a page over a URI" close={() => close(false)} wide>
+      <form class="form" onSubmit={(event) => void submit(event)}>
+        <label class="field">
+          <span>URI</span>
+          <input
+            data-first
+            class="mono"
+            placeholder="http://www.example.com/news, or /news on every host"
+            spellcheck={false}
+            value={uri}
+            onInput={(event) => setUri(event.currentTarget.value)}
+          />
+        </label>
+        <div class="form-row">
+          <label class="field">
+            <span>Content-Type</span>
+            <input value={type} spellcheck={false} onInput={(event) => setType(event.currentTarget.value)} />
+          </label>
+          <label class="field">
+            <span>Status</span>
+            <input inputMode="numeric" value={status} onInput={(event) => setStatus(event.currentTarget.value)} />
+          </label>
+          <label class="field">
+            <span>For seconds</span>
+            <input inputMode="numeric" placeholder="until taken away" value={ttl} onInput={(event) => setTtl(event.currentTarget.value)} />
+          </label>
+        </div>
+        <label class="field">
+          <span>Page</span>
+          <textarea class="mono" rows={12} spellcheck={false} disabled={file !== null} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+        </label>
+        <label class="field">
+          <span>Or a file</span>
+          <input
+            class="file"
+            type="file"
+            onChange={(event) => {
+              const it = event.currentTarget.files?.[0] ?? null;
+              setFile(it);
+              if (it?.type) setType(it.type);
+            }}
+          />
+        </label>
+        <Failed problem={problem} />
+        <div class="form-end">
+          <button type="button" class="button" onClick={() => close(false)}>
+            Cancel
+          </button>
+          <button class="button primary" disabled={busy || uri.trim() === ''}>
+            <Icon name="layers" /> Show it
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

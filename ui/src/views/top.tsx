@@ -1,0 +1,107 @@
+// The URLs that matter most, by four orders. The counts are those of a sketch: each is too high by its error at most.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { ask, get, query } from '../api';
+import { Bones, Empty, Failed, Head, Segments } from '../parts/basic';
+import { Icon } from '../parts/icons';
+import { walk } from '../parts/rows';
+import { say } from '../parts/toast';
+import * as format from '../format';
+import { go, note, useAsked } from '../hooks';
+import type { Order, Top as TopList } from '../types';
+
+const ORDERS: [Order, string][] = [
+  ['requests', 'Requests'],
+  ['misses', 'Misses'],
+  ['bytes', 'Bytes'],
+  ['origin_time', 'Origin time'],
+];
+
+function figure(by: Order, value: number): string {
+  switch (by) {
+    case 'bytes':
+      return format.flat(format.bytes(value));
+    case 'origin_time':
+      return format.flat(format.micros(value));
+    default:
+      return value.toLocaleString('en');
+  }
+}
+
+export function Top({ params }: { params: URLSearchParams }): JSX.Element {
+  const [by, setBy] = useState<Order>((params.get('by') as Order | null) ?? 'requests');
+  const { data, problem, busy, again } = useAsked<TopList>(by, (signal) => get(`/api/v1/top${query({ by, limit: 50 })}`, signal), 2000);
+  const reset = async (): Promise<void> => {
+    try {
+      await ask('/api/v1/top/reset', { method: 'POST' });
+      say('Counting begins anew.');
+      again();
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  };
+  const list = data?.by === by ? data : null;
+  const most = Math.max(1, ...(list?.entries.map((it) => it.value) ?? []));
+  return (
+    <>
+      <Head title="Top" sub={list ? `${figure(by, list.total)} since ${format.moment(list.since)}` : ''}>
+        <Segments
+          label="By"
+          of={ORDERS}
+          now={by}
+          choose={(it) => {
+            setBy(it);
+            note('top', { by: it });
+          }}
+        />
+        <button class="button" onClick={() => void reset()}>
+          <Icon name="undo" /> Begin anew
+        </button>
+      </Head>
+      <Failed problem={problem} again={again} />
+      {!list && busy && <Bones />}
+      {list && list.entries.length === 0 && (
+        <Empty icon="top" title="Nothing counted yet">
+          {by === 'misses' || by === 'origin_time' ? 'No request had to ask the origin since counting began.' : 'No request came since counting began.'}
+        </Empty>
+      )}
+      {list && list.entries.length > 0 && (
+        <table class="table rows top" onKeyDown={walk}>
+          <thead>
+            <tr>
+              <th scope="col" class="num">
+                #
+              </th>
+              <th scope="col">URL</th>
+              <th scope="col" class="num">
+                {ORDERS.find((it) => it[0] === by)![1]}
+              </th>
+              <th scope="col" class="num">
+                Share
+              </th>
+              <th scope="col" class="num wide-only">
+                At most too high by
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {list.entries.map((it, at) => (
+              <tr key={it.url} onClick={() => go('explain', { url: it.url })}>
+                <td class="num faint">{at + 1}</td>
+                <td class="url top-url">
+                  <span class="top-bar" aria-hidden="true" style={{ width: `${(it.value / most) * 100}%` }} />
+                  <button data-row class="row-button" title={`Explain ${it.url}`}>
+                    {it.url}
+                  </button>
+                </td>
+                <td class="num">{figure(by, it.value)}</td>
+                <td class="num faint">{format.flat(format.share(list.total > 0 ? it.value / list.total : null))}</td>
+                <td class="num faint wide-only">{it.error > 0 ? figure(by, it.error) : '–'}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

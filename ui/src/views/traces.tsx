@@ -1,0 +1,297 @@
+// Where the time of single requests went: a dot for each by when it began, and a bar of its stages; sampling is switched here.
+import type { JSX } from 'preact';
+import { useMemo, useState } from 'preact/hooks';
+import { get, put, query } from '../api';
+import { Bones, Cache, Empty, Failed, Head, Segments } from '../parts/basic';
+import { Drawer } from '../parts/dialog';
+import { Icon } from '../parts/icons';
+import { walk } from '../parts/rows';
+import { type Dot, Scatter } from '../parts/scatter';
+import { STAGES, StageBar, StageKey, StageTable } from '../parts/stages';
+import { say } from '../parts/toast';
+import * as format from '../format';
+import { go, note, useAsked } from '../hooks';
+import type { Trace, Traces as All } from '../types';
+
+const LIMIT = 400;
+const ROWS = 60;
+
+/** What the dots tell: a name, and the stages that it sums up; none are all. */
+const MEASURES: [string, string, string[]][] = [
+  ['total', 'Total', []],
+  ['queue', 'Queue wait', ['queue']],
+  ['queue+read', 'Queue + read', ['queue', 'read']],
+  ['queue+read+write', 'Queue + read + write', ['queue', 'read', 'write']],
+];
+
+function measured(it: Trace, of: string[]): number | null {
+  if (of.length === 0) return it.total_us;
+  const there = of.filter((name) => it.stages[name] !== undefined);
+  return there.length === 0 ? null : there.reduce((sum, name) => sum + it.stages[name]!, 0);
+}
+
+export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
+  const [route, setRoute] = useState(params.get('route') ?? '');
+  const [measure, setMeasure] = useState(params.get('stage') ?? 'total');
+  const [order, setOrder] = useState<'latest' | 'slowest'>('slowest');
+  const [scale, setScale] = useState<'time' | 'share'>('time');
+  const [stopped, setStopped] = useState(false);
+  const [open, setOpen] = useState<Trace | null>(null);
+  const asked = useAsked<All>(stopped ? null : route, (signal) => get(`/api/v1/traces${query({ route, limit: LIMIT })}`, signal), 2000);
+  const { data, problem, busy, again } = asked;
+  const keep = (more: Record<string, string>): void => note('traces', { route, stage: measure === 'total' ? '' : measure, ...more });
+
+  const of = MEASURES.find((it) => it[0] === measure)?.[2] ?? [measure];
+  const traces = useMemo(() => [...(data?.traces ?? [])].sort((a, b) => a.start_us - b.start_us), [data]);
+  const seen = useMemo(() => traces.filter((it) => measured(it, of) !== null), [traces, measure]);
+  const dots = useMemo(() => seen.map((it): Dot => ({ at: it.start_us, us: measured(it, of)!, marked: !it.cache.startsWith('hit') })), [seen, measure]);
+  const rows = useMemo(() => {
+    const sorted = order === 'latest' ? [...seen].reverse() : [...seen].sort((a, b) => measured(b, of)! - measured(a, of)!);
+    return sorted.slice(0, ROWS);
+  }, [seen, order, measure]);
+  const most = Math.max(1, ...rows.map((it) => it.total_us));
+
+  return (
+    <>
+      <Head title="Traces" sub={data ? `${traces.length.toLocaleString('en')} requests` : ''}>
+        <select
+          class="auto"
+          aria-label="Route"
+          value={route}
+          onChange={(event) => {
+            setRoute(event.currentTarget.value);
+            keep({ route: event.currentTarget.value });
+          }}
+        >
+          <option value="">Every route</option>
+          {data?.sampling.map((it) => (
+            <option key={it.route} value={it.route}>
+              {it.route}
+            </option>
+          ))}
+        </select>
+        <button class="button" aria-pressed={stopped} onClick={() => setStopped(!stopped)}>
+          <Icon name={stopped ? 'play' : 'pause'} /> {stopped ? 'Go on' : 'Pause'}
+        </button>
+      </Head>
+      <Failed problem={problem} again={again} />
+      {!data && busy && <Bones />}
+      {data && (
+        <>
+          <div class="bar-row">
+            <Segments
+              label="What the dots tell"
+              of={MEASURES.map(([name, text]): [string, string] => [name, text])}
+              now={measure}
+              choose={(it) => {
+                setMeasure(it);
+                keep({ stage: it });
+              }}
+            />
+            <select
+              class="auto"
+              aria-label="One stage alone"
+              value={STAGES.some((it) => it[0] === measure && it[0] !== 'queue') ? measure : ''}
+              onChange={(event) => {
+                const it = event.currentTarget.value || 'total';
+                setMeasure(it);
+                keep({ stage: it });
+              }}
+            >
+              <option value="">One stage …</option>
+              {STAGES.filter((it) => data.stages.includes(it[0]) && it[0] !== 'queue').map(([name, text]) => (
+                <option key={name} value={name}>
+                  {text}
+                </option>
+              ))}
+            </select>
+          </div>
+          {dots.length > 0 ? (
+            <>
+              <Scatter
+                title={MEASURES.find((it) => it[0] === measure)?.[1] ?? STAGES.find((it) => it[0] === measure)?.[1] ?? measure}
+                dots={dots}
+                chosen={open ? seen.findIndex((it) => it.id === open.id) : -1}
+                choose={(at) => setOpen(seen[at] ?? null)}
+              />
+              <p class="dots-key">
+                <span class="swatch round" style={{ background: 'var(--series-4)' }} /> hit{' '}
+                <span class="swatch round" style={{ background: 'var(--series-1)' }} /> anything else
+              </p>
+            </>
+          ) : (
+            <Empty icon="traces" title={traces.length ? 'No request met this stage' : 'No request has been traced'}>
+              {traces.length ? 'Choose another stage.' : 'Switch sampling on for a route below; every Nth request is then traced.'}
+            </Empty>
+          )}
+          {rows.length > 0 && (
+            <section class="block">
+              <div class="bar-row">
+                <Segments
+                  label="Which requests"
+                  of={[
+                    ['slowest', 'Slowest'],
+                    ['latest', 'Latest'],
+                  ]}
+                  now={order}
+                  choose={setOrder}
+                />
+                <Segments
+                  label="Scale of the bars"
+                  of={[
+                    ['time', 'By time'],
+                    ['share', 'By share'],
+                  ]}
+                  now={scale}
+                  choose={setScale}
+                />
+                <StageKey />
+              </div>
+              <table class="table rows traces" onKeyDown={walk}>
+                <thead>
+                  <tr>
+                    <th scope="col">Began</th>
+                    <th scope="col">Request</th>
+                    <th scope="col" class="wide-only">
+                      Cache
+                    </th>
+                    <th scope="col" class="num">
+                      Total
+                    </th>
+                    <th scope="col" class="bar-column">
+                      Stages
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((it) => (
+                    <tr key={it.id} onClick={() => setOpen(it)}>
+                      <td class="faint">{format.clock(it.start_us, true)}</td>
+                      <td class="url">
+                        <button data-row class="row-button" title={it.url}>
+                          {it.url}
+                        </button>
+                      </td>
+                      <td class="wide-only">
+                        <Cache it={it.cache} />
+                      </td>
+                      <td class="num">{format.flat(format.micros(it.total_us))}</td>
+                      <td>
+                        <StageBar stages={it.stages} most={scale === 'time' ? most : 0} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </section>
+          )}
+          <Sampling all={data} changed={again} />
+        </>
+      )}
+      {open && <OneTrace it={open} close={() => setOpen(null)} />}
+    </>
+  );
+}
+
+const RATES: [number, string][] = [
+  [0, 'Off'],
+  [1, 'Every request'],
+  [10, '1 in 10'],
+  [100, '1 in 100'],
+  [1000, '1 in 1,000'],
+  [10000, '1 in 10,000'],
+];
+
+function Sampling({ all, changed }: { all: All; changed: () => void }): JSX.Element {
+  const set = async (route: string, every: number): Promise<void> => {
+    try {
+      await put('/api/v1/traces/sampling', { route, every });
+      const rate = RATES.find((it) => it[0] === every)?.[1] ?? `1 in ${every}`;
+      say(`${route === '*' ? 'Every route' : route}: ${rate.toLowerCase()}.`);
+      changed();
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error), true);
+    }
+  };
+  return (
+    <section class="block">
+      <h2>Sampling</h2>
+      <table class="table sampling">
+        <thead>
+          <tr>
+            <th scope="col">Route</th>
+            <th scope="col">Traced</th>
+          </tr>
+        </thead>
+        <tbody>
+          {all.sampling.map((it) => (
+            <tr key={it.route}>
+              <th scope="row">{it.route}</th>
+              <td>
+                <select class="auto" aria-label={`Sampling of ${it.route}`} value={String(it.every)} onChange={(event) => void set(it.route, Number(event.currentTarget.value))}>
+                  {(RATES.some((rate) => rate[0] === it.every) ? RATES : ([...RATES, [it.every, `1 in ${it.every}`]] as [number, string][])).map(([every, text]) => (
+                    <option key={every} value={String(every)}>
+                      {text}
+                    </option>
+                  ))}
+                </select>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {all.sampling.length > 1 && (
+        <p class="bar-row sampling-all">
+          <button class="button" onClick={() => void set('*', 0)}>
+            All off
+          </button>
+          <button class="button" onClick={() => void set('*', 100)}>
+            All 1 in 100
+          </button>
+        </p>
+      )}
+    </section>
+  );
+}
+
+function OneTrace({ it, close }: { it: Trace; close: () => void }): JSX.Element {
+  const foot = (
+    <button
+      class="button"
+      onClick={() => {
+        close();
+        go('explain', { url: it.url, method: it.method });
+      }}
+    >
+      <Icon name="explain" /> Explain
+    </button>
+  );
+  return (
+    <Drawer title={it.url} over={`${it.method}, ${format.clock(it.start_us, true)}`} close={close} foot={foot}>
+      <dl class="facts">
+        <div>
+          <dt>Total</dt>
+          <dd>{format.flat(format.micros(it.total_us))}</dd>
+        </div>
+        <div>
+          <dt>Status</dt>
+          <dd>{it.status}</dd>
+        </div>
+        <div>
+          <dt>Cache</dt>
+          <dd>{it.cache || '–'}</dd>
+        </div>
+        <div>
+          <dt>Size</dt>
+          <dd>{format.flat(format.bytes(it.bytes))}</dd>
+        </div>
+        <div>
+          <dt>Route</dt>
+          <dd>{it.route}</dd>
+        </div>
+      </dl>
+      <StageBar stages={it.stages} most={0} />
+      <StageTable stages={it.stages} />
+    </Drawer>
+  );
+}
