@@ -1,0 +1,46 @@
+// A real Chromium with one page in it, and what is watched of it all the time: its console, and where it sends requests.
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const require = createRequire(join(dirname(fileURLToPath(import.meta.url)), '../../ui/package.json'));
+const { chromium } = require('playwright-core');
+const axe = require('axe-core');
+
+const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
+
+/** Milliseconds that the page may take to do what it is told. */
+const PATIENCE = 20_000;
+
+export async function open(home) {
+  const executablePath = process.env.CHROMIUM ?? NAMES.find(existsSync);
+  if (!executablePath) throw new Error('the page is tested in Chromium: install the Debian package chromium (`make test` does)');
+  const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'dark', reducedMotion: 'reduce' });
+  const page = await context.newPage();
+  page.setDefaultTimeout(PATIENCE);
+  const seen = { console: [], elsewhere: [] };
+  page.on('pageerror', (error) => seen.console.push(error.message));
+  page.on('console', (message) => {
+    // Of a refusal that a test asks for, Chromium itself says this; the page shows it.
+    const isRefusal = message.text().startsWith('Failed to load resource: the server responded with a status of 4');
+    if (message.type() === 'error' && !isRefusal) seen.console.push(`${message.text()} (${message.location().url})`);
+  });
+  page.on('request', (request) => {
+    if (new URL(request.url()).origin !== home) seen.elsewhere.push(request.url());
+  });
+  return { browser, page, seen };
+}
+
+/** What axe finds that is serious or critical, a line for each. */
+export async function audit(page) {
+  await page.evaluate(`window.axe || (${wrapped()})`);
+  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
+  return violations
+    .filter((it) => it.impact === 'serious' || it.impact === 'critical')
+    .map((it) => `${it.id}: ${it.help}: ${it.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`).join('; ')}`);
+}
+
+/** axe as an expression: `addScriptTag` is what the page's policy forbids. */
+const wrapped = () => `(() => { ${axe.source}; return true; })()`;

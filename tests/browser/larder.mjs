@@ -1,0 +1,165 @@
+// The programs that the tests of the page need: an origin, the real larder in front of it, and clients that ask it. All of
+// them listen on free ports of 127.0.0.1, and end with `stop`.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const BINARY = process.env.LARDER ?? join(dirname(fileURLToPath(import.meta.url)), '../../target/debug/larder');
+
+/** Milliseconds after which anything that is waited for has failed. */
+export const PATIENCE = 30_000;
+
+/** Waits until `it` gives something that is true, and returns that. */
+export async function until(what, it, patience = PATIENCE) {
+  const end = Date.now() + patience;
+  for (;;) {
+    const found = await it();
+    if (found) return found;
+    if (Date.now() > end) throw new Error(`in ${patience} ms it never came to be: ${what}`);
+    await new Promise((then) => setTimeout(then, 50));
+  }
+}
+
+/** An origin: pages that may be kept, one that may not, one that fails, and one that takes its time. */
+async function startOrigin() {
+  const server = http.createServer((request, response) => {
+    const { pathname } = new URL(request.url, 'http://origin');
+    const send = (status, fields, body) => {
+      response.writeHead(status, { 'Content-Type': 'text/html; charset=utf-8', ...fields });
+      response.end(body);
+    };
+    const page = `<p>The page at ${pathname}, made at ${process.hrtime.bigint()}.</p>`.padEnd(900, ' ');
+    if (pathname.startsWith('/private/')) return send(200, { 'Cache-Control': 'no-store' }, page);
+    if (pathname.startsWith('/broken/')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
+    if (pathname.startsWith('/tagged/')) return send(200, { 'Cache-Control': 'max-age=600', 'Cache-Tag': 'kitchen' }, page);
+    if (pathname.startsWith('/silent/')) return send(200, {}, page);
+    send(200, { 'Cache-Control': 'max-age=600' }, page);
+  });
+  await new Promise((then) => server.listen(0, '127.0.0.1', then));
+  return server;
+}
+
+const CONFIGURATION = (origin, folder) => `# The kitchen's larder.
+listen = ["127.0.0.1:0"]
+workers = 1
+
+[admin]
+listen = "127.0.0.1:0"
+token_file = "${folder}/token"
+
+[cache.ram]
+size = "64MiB" # what this machine can spare
+
+[[site]]
+hosts = ["*"]
+
+[[site.route]]
+name = "api"
+path = "/api/*"
+proxy = { to = ["${origin}"] }
+
+[[site.route]]
+name = "pages"
+path = "/*"
+proxy = { to = ["${origin}"] }
+# A minute is long enough for the cook.
+cache = { default_ttl = "60s" }
+`;
+
+/** Starts the origin and larder; `link` logs a browser in. */
+export async function start() {
+  const folder = mkdtempSync(join(tmpdir(), 'larder-page-'));
+  const origin = await startOrigin();
+  const file = join(folder, 'larder.toml');
+  writeFileSync(file, CONFIGURATION(`http://127.0.0.1:${origin.address().port}`, folder));
+  const { LARDER_ADMIN_TOKEN: _, ...env } = process.env;
+  const child = spawn(BINARY, ['run', '-c', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let said = '';
+  child.stdout.on('data', (bytes) => (said += bytes));
+  child.stderr.on('data', (bytes) => (said += bytes));
+  const ended = new Promise((then) => child.on('close', then));
+  let gone = false;
+  void ended.then(() => (gone = true));
+  const find = (pattern) => pattern.exec(said)?.[1];
+  const stop = async () => {
+    if (!gone) child.kill('SIGTERM');
+    const late = setTimeout(() => child.kill('SIGKILL'), 5000);
+    await ended;
+    clearTimeout(late);
+    origin.closeAllConnections();
+    origin.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  try {
+    await until('larder says where it listens', () => {
+      if (gone) throw new Error(`larder ended at its start:\n${said}`);
+      return find(/listening on (http:\S+)/) && find(/(http:\S+#login=\S+)/);
+    });
+  } catch (error) {
+    await stop();
+    throw new Error(`${error.message}\n${said}`);
+  }
+  const site = find(/listening on (http:\S+)/);
+  const link = find(/(http:\S+#login=\S+)/);
+  return {
+    site,
+    link,
+    admin: new URL(link).origin,
+    configuration: () => readFileSync(file, 'utf8'),
+    pause: () => child.kill('SIGSTOP'),
+    goOn: () => child.kill('SIGCONT'),
+    said: () => said,
+    stop,
+  };
+}
+
+/** One request on a connection of its own: status, fields, body. */
+export function ask(url, fields = {}) {
+  return new Promise((then, fail) => {
+    const request = http.get(url, { agent: false, headers: fields, timeout: PATIENCE }, (response) => {
+      let body = '';
+      response.setEncoding('utf8');
+      response.on('data', (it) => (body += it));
+      response.on('end', () => then({ status: response.statusCode, cache: response.headers['cache-status'] ?? '', body }));
+    });
+    request.on('timeout', () => request.destroy(new Error(`${url} did not answer`)));
+    request.on('error', fail);
+  });
+}
+
+/** Clients that ask without end, until `stop`: a few pages much, many a little, and what is not kept. */
+export function load(site) {
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 4 });
+  let ends = false;
+  let sent = 0;
+  const path = () => {
+    const dice = Math.random();
+    if (dice < 0.7) return `/pages/${Math.floor(Math.random() ** 3 * 60)}`;
+    if (dice < 0.8) return `/tagged/${Math.floor(Math.random() * 20)}`;
+    if (dice < 0.9) return `/api/items/${Math.floor(Math.random() * 30)}`;
+    if (dice < 0.95) return '/private/basket';
+    return dice < 0.98 ? '/broken/oven' : `/pages/new-${sent}`;
+  };
+  const client = async () => {
+    while (!ends) {
+      sent += 1;
+      await new Promise((then) => {
+        const request = http.get(site + path(), { agent }, (response) => response.resume().on('end', then).on('error', then));
+        request.on('error', () => setTimeout(then, 100));
+      });
+      // Two busy cores have a browser to draw with, too.
+      await new Promise((then) => setTimeout(then, Math.random() * 12));
+    }
+  };
+  const clients = Array.from({ length: 4 }, client);
+  return {
+    stop: async () => {
+      ends = true;
+      await Promise.all(clients);
+      agent.destroy();
+    },
+  };
+}

@@ -1,0 +1,348 @@
+// The page, as a person uses it, in a real browser over a real larder under load. Each test leaves behind what the next may find.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { audit, open } from './browser.mjs';
+import { ask, load, start, until } from './larder.mjs';
+
+let larder, clients, browser, page, seen;
+
+before(async () => {
+  larder = await start();
+  clients = load(larder.site);
+  ({ browser, page, seen } = await open(larder.admin));
+});
+
+after(async () => {
+  await browser?.close();
+  await clients?.stop();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 60_000 }, run);
+const go = async (view) => {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main').waitFor();
+};
+const title = () => page.locator('main h1').innerText();
+const text = (of) => page.locator(of).first().innerText();
+/** Numbers of a text such as `1,234` or `98.2 %`. */
+const number = (of) => Number(of.replace(/[^\d.]/g, ''));
+
+it('without a session tells how to get one, and refuses a wrong token', async () => {
+  await page.goto(`${larder.admin}/`);
+  assert.match(await text('main'), /larder login/);
+  await page.fill('input', 'a-token-of-somebody-else-entirely');
+  await page.getByRole('button', { name: 'Open' }).click();
+  await page.locator('[role=alert]', { hasText: 'does not know this token' }).waitFor();
+});
+
+it('opens by the link of the start, which leaves the address', async () => {
+  await page.goto(larder.link);
+  await page.locator('h1', { hasText: 'Overview' }).waitFor();
+  assert.ok(!page.url().includes('login'), 'the code is not kept in the history');
+});
+
+it('has charts and tiles that move under load', async () => {
+  await go('overview');
+  const tile = (name) => page.locator('.tile', { hasText: name }).locator('[data-figure]').innerText();
+  await until('requests are counted', async () => number(await tile('Requests / s')) > 5);
+  await until('hits are counted', async () => number(await tile('Hit ratio')) > 10);
+  await until('time that was saved is counted', async () => number(await tile('Origin time saved')) > 0);
+  const all = () => text('.tile .tile-sub');
+  const picture = () => page.locator('.chart canvas').first().evaluate((it) => it.toDataURL());
+  const [before, drawn] = [number(await all()), await picture()];
+  await until('more requests are counted', async () => number(await all()) > before);
+  await until('the chart is drawn anew', async () => (await picture()) !== drawn);
+  const legend = page.locator('.chart', { hasText: 'Latency' }).locator('[data-value]').first();
+  await until('latencies are told', async () => number(await legend.innerText()) > 0);
+});
+
+it('tells routes, tiers, origins and memory', async () => {
+  for (const name of ['pages', 'api']) await page.locator('section tbody th', { hasText: name }).first().waitFor();
+  assert.match(await text('section:has(> h2:text("Tiers"))'), /ram/);
+  assert.match(await text('section:has(> h2:text("Origins"))'), /127\.0\.0\.1/);
+  const memory = await text('section:has(> h2:text("Memory"))');
+  assert.match(memory, /resident/);
+  assert.match(memory, /bodies/);
+});
+
+it('finds what is stored, looks into it, and purges it', async () => {
+  const url = `${larder.site}/tagged/to-be-purged`;
+  await ask(url);
+  assert.match((await ask(url)).cache, /hit/);
+  await go('objects');
+  await page.fill('[data-search]', 'to-be-purged');
+  await until('it alone is found', async () => (await page.locator('.rows tbody tr').count()) === 1);
+  await page.click('.rows tbody [data-row]');
+  const drawer = page.locator('dialog');
+  await drawer.locator('text=max-age=600').waitFor();
+  await drawer.locator('text=kitchen').first().waitFor();
+  await drawer.getByRole('button', { name: 'Purge', exact: true }).click();
+  await drawer.locator('.receipts', { hasText: 'ram' }).waitFor();
+  assert.doesNotMatch((await ask(url)).cache, /; hit/);
+  await page.keyboard.press('Escape');
+  await drawer.waitFor({ state: 'detached' });
+});
+
+it('purges by tag, and says what is wrong with a purge', async () => {
+  const url = `${larder.site}/tagged/by-its-tag`;
+  await ask(url);
+  assert.match((await ask(url)).cache, /hit/);
+  await go('objects');
+  await page.click('text=Purge …');
+  const dialog = page.locator('dialog');
+  await dialog.locator('input').fill('no-host-here');
+  await dialog.locator('button.primary').click();
+  await dialog.locator('[role=alert]').waitFor();
+  await dialog.locator('button', { hasText: 'Tag' }).click();
+  await dialog.locator('input').fill('kitchen');
+  await dialog.locator('button.primary').click();
+  await dialog.locator('.receipts').waitFor();
+  assert.doesNotMatch((await ask(url)).cache, /; hit/);
+  await page.keyboard.press('Escape');
+});
+
+it('lays an overlay over a page, and takes it away', async () => {
+  const url = `${larder.site}/pages/covered`;
+  assert.match((await ask(url)).body, /The page at/);
+  await go('objects?show=overlays');
+  await page.click('text=Overlay …');
+  const dialog = page.locator('dialog');
+  await dialog.locator('[data-first]').fill(url);
+  await dialog.locator('textarea').fill('<h1>Closed for stocktaking</h1>');
+  await dialog.locator('button.primary').click();
+  await dialog.waitFor({ state: 'detached' });
+  assert.match((await ask(url)).body, /stocktaking/);
+  await page.locator('tr', { hasText: '/pages/covered' }).getByRole('button').click();
+  await page.locator('text=Nothing is laid over any page').waitFor();
+  assert.match((await ask(url)).body, /The page at/);
+});
+
+it('explains what the next request then does', async () => {
+  const url = (path) => `${larder.site}${path}`;
+  await ask(url('/pages/explained'));
+  // What the page says, and what Cache-Status has then.
+  const cases = [
+    ['/pages/explained', /hit/, /; hit/],
+    ['/pages/never-asked-for', /miss/, /fwd=uri-miss/],
+    ['/private/explained', /miss/, /fwd=uri-miss/],
+  ];
+  await go('explain');
+  for (const [path, says, does] of cases) {
+    await page.fill('[data-search]', url(path));
+    await page.keyboard.press('Enter');
+    const verdict = page.locator('[data-verdict]');
+    await until(`the verdict on ${path}`, async () => (await text('.code-line').catch(() => '')).includes(path));
+    assert.match(await verdict.getAttribute('data-verdict'), says, path);
+    assert.ok((await page.locator('.rules li').count()) > 0 || path !== cases[0][0], 'rules are told');
+    assert.match((await ask(url(path))).cache, does, path);
+  }
+});
+
+it('says what is wrong with a question', async () => {
+  await go('explain');
+  await page.fill('[data-search]', 'ftp://elsewhere/');
+  await page.keyboard.press('Enter');
+  await page.locator('[role=alert]', { hasText: 'ftp' }).waitFor();
+});
+
+it('streams the requests that a filter lets through, and stops', async () => {
+  await go('live');
+  await until('requests come', async () => (await page.locator('.live tbody tr').count()) > 5);
+  await page.fill('[data-search]', 'status == 503');
+  await page.keyboard.press('Enter');
+  const statuses = () => page.locator('.live tbody .status').allInnerTexts();
+  await page.getByRole('button', { name: 'Show all' }).waitFor();
+  await until('only what fits comes', async () => {
+    const all = await statuses();
+    return all.length > 2 && all.every((it) => it === '503');
+  });
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.locator('.head-sub', { hasText: 'Paused' }).waitFor();
+});
+
+it('explains a request of the stream', async () => {
+  await page.locator('.live tbody [data-row]').first().click();
+  await page.locator('dialog', { hasText: '/broken/oven' }).waitFor();
+  await page.getByRole('button', { name: 'Explain this request' }).click();
+  await page.locator('.then', { hasText: '/broken/oven' }).waitFor();
+  await page.locator('.then', { hasText: '503' }).waitFor();
+  await page.locator('[data-verdict]').waitFor();
+});
+
+it('says at which column a filter is wrong', async () => {
+  await go('live');
+  await page.fill('[data-search]', 'status >= 500 && ');
+  await page.keyboard.press('Enter');
+  const told = page.locator('.bad-filter');
+  await told.waitFor();
+  assert.match(await told.innerText(), /column 1\d/);
+  const [line, caret] = (await told.locator('pre').textContent()).split('\n');
+  assert.ok(caret.trim() === '^' && caret.indexOf('^') >= line.lastIndexOf('&'), `the mark is beneath the place: ${line}|${caret}`);
+});
+
+it('lists the URLs that are asked for most, and anew', async () => {
+  for (const by of ['requests', 'misses', 'bytes', 'origin_time']) {
+    await go(`top?by=${by}`);
+    await until(`the list by ${by}`, async () => (await page.locator('.top tbody tr').count()) > 3);
+  }
+  await go('top?by=requests');
+  const first = () => page.locator('.top tbody tr').first();
+  await first().waitFor();
+  const share = number(await first().locator('td').nth(3).innerText());
+  assert.ok(share > 0 && share <= 100, `${share} %`);
+  await page.click('text=Begin anew');
+  await page.locator('.toast', { hasText: 'anew' }).waitFor();
+});
+
+it('switches sampling on, and draws where time went', async () => {
+  await go('traces');
+  await page.getByLabel('Sampling of pages').selectOption({ label: 'Every request' });
+  await page.locator('.toast', { hasText: 'every request' }).first().waitFor();
+  await until('traces come', async () => (await page.locator('.traces tbody tr').count()) > 3);
+  const parts = page.locator('.traces tbody tr').first().locator('.stage-bar-whole > span');
+  assert.ok((await parts.count()) > 1, 'a bar has stages');
+  await page.locator('.clickable canvas').waitFor();
+  await page.locator('.traces tbody [data-row]').first().click();
+  const drawer = page.locator('dialog');
+  assert.match(await drawer.innerText(), /Write/);
+  const figure = (it) => ({ s: 1e6, ms: 1e3, µs: 1 })[it.split(' ')[1]] * Number(it.split(' ')[0].replace(',', ''));
+  const total = figure(await drawer.locator('dd').first().innerText());
+  const sum = (await drawer.locator('.stage-table td:nth-child(2)').allInnerTexts()).map(figure).reduce((a, b) => a + b, 0);
+  assert.ok(Math.abs(total - sum) <= Math.max(20, total * 0.03), `the stages sum up: ${sum} of ${total}`);
+  await page.keyboard.press('Escape');
+  await page.getByLabel('Sampling of pages').selectOption({ label: 'Off' });
+  await page.locator('.toast', { hasText: 'off' }).waitFor();
+});
+
+it('refuses a bad configuration in place, at its line', async () => {
+  const before = larder.configuration();
+  await go('config?part=text');
+  const editor = page.getByLabel('The text of the configuration');
+  await until('the text is there', async () => (await editor.inputValue()) === before);
+  await editor.fill(before.replace('default_ttl', 'defualt_ttl'));
+  const line = before.split('\n').findIndex((it) => it.includes('default_ttl')) + 1;
+  await page.locator('.mark-line').waitFor();
+  assert.match(await page.locator('.problems').innerText(), new RegExp(`Line ${line}.*default_ttl`, 's'));
+  assert.equal(await page.locator('.gutter .wrong').innerText(), String(line));
+  assert.ok(await page.locator('text=Review and apply').isDisabled());
+  assert.equal(larder.configuration(), before, 'the file is as it was');
+  await page.click('text=Discard');
+  await until('the text is as it was', async () => (await editor.inputValue()) === before);
+});
+
+it('applies a change of the form, keeps the comments, and rolls it back', async () => {
+  const before = larder.configuration();
+  const ttl = async () => /ttl=(\d+)/.exec((await ask(`${larder.site}/silent/${Math.random()}`)).cache)?.[1];
+  await go('config?part=form');
+  await page.locator('.section.below', { hasText: '/*' }).last().click();
+  const field = page.getByLabel('cache.default_ttl');
+  await field.fill('77s');
+  await field.press('Enter');
+  await page.locator('.apply', { hasText: 'valid' }).waitFor();
+  await page.click('text=Review and apply');
+  const dialog = page.locator('dialog');
+  assert.match(await dialog.locator('.diff .new').innerText(), /77s/);
+  assert.match(await dialog.locator('.diff .old').innerText(), /60s/);
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  assert.equal(larder.configuration(), before.replace('"60s"', '"77s"'), 'nothing else of the file is another');
+  const lives = async (seconds) => {
+    const url = `${larder.site}/silent/${Math.random()}`;
+    await ask(url);
+    return new RegExp(`ttl=(${seconds}|${seconds - 1})\\b`).test((await ask(url)).cache);
+  };
+  await until('the new value holds', () => lives(77));
+  await page.click('text=History');
+  await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await page.locator('.toast', { hasText: 'again' }).waitFor();
+  assert.equal(larder.configuration(), before);
+  await until('the old value holds', () => lives(60));
+});
+
+it('can be walked through with the keyboard alone', async () => {
+  await go('overview');
+  for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {
+    await page.keyboard.press('g');
+    await page.keyboard.press(key);
+    await until(`g ${key} opens ${name}`, async () => (await title()) === name);
+  }
+  await page.keyboard.press('?');
+  await page.locator('dialog', { hasText: 'Keys' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('g');
+  await page.keyboard.press('b');
+  await page.locator('.rows tbody [data-row]').first().waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('/pages/');
+  const found = page.locator('.rows tbody [data-row]');
+  await until('what was typed is found', async () => (await found.count()) > 1 && (await found.first().innerText()).includes('/pages/'));
+  // By Tab into the rows, by arrows through them, by Enter into one, and back where one was.
+  const focused = () => page.evaluate(() => document.activeElement?.hasAttribute('data-row') ?? false);
+  for (let at = 0; at < 20 && !(await focused()); at += 1) await page.keyboard.press('Tab');
+  assert.ok(await focused(), 'Tab comes to the rows');
+  const ring = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+  assert.equal(ring, 'solid', 'one sees where one is');
+  await page.keyboard.press('ArrowDown');
+  const row = await page.evaluate(() => document.activeElement.textContent);
+  await page.keyboard.press('Enter');
+  await page.locator('dialog', { hasText: row.trim() }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), row);
+});
+
+const VIEWS = ['overview', 'objects', 'objects?show=overlays', 'explain', 'live', 'top', 'traces', 'config?part=form', 'config?part=text', 'config?part=history'];
+
+for (const scheme of ['dark', 'light']) {
+  it(`has no serious finding of axe, ${scheme}`, async () => {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    const found = [];
+    for (const view of VIEWS) {
+      await go(view === 'explain' ? `explain?url=${encodeURIComponent(`${larder.site}/pages/explained`)}` : view);
+      await page.locator('.tiles:not(.loading), .table, .empty, .told-all, .setting, .editor, .hint').first().waitFor();
+      found.push(...(await audit(page)).map((it) => `${view}: ${it}`));
+    }
+    await go('objects');
+    await page.locator('.rows tbody [data-row]').first().click();
+    await page.locator('dialog .fields').waitFor();
+    found.push(...(await audit(page)).map((it) => `drawer: ${it}`));
+    await page.keyboard.press('Escape');
+    assert.deepEqual(found, []);
+  });
+}
+
+it('fits on a tablet', async () => {
+  await page.setViewportSize({ width: 820, height: 1180 });
+  for (const view of VIEWS) {
+    await go(view);
+    await page.locator('.tiles:not(.loading), .table, .empty, .setting, .editor, .hint').first().waitFor();
+    const wider = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(wider <= 0, `${view} is ${wider} pixels too wide`);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+});
+
+it('says that larder does not answer, and goes on when it does', async () => {
+  await go('overview');
+  await page.locator('.standing.live').waitFor();
+  larder.pause();
+  try {
+    await page.locator('.standing.lost').waitFor({ timeout: 30_000 });
+  } finally {
+    larder.goOn();
+  }
+  await page.locator('.standing.live').waitFor();
+});
+
+it('ends the session at a log out', async () => {
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.locator('text=larder login').waitFor();
+  assert.equal(await page.evaluate(() => localStorage.getItem('larder.token')), null);
+});
+
+it('has asked nobody else, and has said nothing on the console', () => {
+  assert.deepEqual(seen.elsewhere, []);
+  assert.deepEqual(seen.console, []);
+});
