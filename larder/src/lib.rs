@@ -10,6 +10,7 @@ pub mod log;
 pub mod login;
 pub mod purge;
 pub mod server;
+pub mod stats;
 pub mod tail;
 pub mod terminal;
 pub mod token;

@@ -1,7 +1,8 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, login, purge, server, tail, top, trace, warm};
+use larder::{bench, demo, explain, login, purge, server, stats, tail, top, trace, warm};
+use serde_json::Value;
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -69,11 +70,8 @@ fn main() -> ExitCode {
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Login(order) => match login::ask(&order) {
-            Ok(answer) if order.output == Output::Json => print(&format!("{answer:#}\n")),
-            Ok(answer) => print(&login::tell(&answer)),
-            Err(sentence) => fail(FAILED, &sentence),
-        },
+        Command::Stats(order) => answered(stats::ask(&order), order.output, stats::tell),
+        Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Trace(cli::Trace::Record(order)) => match trace::record::run(&order) {
             Ok(summary) => {
                 eprintln!("larder: {}", summary.tell(&order.out));
@@ -104,6 +102,15 @@ fn main() -> ExitCode {
                 demo::what_to_try(larder, site, explain.as_deref())
             })
         }
+    }
+}
+
+/// Prints what a running larder answered, for a person or for programs.
+fn answered(answer: Result<Value, String>, output: Output, tell: impl Fn(&Value) -> String) -> ExitCode {
+    match answer {
+        Ok(answer) if output == Output::Json => print(&format!("{answer:#}\n")),
+        Ok(answer) => print(&tell(&answer)),
+        Err(sentence) => fail(FAILED, &sentence),
     }
 }
 

@@ -203,3 +203,21 @@ fn every_limit_has_its_name_in_the_statistics() {
     assert_eq!(1, larder.counter("head_too_large"));
     assert_eq!(now["counters"].as_object().unwrap().len(), larder_counters::Counters::TABLE.len());
 }
+
+#[test]
+fn a_person_reads_them_in_the_terminal() {
+    let larder = Larder::before(&origin(), "");
+    (0..4).for_each(|_| assert_eq!(200, larder.get("/x").status));
+    assert_eq!(431, larder.client().get_with("/x", &format!("X: {}\r\n", "y".repeat(20_000))).status);
+    route(&larder, "*/*", 4);
+    let admin = larder.admin.to_string();
+    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--admin", &admin]);
+    assert_eq!(0, told.code, "{told:?}");
+    assert!(told.out.contains("hit ratio 75.0 %"), "{}", told.out);
+    for start in ["hit ", "*/* ", "ram  ", "ram responses ", "resident ", "  head_too_large "] {
+        assert!(told.out.lines().any(|it| it.starts_with(start)), "no {start}: {}", told.out);
+    }
+    let told = crate::harness::command::run(larder.folder.path(), &["stats", "--json", "--admin", &admin]);
+    let json: Value = serde_json::from_str(&told.out).unwrap();
+    assert_eq!(3, of(&json, "routes", "*/*", "hits"));
+}

@@ -126,6 +126,13 @@ pub const TOP: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
 ];
 
+/// The flags of `stats`.
+#[rustfmt::skip]
+pub const STATS: &[Flag] = &[
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `login`.
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
@@ -186,6 +193,8 @@ pub enum Name {
     Purge,
     /// `larder warm`.
     Warm,
+    /// `larder stats`.
+    Stats,
     /// `larder login`.
     Login,
     /// `larder tail`.
@@ -356,6 +365,18 @@ pub const COMMANDS: &[Describe] = &[
         ],
     },
     Describe {
+        name: Name::Stats,
+        word: "stats",
+        argument: "",
+        argument_help: "",
+        about: "Tell what a running larder has counted: hits, latency, routes, tiers, memory, limits",
+        flags: &[STATS],
+        examples: &[
+            ("larder stats", "everything since the start, for a person"),
+            ("larder stats --json", "for programs: docs/statistics.md"),
+        ],
+    },
+    Describe {
         name: Name::Login,
         word: "login",
         argument: "",
@@ -407,7 +428,7 @@ pub const COMMANDS: &[Describe] = &[
 ];
 
 /// Commands of the design that are not built yet.
-pub const NOT_BUILT: &[&str] = &["stats", "replay"];
+pub const NOT_BUILT: &[&str] = &["replay"];
 
 /// What the exit codes mean.
 pub const EXIT_CODES: &[(u8, &str)] = &[

@@ -46,6 +46,8 @@ pub enum Command {
     Bench(Bench),
     /// `warm`: ask a running larder for many pages.
     Warm(Warm),
+    /// `stats`: ask a running larder what it has counted.
+    Stats(Stats),
     /// `login`: have a running larder make a login link.
     Login(Login),
     /// `tail`: follow the requests of a running larder.
@@ -156,6 +158,15 @@ impl Plan {
         }
         self
     }
+}
+
+/// What a running larder has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder is asked; `None` is the one that runs here.
+    pub ask: Option<Listen>,
 }
 
 /// A login link that is wanted.
@@ -402,6 +413,10 @@ impl Given {
             Name::Demo => Command::Demo(self.plan(Base::Flags)),
             Name::Explain => Command::Explain(self.explain(&argument)?),
             Name::Warm => Command::Warm(Warm::read(self)?),
+            Name::Stats => {
+                let output = if self.json { Output::Json } else { Output::Text };
+                Command::Stats(Stats { output, ask: self.ask })
+            }
             Name::Login => {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })

@@ -155,7 +155,7 @@ fn serve_needs_no_file() {
 fn bad_lines_say_what_to_do() {
     refuse("prxy :1", "there is no command \"prxy\"; did you mean `larder proxy`?");
     refuse("dance", "there is no command \"dance\"; `larder --help` lists them");
-    refuse("stats", "`larder stats` is not built yet; `larder --help` lists what is");
+    refuse("replay", "`larder replay` is not built yet; `larder --help` lists what is");
     refuse("--listen :1", "--listen: a command comes first; try `larder --help`");
     refuse("proxy", "`larder proxy` needs ORIGIN; for example `larder proxy http://127.0.0.1:8000`");
     refuse("proxy :1 :2", "\":2\" is one argument too many; try `larder proxy --help`");

@@ -25,7 +25,9 @@ pub const STATS: &str = r#"{"type":"object",
 "sites":{"type":"array","items":{"type":"object","required":["name","counters"],"properties":{"name":{"type":"string"},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
 "routes":{"type":"array","items":{"type":"object","required":["name","site","kind","counters"],"properties":{"name":{"type":"string"},"site":{"type":"integer"},"kind":{"type":"string","enum":["proxy","files"]},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
 "tiers":{"type":"array","items":{"type":"object","required":["name","state"],"properties":{"name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string"}}}},
-"origins":{"type":"array","items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}}},
+"origins":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
+"saved":{"type":"object","required":["origin_us"],"properties":{"origin_us":{"type":"integer"}}},
+"memory":{"type":"object","required":["rss_bytes","parts","attributed_bytes"],"properties":{"rss_bytes":{"type":"integer"},"attributed_bytes":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["tier","purpose","bytes"],"properties":{"tier":{"type":"string"},"purpose":{"type":"string"},"bytes":{"type":"integer"}}}}}},
 "ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#;
 
 /// The request that is asked about.

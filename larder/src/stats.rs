@@ -1,0 +1,235 @@
+//! `larder stats`: what a running larder has counted since its start, for a person or as JSON. Counting is done there;
+//! what changes from second to second is shown by `larder top`.
+
+use crate::ask;
+use crate::cli::Stats;
+use crate::terminal::{bytes, count, harmless, micros};
+use larder_counters::{Counters, Unit};
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How long the running larder may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The statistics, as the admin gives them.
+///
+/// # Errors
+/// One sentence: nobody answers, or does not let us in.
+pub fn ask(order: &Stats) -> Result<Value, String> {
+    let admin = ask::admin(order.ask.as_ref(), None)?;
+    ask::get(&admin, "/api/v1/stats", PATIENCE)
+}
+
+/// The statistics as a person reads them.
+#[must_use]
+pub fn tell(stats: &Value) -> String {
+    let mut out = String::new();
+    let counters = &stats["counters"];
+    let listens: Vec<&str> = list(&stats["listen"]).iter().filter_map(Value::as_str).collect();
+    let _ = writeln!(
+        out,
+        "larder on {}, up {}\n",
+        harmless(&listens.join(" ")),
+        uptime(number(&stats["uptime"]))
+    );
+    if stats["statistics"] == "off" {
+        out.push_str("Statistics are off (admin.statistics): of routes, tiers and latencies this is what was counted before.\n\n");
+    }
+    let (hits, misses) = (number(&counters["cache_hits"]), number(&counters["cache_misses"]));
+    let _ = writeln!(
+        out,
+        "requests     {}   hits {}   misses {}   passed {}   hit ratio {}",
+        count(number(&counters["requests"])),
+        count(hits),
+        count(misses),
+        count(number(&counters["cache_passes"])),
+        share(hits, hits + misses)
+    );
+    let _ = writeln!(
+        out,
+        "origin       {} requests, {} of its time saved by hits",
+        count(number(&counters["origin_requests"])),
+        micros(number(&stats["saved"]["origin_us"]))
+    );
+    let _ = writeln!(out, "connections  {} open\n", count(number(&counters["connections_open"])));
+    latencies(&mut out, &stats["latency"]);
+    routes(&mut out, stats);
+    tiers(&mut out, stats);
+    memory(&mut out, &stats["memory"]);
+    limits(&mut out, counters);
+    out
+}
+
+fn latencies(out: &mut String, latency: &Value) {
+    let kinds = ["hit", "miss", "pass", "other"].into_iter().filter(|it| number(&latency[it]["count"]) > 0.0);
+    let rows = kinds.map(|kind| {
+        let of = |name: &str| micros(number(&latency[kind][name]));
+        vec![kind.to_owned(), of("p50_us"), of("p90_us"), of("p99_us"), of("p999_us"), of("max_us")]
+    });
+    table(out, &["latency", "50 %", "90 %", "99 %", "99.9 %", "longest"], rows.collect());
+}
+
+fn routes(out: &mut String, stats: &Value) {
+    let row = |it: &Value| {
+        let of = |name: &str| number(&it["counters"][name]);
+        let methods: Vec<&str> = list(&it["methods"]).iter().filter_map(Value::as_str).collect();
+        let name = [it["name"].as_str().unwrap_or(""), &methods.join(",")].join(" ");
+        vec![
+            harmless(name.trim_end()),
+            count(of("requests")),
+            share(of("hits"), of("hits") + of("misses")),
+            count(of("errors_4xx")),
+            count(of("errors_5xx")),
+            bytes(of("bytes_sent")),
+            micros(of("origin_us") / of("origin_requests").max(1.0)),
+            micros(number(&it["latency"]["p99_us"])),
+        ]
+    };
+    let head = ["route", "requests", "hit ratio", "4xx", "5xx", "sent", "origin", "99 %"];
+    table(out, &head, list(&stats["routes"]).iter().map(row).collect());
+}
+
+fn tiers(out: &mut String, stats: &Value) {
+    let row = |it: &Value| {
+        let of = |name: &str| it[name].as_f64();
+        let text = |value: Option<f64>, spell: fn(f64) -> String| value.map_or("-".to_owned(), spell);
+        vec![
+            harmless(it["name"].as_str().unwrap_or("")),
+            harmless(it["state"].as_str().unwrap_or("")),
+            text(of("objects"), count),
+            text(of("used_bytes"), bytes),
+            text(of("budget_bytes"), bytes),
+            text(of("hits"), count),
+            text(of("bytes_served"), bytes),
+        ]
+    };
+    let head = ["tier", "is", "objects", "used", "of", "hits", "served"];
+    table(out, &head, list(&stats["tiers"]).iter().map(row).collect());
+}
+
+fn memory(out: &mut String, memory: &Value) {
+    let row = |it: &Value| {
+        let name = format!("{} {}", it["tier"].as_str().unwrap_or(""), it["purpose"].as_str().unwrap_or(""));
+        let taken = number(&it["bytes"]);
+        vec![harmless(&name), bytes(taken), share(taken, number(&memory["rss_bytes"]))]
+    };
+    let mut parts: Vec<&Value> =
+        list(&memory["parts"]).iter().filter(|it| number(&it["bytes"]) > 0.0).collect();
+    parts.sort_by(|a, b| number(&b["bytes"]).total_cmp(&number(&a["bytes"])));
+    let mut rows: Vec<Vec<String>> = parts.into_iter().map(row).collect();
+    rows.push(vec!["resident".to_owned(), bytes(number(&memory["rss_bytes"])), String::new()]);
+    table(out, &["memory", "bytes", "share"], rows);
+}
+
+/// The limits that were reached, by name.
+fn limits(out: &mut String, counters: &Value) {
+    let reached =
+        Counters::TABLE.iter().filter(|it| it.unit == Unit::Limit && number(&counters[it.name]) > 0.0);
+    let rows: Vec<Vec<String>> = reached
+        .map(|it| vec![it.name.to_owned(), count(number(&counters[it.name])), it.help.to_owned()])
+        .collect();
+    if rows.is_empty() {
+        out.push_str("No limit was reached.\n");
+        return;
+    }
+    out.push_str("limits that were reached\n");
+    for row in rows {
+        let _ = writeln!(out, "  {:<28} {:>8}  {}", row[0], row[1], row[2]);
+    }
+}
+
+/// Aligned columns: the first to the left, the others to the right.
+fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>) {
+    if rows.is_empty() {
+        return;
+    }
+    let wide =
+        |at: usize| rows.iter().map(|it| it[at].chars().count()).chain([head[at].chars().count()]).max();
+    let widths: Vec<usize> = (0..head.len()).map(|at| wide(at).unwrap_or(0)).collect();
+    let mut line = |cells: &[&str]| {
+        let mut text = format!("{:<width$}", cells[0], width = widths[0].max(12));
+        for (cell, width) in cells.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "  {cell:>width$}");
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    };
+    line(head);
+    for row in &rows {
+        line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    out.push('\n');
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1} %", 100.0 * part / whole) } else { "-".to_owned() }
+}
+
+/// Seconds in their two largest units.
+fn uptime(seconds: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole seconds, not negative")]
+    let seconds = seconds as u64;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn statistics_are_told_in_columns() {
+        let latency = json!({ "count": 9, "p50_us": 7, "p90_us": 12, "p99_us": 1500, "p999_us": 2000, "max_us": 90_000 });
+        let stats = json!({
+            "listen": ["http://127.0.0.1:8080"], "uptime": 3700, "statistics": "on",
+            "counters": { "requests": 12, "cache_hits": 9, "cache_misses": 3, "head_too_large": 2 },
+            "latency": { "hit": latency, "miss": { "count": 0 } },
+            "routes": [{ "name": "a/*", "methods": ["GET"], "latency": latency, "counters": {
+                "requests": 12, "hits": 9, "misses": 3, "origin_requests": 2, "origin_us": 10_000, "bytes_sent": 2048 } }],
+            "tiers": [{ "name": "ram", "state": "on", "objects": 3, "used_bytes": 1024, "budget_bytes": 2048, "hits": 9 },
+                { "name": "disk", "state": "off", "hits": 0 }],
+            "memory": { "rss_bytes": 4096, "parts": [{ "tier": "ram", "purpose": "arena", "bytes": 1024 }] },
+            "saved": { "origin_us": 45_000 },
+        });
+        let told = tell(&stats);
+        let words = |start: &str| {
+            let line =
+                told.lines().find(|it| it.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {told}"));
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!("larder on http://127.0.0.1:8080, up 1 h 1 min", words("larder"));
+        assert!(words("requests").ends_with("hit ratio 75.0 %"), "{told}");
+        assert_eq!(
+            format!(
+                "hit {} {} {} {} {}",
+                micros(7.0),
+                micros(12.0),
+                micros(1500.0),
+                micros(2000.0),
+                micros(90_000.0)
+            ),
+            words("hit ")
+        );
+        assert!(!told.contains("\nmiss "), "nothing missed: {told}");
+        let route = format!("a/* GET 12 75.0 % 0 0 {} {} {}", bytes(2048.0), micros(5000.0), micros(1500.0));
+        assert_eq!(route, words("a/*"));
+        assert_eq!("disk off - - - 0 -", words("disk"));
+        assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
+        assert!(words("  head_too_large").starts_with("head_too_large 2 Requests refused"), "{told}");
+    }
+}
