@@ -1,8 +1,8 @@
 //! The tiers below RAM, as one worker has them: what goes down, what is taken away everywhere, and what of theirs is
 //! taken up into RAM. When they are asked, and what becomes of their answers, is in `descend`.
 
+use crate::assemble::assemble;
 use crate::coding;
-use crate::fetch::assemble;
 use crate::route::{Gateway, Route};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;

@@ -1,6 +1,7 @@
 //! The fill: a fetch that belongs to no client. It asks the origin, decides whether the response may be kept,
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 
+use crate::assemble::{assemble, contents, join};
 use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
@@ -13,7 +14,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshen::After;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::partial::{self, Beside, Combine, Part};
-use larder_semantics::policy::{OnAbort, TagPolicy};
+use larder_semantics::policy::OnAbort;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
@@ -32,7 +33,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use tokio::sync::Notify;
 
 /// What one fill works on. Owned: the client that began it may go away.
@@ -621,82 +621,4 @@ struct Completion {
     held: Bytes,
     /// What is held is the beginning; else it is the end.
     held_first: bool,
-}
-
-/// Makes a stored response ready to send: its head is written once, here, without the fields that clients do not see.
-pub(crate) fn assemble(
-    meta: Meta,
-    mut fields: FieldList,
-    trailers: Option<FieldList>,
-    body: larder_store::Body,
-    variant: Box<[u8]>,
-    marks: Marks,
-    policy: &TagPolicy,
-) -> Stored {
-    fields.remove("content-length");
-    fields.shrink();
-    let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
-    let recheck = AtomicU64::new(u64::MAX);
-    Stored { meta, head, fields, trailers, body, variant, marks, recheck, forms: None }
-}
-
-/// Joins two parts of one representation; `None` where they do not fit.
-pub(crate) fn join(
-    store: &larder_store::Store,
-    old: &Stored,
-    new: &Stored,
-    policy: &TagPolicy,
-) -> Option<Stored> {
-    let Combine::Into { part, whole } = partial::combine(&old.meta, &new.meta) else {
-        return None;
-    };
-    let (a, b) = (old.meta.partial?, new.meta.partial?);
-    let (old_bytes, new_bytes) = (contents(&old.body)?, contents(&new.body)?);
-    // The newer bytes win where they overlap: both are of the same strong validator, so they are equal.
-    let mut chunks = Vec::with_capacity(3);
-    if a.first < b.first {
-        let until = usize::try_from(b.first - a.first).ok()?.min(old_bytes.len());
-        chunks.push(old_bytes.slice(..until));
-    }
-    chunks.push(new_bytes);
-    if a.last > b.last {
-        let from = usize::try_from(b.last + 1 - a.first).ok()?;
-        chunks.push(old_bytes.slice(from.min(old_bytes.len())..));
-    }
-    let body = store.make_body(&chunks).ok()?;
-    if body.len() != part.last + 1 - part.first {
-        return None;
-    }
-    let mut meta = new.meta.clone();
-    let mut fields = new.fields.clone();
-    if whole {
-        meta.partial = None;
-        meta.status = 200;
-        fields.remove("content-range");
-    } else {
-        meta.partial = Some(part);
-        let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
-        fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
-    }
-    // As old as the older part.
-    let tags = new.marks.tags.clone();
-    Some(assemble(
-        meta,
-        fields,
-        None,
-        body,
-        new.variant.clone(),
-        Marks { tags, born: old.marks.born.clone() },
-        policy,
-    ))
-}
-
-/// The bytes of a stored body, wherever they are.
-pub(crate) fn contents(body: &larder_store::Body) -> Option<Bytes> {
-    match body {
-        larder_store::Body::Heap(bytes) => Some(bytes.clone()),
-        larder_store::Body::Arena(slice) | larder_store::Body::Disk(slice) => {
-            slice.owner.mapped(slice.offset, slice.length).map(Bytes::copy_from_slice)
-        }
-    }
 }

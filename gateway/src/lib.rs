@@ -2,6 +2,7 @@
 //! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
 
 mod ask;
+mod assemble;
 pub mod below;
 pub mod change;
 pub mod coding;

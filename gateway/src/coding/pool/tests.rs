@@ -1,6 +1,6 @@
 use super::*;
+use crate::assemble::assemble;
 use crate::coding::ready;
-use crate::fetch::assemble;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;

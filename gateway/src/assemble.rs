@@ -1,0 +1,85 @@
+//! How a stored response is put together: from what came, and of two parts that were stored one after the other.
+//! Whether it may be stored at all is decided before, in `judge`.
+
+use crate::coding;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::partial::{self, Combine};
+use larder_semantics::policy::TagPolicy;
+use larder_semantics::stored::Meta;
+use larder_semantics::tags;
+use larder_store::{Body, Marks, Store, Stored};
+use std::sync::atomic::AtomicU64;
+
+/// Makes a stored response ready to send: its head is written once, here, without the fields that clients do not see.
+pub(crate) fn assemble(
+    meta: Meta,
+    mut fields: FieldList,
+    trailers: Option<FieldList>,
+    body: Body,
+    variant: Box<[u8]>,
+    marks: Marks,
+    policy: &TagPolicy,
+) -> Stored {
+    fields.remove("content-length");
+    fields.shrink();
+    let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
+    let recheck = AtomicU64::new(u64::MAX);
+    Stored { meta, head, fields, trailers, body, variant, marks, recheck, forms: None }
+}
+
+/// Joins two parts of one representation; `None` where they do not fit.
+pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy) -> Option<Stored> {
+    let Combine::Into { part, whole } = partial::combine(&old.meta, &new.meta) else {
+        return None;
+    };
+    let (a, b) = (old.meta.partial?, new.meta.partial?);
+    let (old_bytes, new_bytes) = (contents(&old.body)?, contents(&new.body)?);
+    // The newer bytes win where they overlap: both are of the same strong validator, so they are equal.
+    let mut chunks = Vec::with_capacity(3);
+    if a.first < b.first {
+        let until = usize::try_from(b.first - a.first).ok()?.min(old_bytes.len());
+        chunks.push(old_bytes.slice(..until));
+    }
+    chunks.push(new_bytes);
+    if a.last > b.last {
+        let from = usize::try_from(b.last + 1 - a.first).ok()?;
+        chunks.push(old_bytes.slice(from.min(old_bytes.len())..));
+    }
+    let body = store.make_body(&chunks).ok()?;
+    if body.len() != part.last + 1 - part.first {
+        return None;
+    }
+    let mut meta = new.meta.clone();
+    let mut fields = new.fields.clone();
+    if whole {
+        meta.partial = None;
+        meta.status = 200;
+        fields.remove("content-range");
+    } else {
+        meta.partial = Some(part);
+        let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
+        fields.set("Content-Range", format!("bytes {}-{}/{complete}", part.first, part.last));
+    }
+    // As old as the older part.
+    let tags = new.marks.tags.clone();
+    Some(assemble(
+        meta,
+        fields,
+        None,
+        body,
+        new.variant.clone(),
+        Marks { tags, born: old.marks.born.clone() },
+        policy,
+    ))
+}
+
+/// The bytes of a stored body, wherever they are.
+pub(crate) fn contents(body: &Body) -> Option<Bytes> {
+    match body {
+        Body::Heap(bytes) => Some(bytes.clone()),
+        Body::Arena(slice) | Body::Disk(slice) => {
+            slice.owner.mapped(slice.offset, slice.length).map(Bytes::copy_from_slice)
+        }
+    }
+}
