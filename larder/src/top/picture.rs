@@ -300,7 +300,7 @@ mod tests {
         for expect in [
             "requests  1 000/s",
             "hits 75.0 %",
-            "sent 1000 KiB/s",
+            "sent 1.0 MiB/s",
             "origin 250/s",
             "p50 10 us",
             "p99 2.0 ms",
