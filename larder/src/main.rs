@@ -30,11 +30,7 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(rejected) => fail(NOT_STARTED, &rejected.to_string()),
         },
-        Command::Explain(question) => match explain::ask(&question) {
-            Ok(answer) if question.output == Output::Json => print(&format!("{answer:#}\n")),
-            Ok(answer) => print(&explain::tell(&answer)),
-            Err(sentence) => fail(FAILED, &sentence),
-        },
+        Command::Explain(question) => answered(explain::ask(&question), question.output, explain::tell),
         Command::Purge(order) => match purge::ask(&order) {
             Ok(answer) => {
                 let certain = answer["complete"] == true;
@@ -72,20 +68,7 @@ fn main() -> ExitCode {
         },
         Command::Stats(order) => answered(stats::ask(&order), order.output, stats::tell),
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
-        Command::Trace(cli::Trace::Record(order)) => match trace::record::run(&order) {
-            Ok(summary) => {
-                eprintln!("larder: {}", summary.tell(&order.out));
-                ExitCode::SUCCESS
-            }
-            Err(sentence) => fail(FAILED, &sentence),
-        },
-        Command::Trace(cli::Trace::Plot(order)) => match trace::plot::run(&order) {
-            Ok(sentence) => {
-                eprintln!("larder: {sentence}");
-                ExitCode::SUCCESS
-            }
-            Err(sentence) => fail(NOT_STARTED, &sentence),
-        },
+        Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
         Command::Demo(plan) => {
             let site = match demo::start() {
@@ -102,6 +85,26 @@ fn main() -> ExitCode {
                 demo::what_to_try(larder, site, explain.as_deref())
             })
         }
+    }
+}
+
+/// Records traces, or draws them; what came of it is told on standard error.
+fn traced(what: &cli::Trace) -> ExitCode {
+    match what {
+        cli::Trace::Record(order) => match trace::record::run(order) {
+            Ok(summary) => {
+                eprintln!("larder: {}", summary.tell(&order.out));
+                ExitCode::SUCCESS
+            }
+            Err(sentence) => fail(FAILED, &sentence),
+        },
+        cli::Trace::Plot(order) => match trace::plot::run(order) {
+            Ok(sentence) => {
+                eprintln!("larder: {sentence}");
+                ExitCode::SUCCESS
+            }
+            Err(sentence) => fail(NOT_STARTED, &sentence),
+        },
     }
 }
 
