@@ -8,6 +8,7 @@ pub mod demo;
 pub mod explain;
 pub mod log;
 pub mod login;
+pub mod objects;
 pub mod purge;
 pub mod server;
 pub mod stats;

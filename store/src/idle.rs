@@ -80,6 +80,13 @@ impl Store {
         Swept::More
     }
 
+    /// Nothing is idle now, however long it lies: for a timer, in place of [`Store::sweep_idle`].
+    pub fn sweep_nothing_idle(&self) {
+        if let Some(mut state) = self.idle.try_lock() {
+            *state = Idle::default();
+        }
+    }
+
     /// One step; says whether there is another.
     fn idle_step(&self, walk: &mut Walk) -> bool {
         if walk.rest.is_empty() {

@@ -187,6 +187,18 @@ impl Larder {
         rest.split(' ').skip(11).take(2).map(|it| it.parse::<u64>().unwrap() * 10).sum()
     }
 
+    /// Bytes of its arena that are resident: pages of a file that is mapped nowhere.
+    pub fn resident_arena(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap();
+        let arena = descriptors.flatten().filter_map(|it| {
+            let target = std::fs::read_link(it.path()).ok()?;
+            let is_arena = target.to_string_lossy().contains("larder-arena");
+            is_arena.then(|| std::fs::metadata(it.path()).ok()).flatten()
+        });
+        arena.map(|it| it.blocks() * 512).sum()
+    }
+
     /// Resident bytes of the process.
     pub fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

@@ -4,7 +4,6 @@
 use crate::harness::origin::{Script, response};
 use crate::harness::tiers::{disk, fleet};
 use crate::harness::{Larder, Memcached, Origin, until};
-use std::os::unix::fs::MetadataExt;
 
 const BUDGET: u64 = 64 << 20;
 
@@ -18,7 +17,7 @@ const WORKERS: u64 = 2;
 fn taken(larder: &Larder) -> u64 {
     // The two are not read at one moment: again, where one moved meanwhile.
     loop {
-        let (before, arena, after) = (anonymous(larder), arena(larder), anonymous(larder));
+        let (before, arena, after) = (anonymous(larder), larder.resident_arena(), anonymous(larder));
         if before.abs_diff(after) < 1 << 20 {
             return after.min(before) + arena;
         }
@@ -29,16 +28,6 @@ fn anonymous(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
-fn arena(larder: &Larder) -> u64 {
-    let descriptors = std::fs::read_dir(format!("/proc/{}/fd", larder.child.id())).unwrap();
-    let arena = descriptors.flatten().filter_map(|it| {
-        let target = std::fs::read_link(it.path()).ok()?;
-        let is_arena = target.to_string_lossy().contains("larder-arena");
-        is_arena.then(|| std::fs::metadata(it.path()).ok()).flatten()
-    });
-    arena.map(|it| it.blocks() * 512).sum()
 }
 
 /// A body of `length` bytes that is different for every `seed`.

@@ -140,6 +140,19 @@ pub const LOGIN: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
 ];
 
+/// The flags of `objects`.
+#[rustfmt::skip]
+pub const OBJECTS: &[Flag] = &[
+    own("sort", "BY", "by key, size, age, hits or expires (key)"),
+    own("order", "asc|desc", "which end first (asc for key and expires, desc for the others)"),
+    own("limit", "N", "how many at most, up to 1000 (100)"),
+    own("tag", "TAG", "only what has this tag"),
+    own("status", "STATUS", "only this status: 404, 4xx or 400-499"),
+    own("cursor", "NEXT", "go on behind an earlier page, whose `next` this is"),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `bench`.
 #[rustfmt::skip]
 pub const BENCH: &[Flag] = &[
@@ -191,6 +204,8 @@ pub enum Name {
     Explain,
     /// `larder purge URL...`.
     Purge,
+    /// `larder objects`.
+    Objects,
     /// `larder warm`.
     Warm,
     /// `larder stats`.
@@ -315,6 +330,19 @@ pub const COMMANDS: &[Describe] = &[
                 "larder purge --where 'header[\"content-type\"] ~ \"^text/html\" && age > 3600'",
                 "removes pages that are older than an hour",
             ),
+        ],
+    },
+    Describe {
+        name: Name::Objects,
+        word: "objects",
+        argument: "SEARCH...",
+        argument_help: "a part of the URL; or, with *, a pattern for all of it, from the host or the path on",
+        about: "List what is stored",
+        flags: &[OBJECTS],
+        examples: &[
+            ("larder objects --sort hits --limit 20", "what is asked for most"),
+            ("larder objects '/blog/*.html' --sort size", "the largest pages of the blog"),
+            ("larder objects --status 4xx --json", "stored errors, for programs"),
         ],
     },
     Describe {

@@ -3,6 +3,7 @@
 mod bench;
 pub mod commands;
 pub mod help;
+mod objects;
 mod purge;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
+pub use objects::Objects;
 pub use purge::Purge;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -42,6 +44,8 @@ pub enum Command {
     Explain(Explain),
     /// `purge`: have a running larder purge.
     Purge(Purge),
+    /// `objects`: list what a running larder has stored.
+    Objects(Objects),
     /// `bench`: measure.
     Bench(Bench),
     /// `warm`: ask a running larder for many pages.
@@ -423,6 +427,7 @@ impl Given {
             }
             Name::Tail => Command::Tail(Tail::read(self)),
             Name::Top => Command::Top(Top::read(self)?),
+            Name::Objects => Command::Objects(Objects::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Trace => Command::Trace(Trace::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),

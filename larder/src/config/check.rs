@@ -80,6 +80,10 @@ impl Check {
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             limits: self.limits(),
             ram: self.ram(),
+            idle: match self.value("cache.ram.idle") {
+                Value::Time(it) => Some(it),
+                _ => None,
+            },
             coding: self.coding(),
             disk: self.disk(),
             fleet: self.fleet(),

@@ -60,6 +60,8 @@ pub struct Config {
     pub limits: Limits,
     /// Size and shape of the RAM tier.
     pub ram: ram::Settings,
+    /// Unused for how long, RAM is given back though there is room.
+    pub idle: Option<Duration>,
     /// How the forms of stored responses are made.
     pub coding: larder_gateway::coding::pool::Settings,
     /// The disk tier, where there is one.

@@ -170,6 +170,8 @@ pub const TABLE: &[Key] = &[
 
     start("cache.ram.size", size(MIB, 64 * TIB), Some("256MiB"),
         "Bytes that the RAM tier may take: bodies, heads, index and fills in flight.", r#""1GiB""#),
+    once("cache.ram.idle", Kind::TimeOrOff { least: 10 * SECOND, most: 365 * DAY }, Some("off"),
+        "What nobody has asked for in so long is evicted from RAM, though there is room, and the memory is given back to the system.", r#""10m""#),
     start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this many bytes live in the arena and leave by `sendfile`; others on the heap.", r#""16KiB""#),
 

@@ -10,6 +10,7 @@ mod nodes;
 mod observe;
 mod overlay;
 mod purge;
+mod quiet;
 mod reload;
 mod resident;
 mod router;
@@ -33,6 +34,7 @@ use observe::stream::Hub;
 use observe::traces::Traces;
 use overlay::Overlays;
 use purge::{Clerk, Desk};
+use quiet::Quiet;
 pub use reload::Watch;
 use resident::Heap;
 use std::cell::RefCell;
@@ -176,6 +178,7 @@ fn start(
         workers,
         room,
         heap,
+        room_to_give: quiet::Room::default(),
     };
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
@@ -327,8 +330,11 @@ impl House {
     ) -> Result<(), Stopped> {
         let (orders, mut reloads) = mpsc::channel(1);
         let configuring = Configuring::new(self.plan.clone(), orders);
-        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox, configuring);
+        let admin = self.open_admin(admin.0, admin.1, admin.2, inbox.clone(), configuring);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
+        let quiet = Quiet::new(self.shared.room_to_give.clone(), self.shared.own.clone());
+        let (store, room) = (self.shared.store.clone(), self.shared.room_to_give.clone());
+        tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
         let mut limits = LimitWatch::default();
         let disk = DiskWatch::new(&self.shared.lower, &self.errors);
         loop {
@@ -402,6 +408,7 @@ impl House {
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
             configuring,
+            listing: admin::Turn::default(),
             clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.

@@ -13,6 +13,7 @@ use super::observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
+use super::quiet::{self, Quiet};
 use super::resident::Heap;
 use super::router::{Matched, Router, Site, Target};
 use super::scopes::{Part, Scopes};
@@ -168,6 +169,8 @@ pub struct Shared {
     pub ids: Arc<Ids>,
     /// And keeps them for a while.
     pub recent: Arc<Recent>,
+    /// Tells all threads that there is memory to be given back.
+    pub room_to_give: quiet::Room,
     /// How many client connections they may have together.
     pub room: Arc<Room>,
     /// What the allocator has, and has handed out.
@@ -234,7 +237,8 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
     }
-    tokio::task::spawn_local(look_after(front.clone(), shared.heap.clone(), number));
+    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone());
+    tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     // Asked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
@@ -247,13 +251,15 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     front.observer.flush();
 }
 
-/// What a worker does from time to time: lines of the log wait at most this long in a quiet one.
-async fn look_after(front: Rc<Front>, heap: Arc<Heap>, number: usize) {
+/// What a worker does from time to time: lines of the log wait at most this long in a quiet one, and so does memory
+/// that is to be given back.
+async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
     let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
     loop {
         tick.tick().await;
         front.observer.flush();
         heap.tick(number);
+        quiet.look();
     }
 }
 

@@ -8,6 +8,7 @@ mod config;
 mod explain;
 mod memory;
 mod note;
+mod objects;
 mod openapi;
 mod overlay;
 mod page;
@@ -44,6 +45,7 @@ use larder_stdx::clock;
 use larder_transport::body::Piece;
 use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+pub use objects::Turn;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -87,6 +89,8 @@ pub struct Admin {
     pub heap: Arc<Heap>,
     /// How the configuration is changed.
     pub configuring: Configuring,
+    /// Who lists what is stored.
+    pub listing: Turn,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }

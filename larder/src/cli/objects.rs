@@ -1,0 +1,30 @@
+//! The command line of `larder objects`: what is searched for, and in which order it comes.
+
+use super::{Given, Output, Usage};
+use larder_transport::listener::Listen;
+
+/// What is asked of a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objects {
+    /// Names and values as the admin takes them.
+    pub query: Vec<(&'static str, String)>,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+impl Objects {
+    /// Reads what the flags say.
+    pub(super) fn read(mut given: Given) -> Result<Self, Usage> {
+        if let [first, second, ..] = &given.arguments[..] {
+            return Err(Usage(format!(
+                "`larder objects` takes one search, and found {first:?} and {second:?}; with * it is a pattern, such as '/news/*'"
+            )));
+        }
+        let search = given.arguments.pop().map(|it| ("search", it));
+        let query = search.into_iter().chain(given.own).collect();
+        let output = if given.json { Output::Json } else { Output::Text };
+        Ok(Self { query, output, ask: given.ask })
+    }
+}

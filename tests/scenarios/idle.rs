@@ -1,0 +1,84 @@
+//! A quiet process becomes small again: what nobody asks for is let go where the configuration says so, and the memory
+//! goes back to the system.
+
+use crate::harness::origin::{Script, response};
+use crate::harness::{Larder, Origin, until};
+
+/// An origin whose `/LENGTH/N` is a page of that length.
+fn sized() -> Origin {
+    Origin::scripted(|request| {
+        let length = request.target().split('/').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);
+        let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=86400\n\n{}", "x".repeat(length));
+        vec![Script::Send(response(&text))]
+    })
+}
+
+/// Asks for some 60 MiB of pages of all sizes, on several connections; each page is asked for twice.
+fn fill(larder: &Larder) {
+    let clients: Vec<_> = (0..4)
+        .map(|part| {
+            let mut client = larder.client();
+            std::thread::spawn(move || {
+                for (length, count) in
+                    [(400, 500), (3_000, 500), (12_000, 300), (100_000, 50), (1_000_000, 3)]
+                {
+                    for n in 0..count {
+                        let target = format!("/{length}/{part}-{n}");
+                        client.get(&target);
+                        assert!(client.get(&target).is_hit(), "{target}");
+                    }
+                }
+            })
+        })
+        .collect();
+    clients.into_iter().for_each(|it| it.join().unwrap());
+}
+
+/// What it takes now, the arena included, which is mapped nowhere.
+fn taken(larder: &Larder) -> u64 {
+    let shared = |name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap().to_owned();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    };
+    shared("RssAnon:") + shared("RssShmem:") + larder.resident_arena()
+}
+
+#[test]
+fn after_a_quiet_minute_memory_is_what_it_was() {
+    let larder = Larder::before_with(&sized(), "", "cache.ram.idle = \"1m\"");
+    // Each worker is up, and has what it needs for a page.
+    (0..16).for_each(|n| drop(larder.get(&format!("/400/first-{n}"))));
+    let start = taken(&larder);
+    fill(&larder);
+    let full = taken(&larder);
+    assert!(full > start + (50 << 20), "{start} to {full}");
+    larder.advance(61);
+    // What was asked for just before the clock moved may have been used an eighth of the time later.
+    larder.advance(8);
+    until("memory is given back", || taken(&larder) < start + start / 5);
+    assert!(larder.counter("cache_idle_evictions") >= 5400);
+}
+
+#[test]
+fn without_the_option_everything_stays() {
+    let larder = Larder::before(&sized(), "");
+    larder.get("/400/1");
+    larder.advance(3600);
+    larder.advance(3600);
+    assert!(larder.get("/400/1").is_hit());
+    assert_eq!(0, larder.counter("cache_idle_evictions"));
+}
+
+#[test]
+fn what_is_asked_for_stays() {
+    let larder = Larder::before_with(&sized(), "", "cache.ram.idle = \"1m\"");
+    larder.get("/400/used");
+    larder.get("/400/idle");
+    for _ in 0..10 {
+        larder.advance(8);
+        assert!(larder.get("/400/used").is_hit());
+    }
+    until("the other is gone", || larder.counter("cache_idle_evictions") == 1);
+    assert!(larder.get("/400/used").is_hit());
+}
