@@ -225,7 +225,13 @@ enum Looked {
 /// There are some, and none lets us in.
 fn running() -> Result<Vec<Running>, String> {
     let (mut running, mut locked) = (Vec::new(), None);
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
+    let us = rustix::process::geteuid().as_raw();
     for port in config::admin_ports(config::ADMIN_PORT) {
+        // Others may listen there, and would be shown the token.
+        if !is_trusted(&table, port, us) {
+            continue;
+        }
         let admin = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
         match look(&admin, PROBE) {
             Looked::Running(it) => running.push(it),
@@ -237,6 +243,20 @@ fn running() -> Result<Vec<Running>, String> {
         Some(admin) if running.is_empty() => Err(not_let_in(&admin)),
         _ => Ok(running),
     }
+}
+
+/// Whether whoever listens at a port of IPv4's loopback is this user, or root, by the kernel's table of sockets.
+fn is_trusted(table: &str, port: u16, us: u32) -> bool {
+    const LISTENS: &str = "0A";
+    let at = format!(":{port:04X}");
+    table.lines().any(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let local = words.get(1).and_then(|it| it.strip_suffix(at.as_str()));
+        let owner = words.get(7).and_then(|it| it.parse::<u32>().ok());
+        local.is_some_and(|it| it == "0100007F" || it == "00000000")
+            && words.get(3) == Some(&LISTENS)
+            && owner.is_some_and(|it| it == us || it == 0)
+    })
 }
 
 fn look(admin: &Listen, patience: Duration) -> Looked {
@@ -346,6 +366,18 @@ fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn Strea
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_is_shown_to_nobody_else() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+            0: 0100007F:23DC 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 1\n\
+            1: 0100007F:23DD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12346 1\n\
+            2: 0100007F:23DE 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 12347 1\n\
+            3: 0200007F:23DF 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12348 1\n";
+        let trusted = |us| [9180, 9181, 9182, 9183, 9184].map(|port| is_trusted(table, port, us));
+        assert_eq!([true, true, false, false, false], trusted(1000));
+        assert_eq!([false, true, false, false, false], trusted(1001));
+    }
 
     #[track_caller]
     fn check(serves: &[&str], authority: &str, expect: Result<u16, &str>) {
