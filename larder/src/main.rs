@@ -42,15 +42,7 @@ fn main() -> ExitCode {
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Tail(order) => match tail::run(&order, &mut std::io::stdout().lock()) {
-            Ok(tail::Ended::Unread) => ExitCode::SUCCESS,
-            Ok(tail::Ended::Stopped) => {
-                eprintln!("larder: the server stops; that was all");
-                ExitCode::SUCCESS
-            }
-            Err(tail::Failed::Filter(sentence)) => fail(NOT_STARTED, &sentence),
-            Err(tail::Failed::Lost(sentence)) => fail(FAILED, &sentence),
-        },
+        Command::Tail(order) => follow(&order),
         Command::Top(order) => match top::run(&order) {
             Ok(()) => ExitCode::SUCCESS,
             Err(sentence) => fail(FAILED, &sentence),
@@ -115,6 +107,19 @@ fn answered(answer: Result<Value, String>, output: Output, tell: impl Fn(&Value)
         Ok(answer) if output == Output::Json => print(&format!("{answer:#}\n")),
         Ok(answer) => print(&tell(&answer)),
         Err(sentence) => fail(FAILED, &sentence),
+    }
+}
+
+/// Prints requests as they are finished.
+fn follow(order: &cli::Tail) -> ExitCode {
+    match tail::run(order, &mut std::io::stdout().lock()) {
+        Ok(tail::Ended::Unread) => ExitCode::SUCCESS,
+        Ok(tail::Ended::Stopped) => {
+            eprintln!("larder: the server stops; that was all");
+            ExitCode::SUCCESS
+        }
+        Err(tail::Failed::Filter(sentence)) => fail(NOT_STARTED, &sentence),
+        Err(tail::Failed::Lost(sentence)) => fail(FAILED, &sentence),
     }
 }
 
