@@ -100,6 +100,7 @@ pub fn all() -> Vec<Case> {
         tiers(),
         disk(),
         counting(),
+        tracing(),
     ]
 }
 
@@ -380,6 +381,28 @@ fn counting() -> Case {
         origin: Origin::Storable,
         lanes: lanes(KeepAlive, 20, &[("larder", LARDER), ("statistics off", Server::LarderUncounted)]),
         claims: vec![claim(Of::PerCpu), claim(Of::Rate)],
+    }
+}
+
+/// Row I1: what timing the stages of one in a hundred requests may cost; of each one, for comparison.
+fn tracing() -> Case {
+    let claim = |of| Claim { lane: "larder", against: "not traced", of, bound: Some(AtLeast(0.99)) };
+    let each = Claim { lane: "each", against: "not traced", of: Of::PerCpu, bound: None };
+    Case {
+        name: "traces",
+        title: "RAM hit, 1,795 bytes, 20 connections, one in 100 requests traced",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            KeepAlive,
+            20,
+            &[
+                ("larder", Server::LarderTraced { every: 100 }),
+                ("not traced", LARDER),
+                ("each", Server::LarderTraced { every: 1 }),
+            ],
+        ),
+        claims: vec![claim(Of::PerCpu), claim(Of::Rate), each],
     }
 }
 

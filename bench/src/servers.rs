@@ -20,6 +20,11 @@ pub enum Server {
     LarderTiers(&'static [&'static str]),
     /// larder before the origin with one worker, and `admin.statistics` switched off.
     LarderUncounted,
+    /// larder before the origin with one worker, and one in so many requests traced.
+    LarderTraced {
+        /// `site.route.trace`.
+        every: u32,
+    },
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -99,6 +104,7 @@ impl Server {
             Server::LarderProxy { .. }
             | Server::LarderTiers(_)
             | Server::LarderUncounted
+            | Server::LarderTraced { .. }
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
             Server::NginxFiles { .. } | Server::NginxCache | Server::NginxProxy => "nginx",
@@ -134,6 +140,11 @@ impl Server {
                 let mut plan = Server::LarderProxy { workers: 1 }.plan(place, ours);
                 plan.argv.extend(["--set".to_owned(), "admin.statistics=false".to_owned()]);
                 plan
+            }
+            Server::LarderTraced { every } => {
+                let route =
+                    format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ntrace = {every}", place.origin);
+                larder(place, ours, 1, &route)
             }
             Server::LarderTiers(tiers) => {
                 let route = format!(
@@ -226,6 +237,7 @@ mod tests {
     const ALL: [Server; 17] = [
         Server::LarderProxy { workers: 1 },
         Server::LarderUncounted,
+        Server::LarderTraced { every: 100 },
         Server::LarderTiers(&["ram", "disk", "fleet"]),
         Server::LarderFiles,
         Server::Canned,

@@ -110,6 +110,9 @@ counters! {
     body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";
     traces: Count, "Requests whose stages were timed and kept as a trace (`site.route.trace`).";
     traces_overwritten: Limit, "Traces that were overwritten by newer ones before anybody had read them.";
+    telemetry_sent: Count, "Requests whose spans an OpenTelemetry collector has taken (`telemetry.otlp`).";
+    telemetry_failed: Count, "Requests whose spans the collector did not take.";
+    telemetry_dropped: Limit, "Requests whose spans were dropped because too many waited to be sent.";
     traces_lost: Limit, "Traces that were not given to somebody who follows them, because too many waited already.";
     cache_hits: Count, "Requests answered from the store without asking the origin.";
     cache_stale_hits: Count, "Hits that were stale and allowed to be (RFC 5861).";

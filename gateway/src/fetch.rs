@@ -56,7 +56,6 @@ pub(crate) struct Job {
     pub remembered: bool,
     /// What only the client that began it gets to see.
     pub local: Rc<Local>,
-    /// Told what the request that began it waits for.
     pub told: Told,
     /// This node's turn to ask the origin, of all nodes; given back when it is dropped.
     pub win: Cell<Option<Win>>,
@@ -337,8 +336,7 @@ impl Job {
             self.judge(None, |it| it.remember_miss());
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
-        // Of one request's way through another larder, which ours would be taken for.
-        kept.retain(|it| !(it.is("server-timing") && stages::is_ours(it.value)));
+        stages::drop_ours(&mut kept);
         forward::mark_stored(&mut kept, version, policy);
         if transcode::plan(meta.status, &fields, length, policy).is_some() {
             // Others will get it in other codings.

@@ -138,6 +138,11 @@ pub fn is_ours(server_timing: &[u8]) -> bool {
     server_timing.get(..SERVER_TIMING_PREFIX.len()).is_some_and(|it| it == SERVER_TIMING_PREFIX.as_bytes())
 }
 
+/// Takes away what another larder said of one request's way through it: it is about to be stored, and would be taken for ours.
+pub fn drop_ours(kept: &mut FieldList) {
+    kept.retain(|it| !(it.is("server-timing") && is_ours(it.value)));
+}
+
 /// The stop watch of one request.
 struct Watch {
     /// The first microsecond of the request, by the precise clock.

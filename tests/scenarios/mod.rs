@@ -45,6 +45,7 @@ mod storm;
 mod stream;
 mod tags;
 mod targeted;
+mod telemetry;
 mod top;
 mod traces;
 mod validation;

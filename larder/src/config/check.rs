@@ -9,7 +9,7 @@ use super::read::{Values, dotted};
 use super::table::{self, Scope, TABLE, Takes};
 use super::{
     Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Proxy, Route,
-    Service, Site, Symlinks, Target,
+    Service, Site, Symlinks, Target, Telemetry,
 };
 use crate::log::error::{Level, Levels};
 use larder_gateway::coding::{codec, pool};
@@ -90,6 +90,7 @@ impl Check {
             admin: self.admin(),
             statistics: self.flag("admin.statistics"),
             log: self.log(),
+            telemetry: self.telemetry(),
             sites: self.sites(hosts),
             decided: self.decided(None),
             text: None,
@@ -98,6 +99,12 @@ impl Check {
         };
         self.warn_admin(&config.admin);
         config
+    }
+
+    fn telemetry(&self) -> Option<Telemetry> {
+        let sample = u32::try_from(self.number("telemetry.sample")).unwrap_or(u32::MAX);
+        let to = kind::origin(&self.text("telemetry.otlp")).ok()?;
+        Some(Telemetry { to, sample, follow: self.flag("telemetry.follow") })
     }
 
     fn limits(&self) -> Limits {

@@ -74,6 +74,8 @@ pub struct Config {
     pub statistics: bool,
     /// The logs.
     pub log: Log,
+    /// The OpenTelemetry collector, where there is one.
+    pub telemetry: Option<Telemetry>,
     /// The sites; never empty, and no two share a host.
     pub sites: Vec<Site>,
     /// Where each value came from that is not of a route.
@@ -82,6 +84,17 @@ pub struct Config {
     pub at_start: Vec<(&'static str, kind::Value)>,
     /// What is allowed but surely not meant. To be shown, once.
     pub warnings: Vec<Problem>,
+}
+
+/// An OpenTelemetry collector, and what it is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Telemetry {
+    /// Where it listens.
+    pub to: larder_origin::Address,
+    /// One in so many requests; 0 is none.
+    pub sample: u32,
+    /// Whether also those that others record.
+    pub follow: bool,
 }
 
 /// Bounds of clients and of the server.

@@ -379,6 +379,13 @@ pub const TABLE: &[Key] = &[
     once("log.levels.audit", LEVEL, Some("info"),
         "The same of what is changed through the admin (`info`), and of who is refused there (`warn`). The file of `admin.audit` has both in any case.", r#""warn""#),
 
+    start("telemetry.otlp", Kind::One(Form::Origin), None,
+        "An OpenTelemetry collector, which is sent traces by OTLP over HTTP, at `/v1/traces`; without it, nobody is.", r#""http://127.0.0.1:4318""#),
+    start("telemetry.sample", integer(0, u32::MAX as u64), Some("100"),
+        "Send a span of one in so many requests, of each worker; 0 is none by itself.", "10"),
+    start("telemetry.follow", Kind::Bool, Some("true"),
+        "Send a span also of each request whose `traceparent` says that whoever sent it records it.", "false"),
+
     once("site[].hosts", Kind::List(Form::Host), None,
         "The host names of the site: exact, `*.example.com` for any name below, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),
     once("site[].route[].path", Kind::One(Form::PathPattern), Some("/*"),

@@ -42,7 +42,9 @@ impl Handler for Front {
         let tracer = &self.observer.tracer;
         let at = found.map(|it| (it.1, it.2));
         let traced = at.is_some_and(|it| tracer.is_due(it));
-        let stages = if traced { Stages::begin(client.began.get()) } else { Stages::off() };
+        let span = tracer.spans.due(head.fields);
+        let is_timed = traced || span.is_some();
+        let stages = if is_timed { Stages::begin(client.began.get()) } else { Stages::off() };
         let outcome = match (&overlay, found) {
             (Some(overlay), _) => overlay.answer_now(head, last, &self.gateway.counters, out),
             (None, Some((Target::Proxy(route), ..))) => {
@@ -63,7 +65,8 @@ impl Handler for Front {
         if let Some(at) = at {
             tracer.count(at);
         }
-        if traced || self.observer.hears_fast() {
+        tracer.spans.count();
+        if is_timed || self.observer.hears_fast() {
             self.observer.finished(&Finished {
                 client,
                 method: head.method,
@@ -78,6 +81,7 @@ impl Handler for Front {
                 outcome: &outcome,
                 spent: stages.reading(),
                 traced,
+                span,
             });
         }
         Now::Answered
@@ -85,7 +89,7 @@ impl Handler for Front {
 
     async fn answer<'c>(
         &'c self,
-        request: Request,
+        mut request: Request,
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,
@@ -94,14 +98,21 @@ impl Handler for Front {
         let found = router.find(&request.method, &request.authority, &request.target);
         let at = found.map(|it| (it.1, it.2));
         let traced = at.is_some_and(|it| self.observer.tracer.takes(it));
+        let span = self.observer.tracer.spans.due(&request.fields.view());
+        self.observer.tracer.spans.count();
+        let is_timed = traced || span.is_some();
         let stages = match found {
-            Some((target, ..)) if traced || target.tells_time() => Stages::begin(client.began.get()),
+            _ if is_timed => Stages::begin(client.began.get()),
+            Some((target, ..)) if target.tells_time() => Stages::begin(client.began.get()),
             _ => Stages::off(),
         };
-        let is_told = traced || self.observer.hears_slow();
+        let is_told = is_timed || self.observer.hears_slow();
         let scopes = &self.observer.scopes;
         let started = (is_told || scopes.is_on()).then(clock::precise_micros);
         let told = is_told.then(|| request.clone());
+        if let Some(span) = &span {
+            request.fields.set("traceparent", span.traceparent()); // The origin's parent is this request.
+        }
         let counted = scopes.is_on().then(|| (request.authority.clone(), request.target.clone()));
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
@@ -145,6 +156,7 @@ impl Handler for Front {
                 outcome: &outcome,
                 spent: stages.reading(),
                 traced,
+                span,
             });
         }
     }

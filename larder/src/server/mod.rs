@@ -31,6 +31,7 @@ use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{Room, Worker};
 use nodes::Nodes;
 use observe::stream::Hub;
+use observe::telemetry::Telemetry;
 use observe::traces::Traces;
 use overlay::Overlays;
 use purge::{Clerk, Desk};
@@ -154,6 +155,8 @@ fn start(
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own, workers, None)?;
+    let telemetry = live.config.telemetry.as_ref();
+    let telemetry = telemetry.map(|it| Telemetry::start(it, totals.add_part())).transpose()?;
     let traces = Arc::new(Traces::default());
     traces.sampling.configure(&live.config);
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
@@ -172,6 +175,7 @@ fn start(
         coders,
         refusals,
         overlays,
+        telemetry,
         traces,
         totals,
         own,
@@ -467,6 +471,9 @@ impl House {
             }
         };
         let stopped = tokio::time::timeout(deadline, finished).await;
+        if let Some(telemetry) = &self.shared.telemetry {
+            telemetry.flush(LOG_CLOSE);
+        }
         self.end_streams().await;
         if let Some(nodes) = self.nodes.filter(|_| stopped.is_ok()) {
             nodes.leave().await;

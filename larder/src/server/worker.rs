@@ -7,6 +7,7 @@ use super::observe::Observer;
 use super::observe::ids::Ids;
 use super::observe::recent::Recent;
 use super::observe::stream::{Hub, Tap};
+use super::observe::telemetry::Telemetry;
 use super::observe::top::Tops;
 use super::observe::tracer::Tracer;
 use super::observe::traces::Traces;
@@ -155,6 +156,8 @@ pub struct Shared {
     pub overlays: Arc<Overlays>,
     /// Traces of all workers.
     pub traces: Arc<Traces>,
+    /// Where spans are sent.
+    pub telemetry: Option<Arc<Telemetry>>,
     /// All counters.
     pub totals: Arc<Totals>,
     /// The main thread's own counters, and those of what all workers share.
@@ -225,7 +228,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
     worker.stamp_when(shared.traces.sampling.any.clone());
-    let tracer = Tracer::new(shared.traces.clone(), counters.clone());
+    let tracer = Tracer::new(shared.traces.clone(), shared.telemetry.clone(), counters.clone());
     let keeper = shared.recent.worker(shared.workers.get());
     let (tap, top) = (Tap::new(shared.stream.clone()), shared.tops.worker(shared.workers.get()));
     let (scope, statistics) = (live.scopes.of_worker(number), live.config.statistics);

@@ -6,7 +6,9 @@ pub mod recent;
 pub mod sampling;
 mod scopes;
 pub mod stream;
+pub mod telemetry;
 pub mod top;
+mod traceparent;
 pub mod tracer;
 pub mod traces;
 
@@ -26,6 +28,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use stream::Tap;
+use telemetry::Context;
 use top::Feed;
 use tracer::Tracer;
 
@@ -97,6 +100,8 @@ pub struct Finished<'a> {
     pub spent: Option<(u64, Spent)>,
     /// Whether it is to be kept as a trace.
     pub traced: bool,
+    /// What it is in OpenTelemetry, if it becomes a span.
+    pub span: Option<Context>,
 }
 
 /// One worker's hearers.
@@ -170,6 +175,7 @@ impl Observer {
         if it.traced {
             self.tracer.finished(it, id().to_string());
         }
+        self.tracer.spans.finished(it);
         if let Some(record) = told.or_else(|| it.traced.then(|| stream::told(it, id())).flatten()) {
             self.keeper.keep(it, id(), record);
         }
@@ -194,6 +200,7 @@ impl Observer {
             outcome: &Outcome::whole(reject.status(), 0, None),
             spent: None,
             traced: false,
+            span: None,
         });
     }
 

@@ -2,6 +2,7 @@
 
 use super::Finished;
 use super::sampling::Sampler;
+use super::telemetry::{Spans, Telemetry};
 use super::traces::{Trace, Traces, start_us, url};
 use larder_counters::Counters;
 use std::sync::Arc;
@@ -9,14 +10,21 @@ use std::sync::Arc;
 /// One worker's end of [`Traces`].
 pub struct Tracer {
     sampler: Sampler,
+    /// This worker's end of the telemetry.
+    pub spans: Spans,
     traces: Arc<Traces>,
     counters: Arc<Counters>,
 }
 
 impl Tracer {
-    /// Traces into `traces`.
-    pub fn new(traces: Arc<Traces>, counters: Arc<Counters>) -> Self {
-        Self { sampler: Sampler::new(traces.sampling.clone()), traces, counters }
+    /// Traces into `traces`, and to `telemetry` where there is one.
+    pub fn new(traces: Arc<Traces>, telemetry: Option<Arc<Telemetry>>, counters: Arc<Counters>) -> Self {
+        Self {
+            spans: Spans::new(telemetry, counters.clone()),
+            sampler: Sampler::new(traces.sampling.clone()),
+            traces,
+            counters,
+        }
     }
 
     /// Whether the next request of a route is to be traced, if it is answered at once: [`Tracer::count`] it then. What is

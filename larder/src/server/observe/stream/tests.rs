@@ -28,6 +28,7 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
         outcome,
         spent: None,
         traced: false,
+        span: None,
     })
 }
 

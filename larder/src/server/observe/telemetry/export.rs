@@ -1,0 +1,245 @@
+//! Spans as OpenTelemetry has them, by its conventions for HTTP servers, and their way to the collector: OTLP over HTTP, by one
+//! thread that may wait. Which requests become spans is not here.
+
+use super::{Item, Span};
+use async_trait::async_trait;
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_origin::Address;
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue};
+use opentelemetry_http::{HttpClient, HttpError, Request, Response};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
+use std::io::{Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Requests that are sent at once.
+const BATCH: usize = 256;
+/// How long spans wait for company.
+const COMPANY: Duration = Duration::from_secs(1);
+/// How long the collector may take for each step.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of its answer at most.
+const ANSWER: u64 = 64 * 1024;
+
+/// Sends what is queued.
+pub struct Sender {
+    exporter: SpanExporter,
+    runtime: tokio::runtime::Runtime,
+    scope: InstrumentationScope,
+    counters: Arc<Counters>,
+}
+
+impl Sender {
+    pub fn new(to: &Address, counters: Arc<Counters>) -> Result<Self, String> {
+        let host = match to {
+            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            Address::Tcp(host, port) => format!("{host}:{port}"),
+            Address::Unix(_) => "localhost".to_owned(),
+        };
+        let mut exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(Client { to: to.clone() })
+            .with_endpoint(format!("http://{host}/v1/traces"))
+            .with_timeout(PATIENCE)
+            .build()
+            .map_err(|it| it.to_string())?;
+        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+        exporter
+            .set_resource(&Resource::builder().with_service_name("larder").with_attribute(version).build());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(|it| it.to_string())?;
+        let scope = InstrumentationScope::builder("larder").with_version(env!("CARGO_PKG_VERSION")).build();
+        Ok(Self { exporter, runtime, scope, counters })
+    }
+
+    /// Until all who queue are gone.
+    pub fn run(self, items: &Receiver<Item>) {
+        let mut batch: Vec<Box<Span>> = Vec::new();
+        let mut flushed: Option<SyncSender<()>> = None;
+        loop {
+            let ended = match items.recv_timeout(COMPANY) {
+                Ok(Item::Span(span)) => {
+                    batch.push(span);
+                    if batch.len() < BATCH {
+                        continue;
+                    }
+                    false
+                }
+                Ok(Item::Flush(told)) => {
+                    flushed = Some(told);
+                    false
+                }
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => true,
+            };
+            self.send(&mut batch);
+            if let Some(told) = flushed.take() {
+                let _ = told.send(());
+            }
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn send(&self, batch: &mut Vec<Box<Span>>) {
+        if batch.is_empty() {
+            return;
+        }
+        let requests = batch.len() as u64;
+        let spans = batch.drain(..).flat_map(|it| self.spans(&it)).collect();
+        let counter = match self.runtime.block_on(self.exporter.export(spans)) {
+            Ok(()) => &self.counters.telemetry_sent,
+            Err(_) => &self.counters.telemetry_failed,
+        };
+        counter.add_shared(requests);
+    }
+
+    /// The span of a request, and one of each stage, end to end: a request is in one stage at a time, and those that took turns
+    /// are one.
+    fn spans(&self, it: &Span) -> Vec<SpanData> {
+        let at = |micros: u64| UNIX_EPOCH + Duration::from_micros(micros);
+        let end = it.start_us.saturating_add(it.spent.total());
+        let own = it.context.own;
+        let request = SpanData {
+            parent_span_id: SpanId::from_bytes(it.context.parent.to_be_bytes()),
+            parent_span_is_remote: it.context.parent != 0,
+            attributes: attributes(it),
+            status: if it.status >= 500 { Status::error("") } else { Status::Unset },
+            ..self.span(own.trace, own.span, SpanKind::Server, format!("{} {}", it.method, it.route))
+        };
+        let mut all = vec![SpanData { start_time: at(it.start_us), end_time: at(end), ..request }];
+        let mut start = it.start_us;
+        for (number, (stage, micros)) in it.spent.iter().enumerate().filter(|it| it.1.1 > 0) {
+            let end = start.saturating_add(micros);
+            let id = own.span.wrapping_add(number as u64 + 1).max(1);
+            all.push(SpanData {
+                parent_span_id: SpanId::from_bytes(own.span.to_be_bytes()),
+                start_time: at(start),
+                end_time: at(end),
+                ..self.span(own.trace, id, SpanKind::Internal, stage.name().to_owned())
+            });
+            start = end;
+        }
+        all
+    }
+
+    fn span(&self, trace: u128, id: u64, kind: SpanKind, name: String) -> SpanData {
+        let (trace, id) = (TraceId::from_bytes(trace.to_be_bytes()), SpanId::from_bytes(id.to_be_bytes()));
+        SpanData {
+            span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
+            parent_span_id: SpanId::INVALID,
+            parent_span_is_remote: false,
+            span_kind: kind,
+            name: name.into(),
+            start_time: SystemTime::UNIX_EPOCH,
+            end_time: SystemTime::UNIX_EPOCH,
+            attributes: Vec::new(),
+            dropped_attributes_count: 0,
+            events: SpanEvents::default(),
+            links: SpanLinks::default(),
+            status: Status::Unset,
+            instrumentation_scope: self.scope.clone(),
+        }
+    }
+}
+
+/// By the semantic conventions for HTTP servers; queries are not told, since they hold secrets at times.
+fn attributes(it: &Span) -> Vec<KeyValue> {
+    let (host, port) = match it.host.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse::<i64>().ok()),
+        _ => (it.host.as_str(), None),
+    };
+    let mut all = vec![
+        KeyValue::new("http.request.method", it.method.clone()),
+        KeyValue::new("url.path", it.path.clone()),
+        KeyValue::new("url.scheme", "http"),
+        KeyValue::new("http.response.status_code", i64::from(it.status)),
+        KeyValue::new("http.route", it.route.clone()),
+        KeyValue::new("server.address", host.to_owned()),
+    ];
+    all.extend(port.map(|it| KeyValue::new("server.port", it)));
+    all.extend(it.client.map(|it| KeyValue::new("client.address", it.to_string())));
+    if !it.cache.is_empty() {
+        all.push(KeyValue::new("larder.cache", it.cache));
+    }
+    if it.status >= 500 {
+        all.push(KeyValue::new("error.type", it.status.to_string()));
+    }
+    all
+}
+
+/// HTTP/1.1 to one address, a connection each time: once a second at most. It blocks: the thread has nothing else to do.
+#[derive(Clone, Debug)]
+struct Client {
+    to: Address,
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+impl Client {
+    fn connect(&self) -> std::io::Result<Box<dyn Stream>> {
+        match &self.to {
+            Address::Tcp(host, port) => {
+                let mut last = std::io::ErrorKind::NotFound.into();
+                for address in (host.as_str(), *port).to_socket_addrs()? {
+                    match TcpStream::connect_timeout(&address, PATIENCE) {
+                        Ok(stream) => {
+                            stream.set_read_timeout(Some(PATIENCE))?;
+                            stream.set_write_timeout(Some(PATIENCE))?;
+                            return Ok(Box::new(stream));
+                        }
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_write_timeout(Some(PATIENCE))?;
+                Ok(Box::new(stream))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for Client {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n",
+            request.uri().path(),
+            request.uri().authority().map_or("localhost", |it| it.as_str()),
+            request.body().len()
+        )
+        .into_bytes();
+        for (name, value) in request.headers().iter().filter(|it| it.0 != "content-length" && it.0 != "host")
+        {
+            head.extend_from_slice(name.as_str().as_bytes());
+            head.extend_from_slice(b": ");
+            head.extend_from_slice(value.as_bytes());
+            head.extend_from_slice(b"\r\n");
+        }
+        head.extend_from_slice(b"\r\n");
+        let mut stream = self.connect()?;
+        stream.write_all(&head)?;
+        stream.write_all(request.body())?;
+        let mut answer = Vec::new();
+        // Of the answer the status is wanted; whoever keeps the connection open has sent that, too.
+        let _ = stream.take(ANSWER).read_to_end(&mut answer);
+        let status = answer.split(|it| *it == b' ').nth(1).and_then(|it| std::str::from_utf8(it).ok());
+        let status: u16 = status.and_then(|it| it.get(..3)?.parse().ok()).ok_or("no HTTP response came")?;
+        Ok(Response::builder().status(status).body(Bytes::new())?)
+    }
+}
