@@ -234,7 +234,7 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 17] = [
+    const ALL: [Server; 18] = [
         Server::LarderProxy { workers: 1 },
         Server::LarderUncounted,
         Server::LarderTraced { every: 100 },

@@ -155,10 +155,8 @@ fn start(
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own, workers, None)?;
-    let telemetry = live.config.telemetry.as_ref();
-    let telemetry = telemetry.map(|it| Telemetry::start(it, totals.add_part())).transpose()?;
-    let traces = Arc::new(Traces::default());
-    traces.sampling.configure(&live.config);
+    let telemetry = Telemetry::of(&live.config, || totals.add_part())?;
+    let traces = Traces::of(&live.config);
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let room = Room::new(descriptors::for_clients(workers));
     let overlays = Overlays::new(store.clone(), own.clone());

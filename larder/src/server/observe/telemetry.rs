@@ -66,11 +66,19 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Starts the thread that sends; counts into `counters`.
+    /// What a configuration says; `None` where it names no collector.
     ///
     /// # Errors
     /// One sentence: it cannot be started.
-    pub fn start(settings: &config::Telemetry, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
+    pub fn of(
+        config: &config::Config,
+        counters: impl FnOnce() -> Arc<Counters>,
+    ) -> Result<Option<Arc<Self>>, String> {
+        config.telemetry.as_ref().map(|it| Self::start(it, counters())).transpose()
+    }
+
+    /// Starts the thread that sends; counts into `counters`.
+    fn start(settings: &config::Telemetry, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
         let (queue, items) = mpsc::sync_channel(QUEUE);
         let sender = export::Sender::new(&settings.to, counters)
             .map_err(|why| format!("Telemetry cannot be sent: {why}."))?;

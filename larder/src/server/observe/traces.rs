@@ -2,6 +2,7 @@
 //! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
 
 use super::sampling::Sampling;
+use crate::config::Config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
 use larder_stdx::clock;
@@ -106,6 +107,13 @@ pub struct Traces {
 }
 
 impl Traces {
+    /// None yet; taken as a configuration says.
+    pub fn of(config: &Config) -> Arc<Self> {
+        let traces = Arc::new(Self::default());
+        traces.sampling.configure(config);
+        traces
+    }
+
     /// Keeps a trace, and gives it to those who follow. Never waits.
     pub fn add(&self, trace: Trace, counters: &Counters) {
         counters.traces.add(1);

@@ -63,12 +63,12 @@ impl Sender {
 
     /// Until all who queue are gone.
     pub fn run(self, items: &Receiver<Item>) {
-        let mut batch: Vec<Box<Span>> = Vec::new();
+        let mut batch: Vec<Span> = Vec::new();
         let mut flushed: Option<SyncSender<()>> = None;
         loop {
             let ended = match items.recv_timeout(COMPANY) {
                 Ok(Item::Span(span)) => {
-                    batch.push(span);
+                    batch.push(*span);
                     if batch.len() < BATCH {
                         continue;
                     }
@@ -91,7 +91,7 @@ impl Sender {
         }
     }
 
-    fn send(&self, batch: &mut Vec<Box<Span>>) {
+    fn send(&self, batch: &mut Vec<Span>) {
         if batch.is_empty() {
             return;
         }
