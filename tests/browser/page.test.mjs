@@ -63,7 +63,7 @@ it('tells routes, tiers, origins and memory', async () => {
   assert.match(await text('section:has(> h2:text("Origins"))'), /127\.0\.0\.1/);
   const memory = await text('section:has(> h2:text("Memory"))');
   assert.match(memory, /resident/);
-  assert.match(memory, /bodies/);
+  assert.match(memory, /responses/);
 });
 
 it('finds what is stored, looks into it, and purges it', async () => {
@@ -159,9 +159,14 @@ it('streams the requests that a filter lets through, and stops', async () => {
   });
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.locator('.head-sub', { hasText: 'Paused' }).waitFor();
+  const seen = await page.locator('[data-seen]').getAttribute('data-seen');
+  const more = await ask(`${larder.site}/broken/oven`);
+  assert.equal(more.status, 503);
+  assert.equal(await page.locator('[data-seen]').getAttribute('data-seen'), seen, 'nothing comes while it is stopped');
 });
 
 it('explains a request of the stream', async () => {
+  await go('live?filter=status%20%3D%3D%20503');
   await page.locator('.live tbody [data-row]').first().click();
   await page.locator('dialog', { hasText: '/broken/oven' }).waitFor();
   await page.getByRole('button', { name: 'Explain this request' }).click();
@@ -201,7 +206,7 @@ it('switches sampling on, and draws where time went', async () => {
   await page.locator('.toast', { hasText: 'every request' }).first().waitFor();
   await until('traces come', async () => (await page.locator('.traces tbody tr').count()) > 3);
   const parts = page.locator('.traces tbody tr').first().locator('.stage-bar-whole > span');
-  assert.ok((await parts.count()) > 1, 'a bar has stages');
+  await until('a bar has stages', async () => (await parts.count()) > 1);
   await page.locator('.clickable canvas').waitFor();
   await page.locator('.traces tbody [data-row]').first().click();
   const drawer = page.locator('dialog');
@@ -236,7 +241,7 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   const ttl = async () => /ttl=(\d+)/.exec((await ask(`${larder.site}/silent/${Math.random()}`)).cache)?.[1];
   await go('config?part=form');
   await page.locator('.section.below', { hasText: '/*' }).last().click();
-  const field = page.getByLabel('cache.default_ttl');
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
   await field.fill('77s');
   await field.press('Enter');
   await page.locator('.apply', { hasText: 'valid' }).waitFor();

@@ -128,6 +128,7 @@ export function Problems({ of }: { of: ConfigProblem[] }): JSX.Element {
                 {it.column !== null ? `, column ${it.column}` : ''}:{' '}
               </b>
             )}
+            {it.key !== null && <code>{it.key}: </code>}
             {it.message}
           </span>
         </li>

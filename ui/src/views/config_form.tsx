@@ -191,7 +191,7 @@ interface FieldProps {
 }
 
 function OneField({ it, value, problem, editable, set }: FieldProps): JSX.Element {
-  const id = `field ${it.path.join('.')}`;
+  const id = `setting ${it.path.join('.')}`;
   return (
     <div class={`setting ${value !== undefined ? 'given' : ''}`}>
       <div class="setting-text">
