@@ -91,7 +91,7 @@ it('purges by tag, and says what is wrong with a purge', async () => {
   await go('objects');
   await page.click('text=Purge …');
   const dialog = page.locator('dialog');
-  await dialog.locator('input').fill('no-host-here');
+  await dialog.locator('input').fill('/no-host-here');
   await dialog.locator('button.primary').click();
   await dialog.locator('[role=alert]').waitFor();
   await dialog.locator('button', { hasText: 'Tag' }).click();

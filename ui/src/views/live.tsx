@@ -154,13 +154,13 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
         )}
       </form>
       {!bad && <Failed problem={problem} />}
-      {rows.length === 0 && !bad ? (
+      {rows.length === 0 ? bad ? null : (
         <Empty icon="live" title={filter ? 'No request fits yet' : 'No request yet'}>
           {filter ? 'What fits the filter appears here as it finishes.' : 'Requests appear here as they finish.'}
         </Empty>
       ) : (
         <div class="scroll">
-          <table class={`table rows live ${bad ? 'old' : ''}`} onKeyDown={walk}>
+          <table class="table rows live" onKeyDown={walk}>
             <thead>
               <tr>
                 <th scope="col">Time</th>
