@@ -20,6 +20,8 @@ after(async () => {
 
 const it = (what, run) => test(what, { timeout: 60_000 }, run);
 const go = async (view) => {
+  // What a test that failed left open.
+  if (await page.locator('dialog').count()) await page.reload();
   await page.goto(`${larder.admin}/#/${view}`);
   await page.locator('main').waitFor();
 };

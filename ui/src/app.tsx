@@ -182,7 +182,8 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
         </div>
       </header>
       <main id="main" ref={main} tabIndex={-1} aria-label={now.title}>
-        <Guard key={now.name}>
+        {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
+        <Guard key={`${now.name}?${params}`}>
           <now.draw params={params} />
         </Guard>
       </main>

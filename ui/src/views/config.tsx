@@ -234,7 +234,7 @@ function History({ config, done }: { config: Configuration; done: (said: string)
             <th scope="row">{format.moment(it.time)}</th>
             <td>{it.by}</td>
             <td class="num">
-              <button class="button" disabled={!config.editable} aria-label={`Roll back to ${format.moment(it.time)}`} onClick={() => void back(it.id, it.time)}>
+              <button class="button" disabled={!config.editable} aria-label={`Roll back to this, of ${format.moment(it.time)}`} onClick={() => void back(it.id, it.time)}>
                 <Icon name="undo" /> Roll back to this
               </button>
             </td>

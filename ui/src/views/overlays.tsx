@@ -76,7 +76,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td>{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
                     <td class="faint wide-only">{it.by}</td>
                     <td class="num">
-                      <button class="button" aria-label={`Take the overlay of ${it.uri} away`} onClick={() => void remove(it.uri)}>
+                      <button class="button" aria-label={`Take away the overlay of ${it.uri}`} onClick={() => void remove(it.uri)}>
                         Take away
                       </button>
                     </td>
