@@ -72,6 +72,20 @@ pub fn put(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Resu
     told(admin, exchange(admin, patience, "PUT", path, &body.to_string()))
 }
 
+/// Sends a body of any kind, or none, and returns the answer where all is well.
+///
+/// # Errors
+/// As [`post`].
+pub fn send(
+    admin: &Listen,
+    (method, path): (&str, &str),
+    content_type: &str,
+    body: &[u8],
+    patience: Duration,
+) -> Result<Value, String> {
+    told(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
+}
+
 /// Why there is no stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
@@ -330,15 +344,30 @@ fn exchange(
     path: &str,
     body: &str,
 ) -> std::io::Result<(u16, String)> {
+    exchange_bytes(admin, patience, (method, path), "application/json", body.as_bytes())
+}
+
+fn exchange_bytes(
+    admin: &Listen,
+    patience: Duration,
+    (method, path): (&str, &str),
+    content_type: &str,
+    body: &[u8],
+) -> std::io::Result<(u16, String)> {
     let (mut stream, host) = connect(admin, patience)?;
     let (length, token) = (body.len(), authorization(admin));
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: application/json\r\nContent-Length: {length}\r\n\
-         Connection: close\r\n\r\n{body}"
+        "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{token}Content-Type: {content_type}\r\nContent-Length: {length}\r\n\
+         Connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes())?;
+    // It may answer before it has read everything, and close.
+    let sent = stream.write_all(body);
     let mut answer = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut answer)?;
+    let read = stream.take(MAX_ANSWER).read_to_end(&mut answer);
+    if answer.is_empty() {
+        sent.and(read.map(drop))?;
+    }
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let (head, text) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).unwrap_or(0);

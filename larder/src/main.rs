@@ -1,7 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::{bench, demo, explain, login, objects, purge, server, stats, tail, top, trace, warm};
+use larder::{bench, demo, explain, login, objects, overlay, purge, server, stats, tail, top, trace, warm};
 use serde_json::Value;
 use std::process::ExitCode;
 
@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             Err(sentence) => fail(FAILED, &sentence),
         },
         Command::Objects(asked) => answered(objects::ask(&asked), asked.output, objects::tell),
+        Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {
             Ok(summary) => {

@@ -1,5 +1,6 @@
 //! Overlays, row C2: a page that the operator puts over whatever is there, and takes away again.
 
+use crate::harness::command::run;
 use crate::harness::origin::Received;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, Response};
@@ -343,4 +344,31 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     assert_eq!("laid over it", larder.get("/page").text());
     assert_eq!(1, larder.counter("overlays"));
     assert_eq!(2, larder.counter("overlays_refused"));
+}
+
+#[test]
+fn from_the_command_line() {
+    let (_origin, larder) = everything();
+    let soon = larder.folder.path().join("soon.html");
+    std::fs::write(&soon, "<!doctype html>soon").unwrap();
+    let admin = larder.admin.to_string();
+    let ask = |words: &[&str]| run(larder.folder.path(), &[words, &["--admin", &admin]].concat());
+    let added = ask(&["overlay", "add", "/a b?c", soon.to_str().unwrap(), "--status", "503", "--ttl", "1h"]);
+    assert_eq!(0, added.code, "{added:?}");
+    assert!(
+        added.out.starts_with("lies over /a%20b?c (503, text/html; charset=utf-8, 19 bytes, until "),
+        "{added:?}"
+    );
+    let shown = larder.get("/a%20b?c");
+    assert_eq!((503, "<!doctype html>soon"), (shown.status, shown.text().as_str()));
+    let listed = ask(&["overlay", "list"]);
+    assert!(listed.out.starts_with("       1 hits  /a%20b?c (503"), "{listed:?}");
+    let removed = ask(&["overlay", "remove", "/a b?c"]);
+    assert!(removed.out.starts_with("removed from /a%20b?c"), "{removed:?}");
+    assert_eq!(200, larder.get("/a%20b?c").status);
+    let again = ask(&["overlay", "remove", "/a b?c"]);
+    assert_eq!(1, again.code, "{again:?}");
+    assert!(again.err.contains("No overlay lies over /a%20b?c"), "{again:?}");
+    let unread = ask(&["overlay", "add", "/x", "/nowhere"]);
+    assert!(unread.err.contains("/nowhere cannot be read: no such file or directory."), "{unread:?}");
 }

@@ -133,6 +133,16 @@ pub const STATS: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
 ];
 
+/// The flags of `overlay`.
+#[rustfmt::skip]
+pub const OVERLAY: &[Flag] = &[
+    own("ttl", "DURATION", "the original returns after so long (never)"),
+    own("status", "CODE", "the status of the page: 200, or 400 to 599 (200)"),
+    own("type", "TYPE", "its Content-Type (by the URI's extension, or by a look at it)"),
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `login`.
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
@@ -210,6 +220,8 @@ pub enum Name {
     Warm,
     /// `larder stats`.
     Stats,
+    /// `larder overlay WHAT`.
+    Overlay,
     /// `larder login`.
     Login,
     /// `larder tail`.
@@ -402,6 +414,20 @@ pub const COMMANDS: &[Describe] = &[
         examples: &[
             ("larder stats", "everything since the start, for a person"),
             ("larder stats --json", "for programs: docs/statistics.md"),
+        ],
+    },
+    Describe {
+        name: Name::Overlay,
+        word: "overlay",
+        argument: "WHAT...",
+        argument_help: "add URI FILE, remove URI, or list",
+        about: "Put a page over whatever a running larder serves at a URI, or take it away again",
+        flags: &[OVERLAY],
+        examples: &[
+            ("larder overlay add /shop soon.html --status 503 --ttl 1h", "on every host, for an hour"),
+            ("larder overlay add http://www.example.com/news -", "on one host; reads standard input"),
+            ("larder overlay remove /shop", "the original returns"),
+            ("larder overlay list", "with how often each was asked for"),
         ],
     },
     Describe {

@@ -4,6 +4,7 @@ mod bench;
 pub mod commands;
 pub mod help;
 mod objects;
+mod overlay;
 mod purge;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use lexopt::Arg;
 pub use objects::Objects;
+pub use overlay::{Overlay, What as OverlayWhat};
 pub use purge::Purge;
 use std::ffi::OsString;
 use std::fmt::{self, Write as _};
@@ -42,6 +44,8 @@ pub enum Command {
     Check(Plan),
     /// `explain`: ask a running larder.
     Explain(Explain),
+    /// `overlay`: put a page over another, or take it away.
+    Overlay(Overlay),
     /// `purge`: have a running larder purge.
     Purge(Purge),
     /// `objects`: list what a running larder has stored.
@@ -428,6 +432,7 @@ impl Given {
             Name::Tail => Command::Tail(Tail::read(self)),
             Name::Top => Command::Top(Top::read(self)?),
             Name::Objects => Command::Objects(Objects::read(self)?),
+            Name::Overlay => Command::Overlay(Overlay::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Trace => Command::Trace(Trace::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),

@@ -288,6 +288,33 @@ fn every_command_helps() {
 }
 
 #[test]
+fn overlays() {
+    let overlay = |line: &str| match read(line) {
+        Ok(Command::Overlay(it)) => it.what,
+        other => panic!("{line}: {other:?}"),
+    };
+    let (uri, file) = ("/shop".to_owned(), "soon.html".into());
+    let (ttl, status, media) = (Some(3600), Some(503), Some("text/html".to_owned()));
+    let add = OverlayWhat::Add { uri, file, ttl, status, media };
+    assert_eq!(add, overlay("overlay add /shop soon.html --ttl 1h --status 503 --type text/html"));
+    assert_eq!(OverlayWhat::Remove("/shop".to_owned()), overlay("overlay remove /shop --admin :9180"));
+    assert_eq!(OverlayWhat::List, overlay("overlay list --json"));
+    for line in ["overlay", "overlay add /shop", "overlay remove", "overlay list x", "overlay drop /shop"] {
+        refuse(
+            line,
+            "`larder overlay` needs what to do: add URI FILE, remove URI, or list; for example `larder overlay add /shop \
+             soon.html`",
+        );
+    }
+    refuse(
+        "overlay add / x --ttl 0",
+        "--ttl: found \"0\"; allowed: a duration in whole seconds from \"1s\", such as 1h",
+    );
+    refuse("overlay add / x --status 304", "--status: found \"304\"; allowed: 200, or 400 to 599");
+    refuse("overlay list --ttl 1h", "--ttl goes with `larder overlay add` alone");
+}
+
+#[test]
 fn the_manual_is_fresh() {
     crate::config::generated::fresh("cli.md", &help::manual());
 }

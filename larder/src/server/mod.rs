@@ -34,6 +34,7 @@ use observe::stream::Hub;
 use observe::telemetry::Telemetry;
 use observe::traces::Traces;
 use overlay::Overlays;
+pub use overlay::status_may_be as overlay_status;
 use purge::{Clerk, Desk};
 use quiet::Quiet;
 pub use reload::Watch;

@@ -1,0 +1,90 @@
+//! The command line of `larder overlay`: which page is put over what.
+
+use super::{Given, Output, Usage};
+use larder_stdx::duration;
+use larder_transport::listener::Listen;
+use std::path::PathBuf;
+
+/// What is to be done with overlays of a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// What.
+    pub what: What,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// See [`Overlay`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `add URI FILE`.
+    Add {
+        /// Over what.
+        uri: String,
+        /// The page; `-` is standard input.
+        file: PathBuf,
+        /// Seconds until it goes by itself.
+        ttl: Option<u64>,
+        /// Its status.
+        status: Option<u16>,
+        /// Its `Content-Type`.
+        media: Option<String>,
+    },
+    /// `remove URI`.
+    Remove(String),
+    /// `list`.
+    List,
+}
+
+impl Overlay {
+    /// Reads what the flags say.
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
+        let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.as_str());
+        let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
+        let what = match arguments[..] {
+            ["add", uri, file] => What::Add {
+                uri: uri.to_owned(),
+                file: file.into(),
+                ttl: value("ttl").map(ttl).transpose()?,
+                status: value("status").map(status).transpose()?,
+                media: value("type").map(media).transpose()?,
+            },
+            ["remove" | "list", ..] if !given.own.is_empty() => {
+                return Err(Usage(format!("--{} goes with `larder overlay add` alone", given.own[0].0)));
+            }
+            ["remove", uri] => What::Remove(uri.to_owned()),
+            ["list"] => What::List,
+            _ => {
+                return Err(Usage(
+                    "`larder overlay` needs what to do: add URI FILE, remove URI, or list; for example `larder overlay \
+                     add /shop soon.html`"
+                        .to_owned(),
+                ));
+            }
+        };
+        let output = if given.json { Output::Json } else { Output::Text };
+        Ok(Self { what, output, ask: given.ask })
+    }
+}
+
+fn ttl(text: &str) -> Result<u64, Usage> {
+    let found = duration::parse(text).ok().filter(|it| it.subsec_nanos() == 0).map(|it| it.as_secs());
+    let found = found.filter(|it| (1..=315_360_000).contains(it));
+    found.ok_or_else(|| {
+        Usage(format!("--ttl: found {text:?}; allowed: a duration in whole seconds from \"1s\", such as 1h"))
+    })
+}
+
+fn status(text: &str) -> Result<u16, Usage> {
+    let found = text.parse().ok().filter(|it| crate::server::overlay_status(*it));
+    found.ok_or_else(|| Usage(format!("--status: found {text:?}; allowed: 200, or 400 to 599")))
+}
+
+fn media(text: &str) -> Result<String, Usage> {
+    let printable = !text.is_empty() && text.bytes().all(|it| (b' '..0x7f).contains(&it));
+    printable
+        .then(|| text.to_owned())
+        .ok_or_else(|| Usage(format!("--type: found {text:?}; allowed: a media type such as text/html")))
+}

@@ -1,0 +1,102 @@
+//! `larder overlay`: has a running larder put a page over another or take it away, and tells what lies there.
+
+use crate::ask;
+use crate::cli::{Overlay, OverlayWhat};
+use crate::config::plain;
+use larder_semantics::date;
+use larder_stdx::clock::WallTime;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// How long the running larder may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of a page at most: those that the admin reads.
+const LARGEST: u64 = 32 << 20;
+
+/// The answer: the overlays that it is about, as the API tells of them.
+///
+/// # Errors
+/// One sentence: the file cannot be read, nobody answers, or the overlay is refused.
+pub fn ask(order: &Overlay) -> Result<Value, String> {
+    const PATH: &str = "/api/v1/overlays";
+    let query = |uri: &str| format!("{PATH}?uri={}", encoded(uri));
+    let page = match &order.what {
+        OverlayWhat::Add { file, .. } => read(file)?,
+        _ => Vec::new(),
+    };
+    let admin = ask::admin(order.ask.as_ref(), None)?;
+    match &order.what {
+        OverlayWhat::List => ask::get(&admin, PATH, PATIENCE),
+        OverlayWhat::Remove(uri) => {
+            let gone = ask::send(&admin, ("DELETE", &query(uri)), FORM, b"", PATIENCE)?;
+            Ok(json!({ "removed": gone }))
+        }
+        OverlayWhat::Add { uri, ttl, status, media, .. } => {
+            let mut path = query(uri);
+            ttl.map(|it| write!(path, "&ttl={it}"));
+            status.map(|it| write!(path, "&status={it}"));
+            let set = ask::send(&admin, ("PUT", &path), media.as_deref().unwrap_or(FORM), &page, PATIENCE)?;
+            Ok(json!({ "added": set }))
+        }
+    }
+}
+
+/// The type that says nothing: larder guesses then.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let mut page = Vec::new();
+    let most = LARGEST + 1;
+    let read = match file.to_str() {
+        Some("-") => std::io::stdin().take(most).read_to_end(&mut page),
+        _ => std::fs::File::open(file).and_then(|it| it.take(most).read_to_end(&mut page)),
+    };
+    read.map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it)))?;
+    match page.len() as u64 > LARGEST {
+        true => Err(format!("{} is larger than 32MiB, which an overlay may not be.", file.display())),
+        false => Ok(page),
+    }
+}
+
+/// As a value of a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The answer as a person reads it.
+#[must_use]
+pub fn tell(answer: &Value) -> String {
+    let one = |it: &Value| {
+        let text = |name: &str| it[name].as_str().unwrap_or("").to_owned();
+        let until = it["expires"]
+            .as_u64()
+            .map_or(String::new(), |it| format!(", until {}", date::format(WallTime(it))));
+        format!("{} ({}, {}, {} bytes{until})", text("uri"), it["status"], text("content_type"), it["bytes"])
+    };
+    if let Some(it) = answer.get("added") {
+        return format!("lies over {}\n", one(it));
+    }
+    if let Some(it) = answer.get("removed") {
+        return format!("removed from {}\n", one(it));
+    }
+    let none = Vec::new();
+    let all = answer["overlays"].as_array().unwrap_or(&none);
+    let mut out = String::new();
+    for it in all {
+        let _ = writeln!(out, "{:>8} hits  {}", it["hits"].as_u64().unwrap_or(0), one(it));
+    }
+    let _ = writeln!(out, "{} overlays, {} of {} bytes", all.len(), answer["bytes"], answer["limit_bytes"]);
+    out
+}
