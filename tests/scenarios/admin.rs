@@ -236,6 +236,29 @@ fn a_session_ends_when_nobody_uses_it() {
 }
 
 #[test]
+fn a_stream_ends_with_its_session() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    let session = json(&login(&larder, &printed_code(&larder)));
+    let shown = bearer(session["token"].as_str().unwrap());
+    let mut listener = Client::connect(larder.admin);
+    listener.send(format!("GET /api/v1/stream HTTP/1.1\r\nHost: {}\r\n{shown}\r\n\r\n", larder.admin));
+    listener.read_raw_head();
+    larder.get("/told");
+    let mut told = String::new();
+    while !told.contains("/told") {
+        told.push_str(&String::from_utf8(listener.read_chunk().expect("it goes on")).unwrap());
+    }
+    assert_eq!(200, ask(&larder, "POST /api/v1/logout", &[&shown], "").status);
+    larder.get("/untold");
+    let mut rest = String::new();
+    while let Some(chunk) = listener.read_chunk() {
+        rest.push_str(&String::from_utf8(chunk).unwrap());
+    }
+    assert!(!rest.contains("/untold"), "{rest}");
+}
+
+#[test]
 fn sessions_and_links_are_bounded() {
     let origin = page();
     let larder = Larder::before(&origin, "");

@@ -200,6 +200,41 @@ fn what_is_changed_is_written_down() {
 }
 
 #[test]
+fn what_cannot_be_read_is_refused_as_everything_else() {
+    let (_origin, larder) = start();
+    let token = format!("Authorization: Bearer {TOKEN}");
+    let host = format!("Host: {}", larder.admin);
+    for (lines, status) in [
+        (format!("GET /cache/stats HTTP/1.1\r\n{host}\r\nHost: evil.example\r\n{token}\r\n\r\n"), 400),
+        (format!("GET /cache/stats HTTP/1.1\r\n{token}\r\n\r\n"), 400),
+        (format!("GET /{} HTTP/1.1\r\n{host}\r\n{token}\r\n\r\n", "x".repeat(9000)), 414),
+        (format!("POST /cache/purge HTTP/1.1\r\n{host}\r\n{token}\r\nContent-Length: +5\r\n\r\n"), 400),
+        (
+            format!(
+                "POST /cache/purge HTTP/1.1\r\n{host}\r\n{token}\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
+            ),
+            400,
+        ),
+        (
+            format!(
+                "PUT /api/v1/overlays?uri=/a HTTP/1.1\r\n{host}\r\n{token}\r\nContent-Length: 99999999\r\n\r\n"
+            ),
+            413,
+        ),
+    ] {
+        let before = larder.counter("admin_refusals");
+        let mut client = Client::connect(larder.admin);
+        client.send(&lines);
+        let about: String = lines.chars().take(90).collect();
+        check_refusal(&client.read(), status, &about);
+        assert_eq!(before + 1, larder.counter("admin_refusals"), "{about}");
+    }
+    let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
+    crate::harness::until("they are in the log", || log().matches(" admin-refused ").count() == 6);
+    assert!(!log().contains(TOKEN), "{}", log());
+}
+
+#[test]
 fn a_storm_of_refusals_is_counted() {
     let (_origin, larder) = start();
     let host = format!("Host: {}", larder.admin);

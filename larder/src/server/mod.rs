@@ -395,6 +395,7 @@ impl House {
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             access,
+            held: Rc::default(),
             audit,
             gateway,
             router: RefCell::new(Rc::new(live.router(&counters, &ErrorLog::off(), None))),

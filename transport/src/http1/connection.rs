@@ -134,9 +134,9 @@ impl Connection {
             Turn::Write => self.after_failure(),
             Turn::Refuse(reject) => {
                 handler.rejected(reject, client);
-                self.refuse(reject.status(), reject.sentence()).await
+                self.refuse(reject.status(), reject.sentence(), handler).await
             }
-            Turn::Late => self.refuse(408, "The request's head did not arrive in time.").await,
+            Turn::Late => self.refuse(408, "The request's head did not arrive in time.", handler).await,
             Turn::Close => self.close(Farewell::Plain).await,
             Turn::Gone => After::Close,
         }
@@ -329,12 +329,12 @@ impl Connection {
     }
 
     /// Answers what was refused, and closes.
-    async fn refuse(&self, status: u16, sentence: &str) -> After {
+    async fn refuse<H: Handler>(&self, status: u16, sentence: &str, handler: &H) -> After {
+        let (kind, page) = handler.refusal(status, sentence);
         self.with_output(|output| {
             let text = output.text();
-            let page = format!("{status} {}\n{sentence}\n", write::reason(status));
             write::status_line(status, text);
-            write::field("Content-Type", b"text/plain; charset=utf-8", text);
+            write::field("Content-Type", kind.as_bytes(), text);
             write::field("Content-Length", page.len().to_string().as_bytes(), text);
             write::field("Cache-Control", b"no-store", text);
             text.extend_from_slice(b"Connection: close\r\n\r\n");

@@ -20,6 +20,7 @@ pub use reply::Reply;
 pub use request_body::RequestBody;
 
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::http1::write;
 use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -66,6 +67,11 @@ pub trait Handler: 'static {
 
     /// A head was refused: its status was answered and the connection is being closed. For logs.
     fn rejected(&self, reject: Reject, client: &Client);
+
+    /// What a client is sent of a head that was refused or did not come in time: content type and text.
+    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
+        ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", write::reason(status)))
+    }
 }
 
 /// How the end of a response body will be found.

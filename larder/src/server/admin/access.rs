@@ -251,6 +251,13 @@ impl Access {
         Ok(Ok(made))
     }
 
+    /// Whether whoever was let in would still be.
+    pub fn lives(&self, who: &Who) -> bool {
+        let Who::Session(number) = who else { return true };
+        let now = clock::wall().0;
+        self.sessions.borrow().iter().any(|it| it.number == *number && now < it.until())
+    }
+
     /// Ends a session.
     fn logout(&self, number: u64) {
         self.sessions.borrow_mut().retain(|it| it.number != number);

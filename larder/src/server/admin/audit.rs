@@ -62,17 +62,42 @@ impl Audit {
         }
     }
 
+    /// Tells of a head that could not be read: what was asked is not known then.
+    pub fn rejected(&self, client: &Client, status: u16, why: &str) {
+        let Some(left_out) = self.admit_refusal() else { return };
+        let (from, status) = (from(client), status.to_string());
+        let left_out = left_out.to_string();
+        let mut values = vec![("who", "nobody"), ("from", from.as_str()), ("status", &status), ("why", why)];
+        if left_out != "0" {
+            values.push(("left_out", &left_out));
+        }
+        self.event(Level::Warn, "admin-refused", &values);
+    }
+
     fn refused(&self, entry: &Entry<'_>) {
+        if let Some(left_out) = self.admit_refusal() {
+            self.tell(Level::Warn, "admin-refused", entry, left_out);
+        }
+    }
+
+    /// Counts a refusal; how many were left out before, where this one is told.
+    fn admit_refusal(&self) -> Option<u64> {
         self.counters.admin_refusals.add_shared(1);
         let now = clock::wall().0;
         let (second, told, left_out) = self.storm.get();
         let told = if second == now { told } else { 0 };
         if told >= REFUSALS {
             self.counters.admin_refusals_untold.add_shared(1);
-            return self.storm.set((now, told, left_out + 1));
+            self.storm.set((now, told, left_out + 1));
+            return None;
         }
         self.storm.set((now, told + 1, 0));
-        self.tell(Level::Warn, "admin-refused", entry, left_out);
+        Some(left_out)
+    }
+
+    fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
+        self.log.event(level, event, values);
+        self.file.of(Subsystem::Audit).event(level, event, values);
     }
 
     /// Tells how many refusals were left out, once their second is over; to be called about once a second.
@@ -82,13 +107,12 @@ impl Audit {
             self.storm.set((0, 0, 0));
             let left_out = left_out.to_string();
             let values = [("left_out", left_out.as_str())];
-            self.log.event(Level::Warn, "admin-refused-more", &values);
-            self.file.of(Subsystem::Audit).event(Level::Warn, "admin-refused-more", &values);
+            self.event(Level::Warn, "admin-refused-more", &values);
         }
     }
 
     fn tell(&self, level: Level, event: &str, entry: &Entry<'_>, left_out: u64) {
-        let from = entry.client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string());
+        let from = from(entry.client);
         let who = entry.who.to_string();
         let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
         let status = entry.status.to_string();
@@ -114,8 +138,7 @@ impl Audit {
         if left_out != "0" {
             values.push(("left_out", &left_out));
         }
-        self.log.event(level, event, &values);
-        self.file.of(Subsystem::Audit).event(level, event, &values);
+        self.event(level, event, &values);
     }
 
     /// Opens the file anew.
@@ -127,6 +150,10 @@ impl Audit {
     pub fn close(&self, bound: Duration) -> Closed {
         self.file.close(bound)
     }
+}
+
+fn from(client: &Client) -> String {
+    client.peer.map_or_else(|| "unix".to_owned(), |it| it.to_string())
 }
 
 /// A body in a few words: itself where it is short JSON of somebody who was let in, and never a login code.

@@ -44,19 +44,25 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::body::Piece;
 use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
+use larder_wire::http1::Framing;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 pub use objects::Turn;
 use serde_json::{Value, json};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use table::{Endpoint, Found, Needs};
 use tokio::sync::mpsc;
 
+/// Bytes of bodies that may be read at a time, beside those that overlays may take.
+const BODIES: usize = 4 << 20;
+
 /// Answers the admin's requests.
 pub struct Admin {
     /// Who is let in.
     pub access: Access,
+    /// Bytes of bodies that are in memory.
+    pub held: Rc<Cell<usize>>,
     /// Who was.
     pub audit: Audit,
     /// A gateway of its own over the shared store: it decides as the workers do.
@@ -195,20 +201,34 @@ impl Handler for Admin {
     ) {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let found = self.find(&request, client, path, query);
-        let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body);
-        let read = read(&mut body, most).await;
-        if matches!(read, Read::TooLarge) {
+        // No body is larger than what all overlays may take together.
+        let overlays = usize::try_from(self.live.borrow().config.admin.overlay_size).unwrap_or(usize::MAX);
+        let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body).min(overlays.max(table::CONFIG));
+        let read = match request.framing {
+            Framing::Length(length) if length > most as u64 => Read::TooLarge,
+            _ => read(&mut body, most, Held::none(&self.held, BODIES + overlays)).await,
+        };
+        if !matches!(read, Read::Whole(_)) {
             reply.close_after();
         }
         let none = Vec::new();
         let (who, endpoint, body, answer) = match (&read, found) {
             (Read::Gone, _) => return,
+            (_, Err(refused)) => (refused.who, None, &none, refused.answer),
             (Read::TooLarge, Ok(it)) => {
                 let answer = problem(413, format!("The body is over {most} bytes."));
                 (it.who, Some(it.endpoint), &none, answer)
             }
-            (_, Err(refused)) => (refused.who, None, &none, refused.answer),
+            (Read::Malformed, Ok(it)) => {
+                let answer = problem(400, "The body's chunks are not valid.");
+                (it.who, Some(it.endpoint), &none, answer)
+            }
+            (Read::NoRoom, Ok(it)) => {
+                let answer = problem(503, "The bodies of other requests are on their way; try again.");
+                (it.who, Some(it.endpoint), &none, answer)
+            }
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
+                let body = &body.bytes;
                 let asked = Asked { request: &request, who: &who, client, named, query, body };
                 let answer = (endpoint.run)(self, asked).await;
                 (who, Some(endpoint), body, answer)
@@ -217,38 +237,87 @@ impl Handler for Admin {
         let (status, why) = answer.told();
         let (who, request) = (&who, &request);
         self.audit.answered(&audit::Entry { who, client, request, endpoint, body, status, why });
-        if send(&mut reply, request, answer).await.is_ok() {
+        let lives = || self.access.lives(who);
+        if send(&mut reply, request, answer, lives).await.is_ok() {
             let _ = reply.finish(None).await;
         }
     }
 
-    fn rejected(&self, _: Reject, _: &Client) {}
+    fn rejected(&self, reject: Reject, client: &Client) {
+        self.audit.rejected(client, reject.status(), reject.sentence());
+    }
+
+    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
+        ("application/json", json!({ "status": status, "detail": sentence }).to_string())
+    }
 }
 
 /// What came of reading a body.
 enum Read {
     /// All of it.
-    Whole(Vec<u8>),
+    Whole(Held),
     /// It is over the bound; the rest was not read.
     TooLarge,
+    /// Too many others are being read at the time.
+    NoRoom,
+    /// Its framing is not valid.
+    Malformed,
     /// Whoever sent it is gone.
     Gone,
 }
 
-async fn read(body: &mut RequestBody<'_>, most: usize) -> Read {
-    let mut bytes = Vec::new();
+/// A body in memory; what all of them take together is bounded.
+struct Held {
+    bytes: Vec<u8>,
+    of_all: Rc<Cell<usize>>,
+    most: usize,
+}
+
+impl Held {
+    fn none(of_all: &Rc<Cell<usize>>, most: usize) -> Self {
+        Self { bytes: Vec::new(), of_all: of_all.clone(), most }
+    }
+
+    /// Whether there was room for `more`.
+    fn take(&mut self, more: &[u8]) -> bool {
+        let all = self.of_all.get() + more.len();
+        let fits = all <= self.most;
+        if fits {
+            self.of_all.set(all);
+            self.bytes.extend_from_slice(more);
+        }
+        fits
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of_all.set(self.of_all.get() - self.bytes.len());
+    }
+}
+
+async fn read(body: &mut RequestBody<'_>, most: usize, mut held: Held) -> Read {
     loop {
         match body.next().await {
-            Ok(Some(more)) if bytes.len() + more.len() <= most => bytes.extend_from_slice(&more),
-            Ok(Some(_)) | Err(ClientGone::TooLarge) => return Read::TooLarge,
-            Ok(None) => return Read::Whole(bytes),
+            Ok(Some(more)) if held.bytes.len() + more.len() > most => return Read::TooLarge,
+            Ok(Some(more)) if held.take(&more) => {}
+            Ok(Some(_)) => return Read::NoRoom,
+            Err(ClientGone::TooLarge) => return Read::TooLarge,
+            Ok(None) => return Read::Whole(held),
+            Err(ClientGone::Malformed) => return Read::Malformed,
             Err(_) => return Read::Gone,
         }
     }
 }
 
 /// Sends an answer. The fields that keep it out of caches and frames are the same for all.
-async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Result<(), ClientGone> {
+/// Events end with the session that asked for them, which `lives` knows.
+async fn send(
+    reply: &mut Reply<'_>,
+    request: &Request,
+    answer: Answer,
+    lives: impl Fn() -> bool,
+) -> Result<(), ClientGone> {
     let mut fields = access::guards();
     let (status, body) = match answer {
         Answer::Json(status, value) => {
@@ -271,7 +340,7 @@ async fn send(reply: &mut Reply<'_>, request: &Request, answer: Answer) -> Resul
                     event = events.recv() => event,
                     () = reply.gone() => return Err(ClientGone::Closed),
                 };
-                let Some(event) = event else { return Ok(()) };
+                let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
                 reply.piece(Piece::Bytes(event)).await?;
                 reply.flush().await?;
             }
