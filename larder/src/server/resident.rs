@@ -2,12 +2,14 @@
 //! out, as the allocator counts it. What the rest is used for is in `admin::memory`.
 //!
 //! An allocator's pages belong to the thread that took them, and only that one may look through them. So each worker
-//! looks when it was asked to, at its next tick, and publishes what it found.
+//! looks when it is asked to, and publishes what it found.
 
 use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::Notify;
 
 /// Resident bytes of this process (proc(5), status); zero where there is no /proc.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +38,9 @@ impl Resident {
     }
 }
 
+/// How long the workers may take to look.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// Heaps above this size are not looked through mapping by mapping: the kernel takes a millisecond for some 100 MiB.
 const LOOKED_THROUGH: u64 = 256 << 20;
 
@@ -45,6 +50,8 @@ pub struct Heap {
     /// Anonymous memory that is not the allocator's, as it was when that was last looked up: stacks, and data of the
     /// program and its libraries. It hardly changes.
     beside: AtomicU64,
+    /// Tells that a worker has looked.
+    looked: Notify,
 }
 
 #[derive(Default)]
@@ -52,6 +59,8 @@ pub struct Heap {
 struct Worker {
     /// A worker that begins is asked once.
     has_looked: AtomicBool,
+    /// Tells it that somebody asks.
+    asked: Notify,
     used: AtomicU64,
     /// What it used when it looked first, before it had answered anything.
     base: AtomicU64,
@@ -76,10 +85,31 @@ impl Heap {
     pub fn new(workers: NonZeroUsize) -> Arc<Self> {
         // The last is the main thread.
         let workers = (0..=workers.get()).map(|_| Worker::default()).collect();
-        Arc::new(Self { workers, beside: AtomicU64::new(0) })
+        Arc::new(Self { workers, beside: AtomicU64::new(0), looked: Notify::new() })
     }
 
-    /// A worker's tick: looks if somebody has asked since the last look.
+    /// Ready when somebody asks this worker to look.
+    pub async fn asked(&self, worker: usize) {
+        self.workers[worker].asked.notified().await;
+    }
+
+    /// Has all workers look, and waits until they have, though not long: what they found is of about the same moment then,
+    /// and of now. By the main thread alone.
+    pub async fn ask(&self) {
+        for it in &self.workers {
+            it.has_looked.store(false, Relaxed);
+            it.asked.notify_one();
+        }
+        self.tick(self.workers.len() - 1);
+        let all = async {
+            while !self.workers.iter().all(|it| it.has_looked.load(Relaxed)) {
+                self.looked.notified().await;
+            }
+        };
+        let _ = tokio::time::timeout(PATIENCE, all).await; // A worker that is busy is told of as it was.
+    }
+
+    /// Looks, in a worker, if somebody has asked since the last look.
     pub fn tick(&self, worker: usize) {
         let it = &self.workers[worker];
         if it.has_looked.swap(true, Relaxed) {
@@ -88,16 +118,15 @@ impl Heap {
         let used = used_here();
         it.used.store(used, Relaxed);
         let _ = it.base.compare_exchange(0, used, Relaxed, Relaxed);
+        self.looked.notify_one();
     }
 
-    /// What there is of `anonymous` bytes of memory, and asks the workers to look again. By the main thread alone.
+    /// What there is of `anonymous` bytes of memory, by what the workers found when they were asked last.
     #[must_use]
     pub fn look(&self, anonymous: u64) -> Looked {
-        self.tick(self.workers.len() - 1);
         let sum =
             |of: fn(&Worker) -> &AtomicU64| self.workers.iter().map(|it| of(it).load(Relaxed)).sum::<u64>();
         let (used, base) = (sum(|it| &it.used), sum(|it| &it.base));
-        self.workers.iter().for_each(|it| it.has_looked.store(false, Relaxed));
         if anonymous < LOOKED_THROUGH || self.beside.load(Relaxed) == 0 {
             let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
             self.beside.store(beside(&maps, is_of_heap), Relaxed);
@@ -195,7 +224,14 @@ mod tests {
         assert_eq!(77, used(), "nobody had asked");
         let found = heap.look(1 << 40);
         assert!(found.beside > 0 && found.unused > 1 << 39, "{found:?}");
-        heap.tick(0);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let worker = async {
+                heap.asked(0).await;
+                heap.tick(0);
+            };
+            tokio::join!(heap.ask(), worker);
+        });
         assert_ne!(77, used());
     }
 }

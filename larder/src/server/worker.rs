@@ -259,10 +259,14 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
 async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
     let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
     loop {
-        tick.tick().await;
-        front.observer.flush();
+        tokio::select! {
+            _ = tick.tick() => {
+                front.observer.flush();
+                quiet.look();
+            }
+            () = heap.asked(number) => {}
+        }
         heap.tick(number);
-        quiet.look();
     }
 }
 

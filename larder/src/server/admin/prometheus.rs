@@ -17,7 +17,8 @@ type Labels<'a> = &'a [(&'a str, &'a str)];
 
 impl Admin {
     /// `GET /metrics`.
-    pub(super) fn metrics(&self) -> Answer {
+    pub(super) async fn metrics(&self) -> Answer {
+        self.heap.ask().await;
         let mut fields = FieldList::new();
         fields.push("Content-Type", CONTENT_TYPE);
         Answer::Whole { status: 200, fields, body: self.metrics_text().into() }

@@ -13,7 +13,8 @@ const VERSION: u64 = 2;
 
 impl Admin {
     /// `GET /api/v1/stats`, and `GET /cache/stats`.
-    pub(super) fn stats(&self) -> Answer {
+    pub(super) async fn stats(&self) -> Answer {
+        self.heap.ask().await;
         Answer::Json(200, self.stats_json())
     }
 
