@@ -106,8 +106,12 @@ fn check_header(value: &Value) -> Result<(), String> {
     }
 }
 
+/// Microseconds of a moment at most, and of what a stage took: the year 2255. Sums of some of them are numbers, too.
+const LATEST: u64 = 9_000_000_000_000_000;
+
 fn sample(value: &Value) -> Result<Sample, String> {
-    let start_us = value["start_us"].as_u64().ok_or("has no \"start_us\", a number of microseconds")?;
+    let micros_of = |it: &Value| it.as_u64().filter(|it| *it <= LATEST);
+    let start_us = micros_of(&value["start_us"]).ok_or("has no \"start_us\", a number of microseconds")?;
     let stages =
         value["stages"].as_object().ok_or("has no \"stages\", an object of microseconds by stage")?;
     let mut spent = Spent::default();
@@ -116,7 +120,7 @@ fn sample(value: &Value) -> Result<Sample, String> {
             let known: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
             format!("has a stage {name:?}; there are {}", known.join(", "))
         })?;
-        let micros = micros.as_u64();
+        let micros = micros_of(micros);
         spent.add(
             stage,
             micros.ok_or_else(|| format!("has a stage {name:?} that is no number of microseconds"))?,
@@ -171,7 +175,14 @@ mod tests {
         check(head, Ok((0, 0)));
         let line = |text: &str| format!("{head}{text}\n");
         check(&line("{}"), Err("line 2 has no \"start_us\", a number of microseconds"));
-        check(&line(r#"{"start_us":-1}"#), Err("line 2 has no \"start_us\", a number of microseconds"));
+        for start in ["-1", "18446744073709551615"] {
+            let text = format!("{{\"start_us\":{start}}}");
+            check(&line(&text), Err("line 2 has no \"start_us\", a number of microseconds"));
+        }
+        check(
+            &line(r#"{"start_us":1,"stages":{"read":18446744073709551615}}"#),
+            Err("line 2 has a stage \"read\" that is no number of microseconds"),
+        );
         check(
             &line(r#"{"start_us":1}"#),
             Err("line 2 has no \"stages\", an object of microseconds by stage"),

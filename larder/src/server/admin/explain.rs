@@ -192,6 +192,11 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, S
         let (Some(name), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else {
             return Err("\"headers\" is a list of [name, value].".to_owned());
         };
+        if value.bytes().any(|it| matches!(it, b'\r' | b'\n' | 0)) {
+            return Err(format!(
+                "The value of {name:?} in \"headers\" has a line end or a NUL in it; no request has."
+            ));
+        }
         fields.push(name, value);
     }
     let target = if method == "CONNECT" { connect_target(authority) } else { target };

@@ -30,7 +30,11 @@ impl Admin {
             Some(Ok(it)) if (1..=MOST).contains(&it) => it,
             Some(_) => return problem(400, format!("limit is not a number between 1 and {MOST}.")),
         };
-        let latest = self.traces.latest(parameter(&pairs, "route").filter(|it| *it != "*"), limit);
+        let route = parameter(&pairs, "route").filter(|it| *it != "*");
+        if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
+            return unknown;
+        }
+        let latest = self.traces.latest(route, limit);
         let traces: Vec<Value> = latest.iter().map(|it| it.json()).collect();
         let stages: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
         Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
@@ -55,10 +59,12 @@ impl Admin {
                 format!("\"every\" is not a number from 0 to {}; send an object {example}.", u32::MAX),
             );
         };
-        if self.traces.sampling.set(route, every) == 0 {
-            let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
-            return problem(404, format!("There is no route {route:?}; there are {}.", names.join(", ")));
+        if route != "*"
+            && let Some(unknown) = self.unknown_route(route)
+        {
+            return unknown;
         }
+        self.traces.sampling.set(route, every);
         Answer::Json(200, json!({ "sampling": self.sampling(), "until": "the next reload or restart" }))
     }
 
@@ -69,12 +75,23 @@ impl Admin {
             Err(detail) => return problem(400, detail),
         };
         let route = parameter(&pairs, "route").filter(|it| *it != "*");
+        if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
+            return unknown;
+        }
         let Some(following) = self.traces.follow(route.map(str::to_owned)) else {
             return problem(503, "Too many follow the traces already; end one of them.");
         };
         let (events, receiver) = mpsc::channel(EVENTS);
         tokio::task::spawn_local(forward(following, events));
         Answer::Events(receiver)
+    }
+
+    /// The refusal of a route that there is not.
+    fn unknown_route(&self, route: &str) -> Option<Answer> {
+        let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
+        let known = names.iter().any(|it| it == route);
+        (!known)
+            .then(|| problem(404, format!("There is no route {route:?}; there are {}.", names.join(", "))))
     }
 
     fn sampling(&self) -> Value {

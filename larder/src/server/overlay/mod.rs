@@ -122,8 +122,9 @@ pub struct Told {
 }
 
 impl Overlay {
+    /// Seconds are what the clock is read in: it may last a part of one longer, and never less.
     fn is_over(&self, now: WallTime) -> bool {
-        self.expires.is_some_and(|it| it <= now)
+        self.expires.is_some_and(|it| it < now)
     }
 
     /// What is told of it.
