@@ -34,6 +34,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -383,16 +384,38 @@ pub fn base_of(file: &Path) -> &Path {
     file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Reads a file that is no larger than a configuration may be.
+/// Reads a file that is no larger than a configuration may be. From a pipe it is read, too, but not waited for: a server
+/// that reads it again has other things to do.
 ///
 /// # Errors
-/// What the system says, or that it is too large.
+/// What the system says, or that it is too large, or that a pipe is silent for a second.
 pub fn read_file(path: &Path) -> Result<String, String> {
     const LARGEST: u64 = 4 << 20;
+    let options = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(options).open(path);
+    let file = file.map_err(|it| plain(&it))?;
+    let is_file = file.metadata().is_ok_and(|it| it.is_file() || it.is_dir());
     let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(|it| plain(&it))?;
-    let bytes = file.take(LARGEST + 1).read_to_string(&mut text).map_err(|it| plain(&it))?;
+    let from: Box<dyn Read> = if is_file { Box::new(file) } else { Box::new(Pipe(file)) };
+    let bytes = from.take(LARGEST + 1).read_to_string(&mut text).map_err(|it| plain(&it))?;
     if bytes as u64 > LARGEST { Err("it is larger than 4MiB".to_owned()) } else { Ok(text) }
+}
+
+/// Something that is no file, and is open without waiting.
+struct Pipe(std::fs::File);
+
+impl Read for Pipe {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        let mut ready = [rustix::event::PollFd::new(&self.0, rustix::event::PollFlags::IN)];
+        match rustix::event::poll(&mut ready, Some(&second))? {
+            0 => Err(std::io::Error::new(
+                std::io::ErrorKind::TimedOut,
+                "it is no file, and nothing comes from it",
+            )),
+            _ => self.0.read(into),
+        }
+    }
 }
 
 /// An error of the operating system without its number.

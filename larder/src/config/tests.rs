@@ -300,6 +300,23 @@ fn counters_name_keys_that_exist() {
 }
 
 #[test]
+fn a_pipe_is_read_and_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    assert_eq!(Err("it is no file, and nothing comes from it".to_owned()), read_file(&path));
+    let mut writer = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    std::io::Write::write_all(&mut writer, b"workers = 2\n").unwrap();
+    let reading = std::thread::spawn(move || read_file(&path));
+    while rustix::io::ioctl_fionread(&writer).unwrap() > 0 {
+        std::thread::yield_now();
+    }
+    drop(writer);
+    assert_eq!(Ok("workers = 2\n".to_owned()), reading.join().unwrap());
+}
+
+#[test]
 fn odd_values_are_warned_of() {
     let text = format!("cache.max_object = \"2GiB\"\n{SITE}");
     assert_eq!(
