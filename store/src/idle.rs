@@ -1,7 +1,7 @@
 //! Letting go of what nobody has asked for in a while, so that a quiet process becomes small: a few shelves at a time, no
 //! lock held long. Off unless somebody calls it; who goes for want of room is in `s3fifo`.
 //!
-//! Time goes by ticks, of which [`TICKS`] make the time after which a shelf is idle. A use stores the tick where it is
+//! Time goes by ticks, of which `TICKS` make the time after which a shelf is idle. A use stores the tick where it is
 //! another than the last use's: a hot shelf is written once a tick.
 
 use crate::ram::{KeyHash, Store};

@@ -1,9 +1,9 @@
 //! What is stored, listed: searched, sorted, a page at a time. Every shard is walked under its shared lock, one after the
-//! other, and what sorting needs lies in the index itself ([`Facts`]) or a step beside it; nothing is sorted but the best
+//! other, and what sorting needs lies in the index itself (`Facts`) or a step beside it; nothing is sorted but the best
 //! of what was met. What is on the disk alone is in `disk::listing`; JSON is not here.
 //!
 //! A walk over a million keys waits for memory a million times, unless many are on their way at once: slots are taken
-//! [`BATCH`] at a time, and what will be needed of all of them is touched before any is looked at.
+//! `BATCH` at a time, and what will be needed of all of them is touched before any is looked at.
 
 mod pattern;
 
