@@ -574,6 +574,11 @@ pub(crate) struct Books {
 }
 
 impl Books {
+    /// Shelves in the store.
+    pub(crate) fn objects(&self) -> usize {
+        self.policy.len()
+    }
+
     /// Enters in the ledger what the policy takes now.
     fn settle(&mut self, ledger: &Ledger) {
         let now = self.policy.footprint();

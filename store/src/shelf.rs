@@ -126,16 +126,16 @@ pub(crate) struct Bounds {
 #[repr(C)]
 pub struct Shelf {
     /// How often it was answered from here, all variants together. First, and the layout fixed, since it lies beside the
-    /// `Arc`'s own count then, which every hit writes anyway.
+    /// `Arc`'s own count then, which every hit writes anyway; and what else a hit reads beside that.
     pub(crate) hits: AtomicU32,
-    /// The full key, compared on every lookup.
-    pub key: Box<[u8]>,
-    /// The names of the newest response's `Vary`.
-    pub vary: Vec<Box<str>>,
-    /// Newest first.
-    pub variants: Vec<Arc<Stored>>,
     /// The number of the last purge that all of them have met. Grows in place; see `purges/apply`.
     pub(crate) checked: AtomicU64,
+    /// The full key, compared on every lookup.
+    pub key: Box<[u8]>,
+    /// Newest first.
+    pub variants: Vec<Arc<Stored>>,
+    /// The names of the newest response's `Vary`.
+    pub vary: Vec<Box<str>>,
     /// Which variants were selected since this was last asked; in the order of `variants`.
     wanted: Box<[AtomicBool]>,
 }

@@ -42,14 +42,15 @@ impl Pattern {
             return first.find(key).is_some();
         }
         let Some((last, middle)) = rest.split_last() else { return true };
-        let Some(mut left) = self.from(key).and_then(|it| it.strip_prefix(first.needle())) else {
-            return false;
-        };
-        for part in middle {
+        // What is empty is not compared, and need not be: see `Rank::cmp`.
+        let begins = |it: &[u8]| first.needle().is_empty() || it.starts_with(first.needle());
+        let Some(left) = self.from(key).filter(|it| begins(it)) else { return false };
+        let mut left = &left[first.needle().len()..];
+        for part in middle.iter().filter(|it| !it.needle().is_empty()) {
             let Some(at) = part.find(left) else { return false };
             left = &left[at + part.needle().len()..];
         }
-        left.ends_with(last.needle())
+        last.needle().is_empty() || left.ends_with(last.needle())
     }
 
     fn from<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {
