@@ -3,6 +3,7 @@
 
 use crate::ask::{self, Events};
 use crate::cli::{Output, Tail};
+use crate::log::escape;
 use crate::terminal::{Ink, Screen, bytes, harmless, micros, within};
 use serde_json::Value;
 use std::io::Write;
@@ -41,7 +42,7 @@ pub fn run(order: &Tail, to: &mut impl Write) -> Result<Ended, Failed> {
         match &*event {
             "request" => {
                 let line = match order.output {
-                    Output::Json => data,
+                    Output::Json => escape::tame(&data).into_owned(),
                     Output::Text => match serde_json::from_str(&data) {
                         Ok(record) => line(&record, Screen::now()),
                         Err(_) => continue,

@@ -17,18 +17,22 @@ pub fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends bytes as a JSON string, quotes included; what is not UTF-8 becomes U+FFFD.
+/// Appends bytes as a JSON string, quotes included; what is not UTF-8 becomes U+FFFD. Whatever steers a terminal or turns the
+/// direction of text is escaped.
 pub fn json(bytes: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
     for chunk in bytes.utf8_chunks() {
-        for &byte in chunk.valid().as_bytes() {
-            match byte {
-                b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
-                0..=0x1f | 0x7f => {
-                    out.extend_from_slice(b"\\u00");
-                    out.extend_from_slice(&hex(byte));
+        for it in chunk.valid().chars() {
+            match it {
+                '"' | '\\' => out.extend_from_slice(&[b'\\', it as u8]),
+                ' '..='~' => out.push(it as u8),
+                _ if steers(it) => {
+                    let [.., high, low] = u32::from(it).to_be_bytes();
+                    out.extend_from_slice(b"\\u");
+                    out.extend_from_slice(&hex(high));
+                    out.extend_from_slice(&hex(low));
                 }
-                _ => out.push(byte),
+                _ => out.extend_from_slice(it.encode_utf8(&mut [0; 4]).as_bytes()),
             }
         }
         if !chunk.invalid().is_empty() {
@@ -36,6 +40,29 @@ pub fn json(bytes: &[u8], out: &mut Vec<u8>) {
         }
     }
     out.push(b'"');
+}
+
+/// JSON as a terminal may show it: what steers one is escaped, which changes nothing of what the JSON says.
+#[must_use]
+pub fn tame(json: &str) -> std::borrow::Cow<'_, str> {
+    let wild = |it: char| steers(it) && !it.is_ascii();
+    if !json.contains(wild) {
+        return json.into();
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for it in json.chars() {
+        match it {
+            _ if wild(it) => out.push_str(&format!("\\u{:04x}", u32::from(it))),
+            _ => out.push(it),
+        }
+    }
+    out.into()
+}
+
+/// Control characters, separators of lines, and marks of direction (UAX #9); all of them below U+10000.
+fn steers(it: char) -> bool {
+    it.is_control()
+        || matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn hex(byte: u8) -> [u8; 2] {
@@ -63,8 +90,16 @@ mod tests {
         check(b"", "-", r#""""#);
         check(b"a\"b\\c", "a\\x22b\\x5cc", r#""a\"b\\c""#);
         check(b"a\r\nb", "a\\x0d\\x0ab", r#""a\u000d\u000ab""#);
+        check("\u{9b}\u{202e}".as_bytes(), "\\xc2\\x9b\\xe2\\x80\\xae", r#""\u009b\u202e""#);
         check("é".as_bytes(), "\\xc3\\xa9", "\"é\"");
         check(b"\xff\x7f", "\\xff\\x7f", "\"\u{fffd}\\u007f\"");
+    }
+
+    #[test]
+    fn json_that_is_shown_says_the_same() {
+        let shown = tame("{\"a\":\"\u{9b}é\u{202e}\"}");
+        assert_eq!(r#"{"a":"\u009bé\u202e"}"#, shown);
+        assert_eq!("plain", tame("plain"));
     }
 
     proptest::proptest! {
