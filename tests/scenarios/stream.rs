@@ -272,6 +272,7 @@ fn a_request_of_the_past_is_explained_by_its_id() {
     client.get_with("/api/a", "Accept-Language: de\r\nCookie: theme=s3cret\r\n");
     client.get("/api/a");
     let (german, other) = (listener.request(), listener.request());
+    until("both are stored", || larder.counter("cache_stores") == 2);
     let (status, told) = explain(&larder, &format!("{{\"id\":{}}}", german["id"]));
     assert_eq!((200, "hit"), (status, told["verdict"]["name"].as_str().unwrap()), "its own headers: {told}");
     assert_eq!(german, told["then"]);
@@ -280,7 +281,7 @@ fn a_request_of_the_past_is_explained_by_its_id() {
     assert!(!told.to_string().contains("s3cret"), "{told}");
     assert_eq!("accept-language: de", told["stored"]["variant"]);
     let (_, told) = explain(&larder, &format!("{{\"id\":{}}}", other["id"]));
-    assert_eq!("accept-language: absent", told["stored"]["variant"]);
+    assert_eq!("accept-language: absent", told["stored"]["variant"], "{told}");
     let (admin, id) = (larder.admin.to_string(), german["id"].as_str().unwrap());
     let said =
         crate::harness::command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]);

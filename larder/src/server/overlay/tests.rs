@@ -56,10 +56,10 @@ fn a_lifetime_ends() {
     world.put("/a", b"x", Some(NOW.0 + 10), 1 << 20).unwrap();
     world.put("/b", b"x", None, 1 << 20).unwrap();
     let at = |seconds| world.overlays.find("h", "/a", WallTime(NOW.0 + seconds)).is_some();
-    assert_eq!([true, true, false], [0, 9, 10].map(at));
-    world.overlays.sweep(WallTime(NOW.0 + 9));
-    assert_eq!(2, world.counters.overlays.get());
+    assert_eq!([true, true, false], [0, 10, 11].map(at));
     world.overlays.sweep(WallTime(NOW.0 + 10));
+    assert_eq!(2, world.counters.overlays.get());
+    world.overlays.sweep(WallTime(NOW.0 + 11));
     assert_eq!(1, world.counters.overlays.get());
 }
 
