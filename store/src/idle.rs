@@ -62,8 +62,8 @@ impl Store {
                 return Swept::Nothing;
             }
             state.last = Some(WallTime(last.0 + ticks * period));
-            // However much time has passed: more than makes everything idle is not counted.
-            let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS + 1);
+            // However much time has passed since the last look: what was used just before that is not idle yet.
+            let ticks = u8::try_from(ticks).unwrap_or(u8::MAX).min(TICKS);
             self.purges.tick_on(ticks);
             state.walk = Some(Walk { shard: 0, rest: self.idle_of(0), gone: 0 });
         }
