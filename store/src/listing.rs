@@ -166,7 +166,7 @@ fn rank(sort: Sort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
 
 impl Store {
     /// Lists what is in RAM. Takes some 20 to 130 ms of a core for a million keys, so it has a thread of its own, and a second one
-    /// from [`ALONE`] keys on; hits go on meanwhile, and
+    /// from `ALONE` keys on; hits go on meanwhile, and
     /// wait for one shard at most.
     ///
     /// What does not change while page after page is asked for stands on exactly one of them.
