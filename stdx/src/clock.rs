@@ -37,6 +37,8 @@ static WALL: AtomicU64 = AtomicU64::new(0);
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
 /// Seconds that tests have moved the wall clock by; zero in production.
 static MOVED: AtomicI64 = AtomicI64::new(0);
+/// The second at which a test made the wall clock stand; zero where it goes, as in production.
+static STANDS: AtomicU64 = AtomicU64::new(0);
 static START: OnceLock<Instant> = OnceLock::new();
 /// Milliseconds of the machine's clock when this process first asked.
 static BOOTED: OnceLock<u64> = OnceLock::new();
@@ -46,7 +48,10 @@ static MINDED: AtomicBool = AtomicBool::new(false);
 /// Reads the kernel's clocks once and publishes both readings to every thread.
 #[allow(clippy::disallowed_methods, reason = "this is the one place that reads a clock")]
 pub fn tick() {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs());
+    let wall = match STANDS.load(Relaxed) {
+        0 => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_secs()),
+        second => second,
+    };
     WALL.store(wall.saturating_add_signed(MOVED.load(Relaxed)), Relaxed);
     tick_monotonic();
 }
@@ -118,6 +123,13 @@ pub fn unix_micros(precise: u64) -> u64 {
 /// Moves the wall clock of this process by `seconds`: for tests, which never sleep.
 pub fn advance(seconds: i64) {
     MOVED.fetch_add(seconds, Relaxed);
+    tick();
+}
+
+/// Makes the wall clock of this process stand at `second` since the Unix epoch, where only [`advance`] moves it: a test's
+/// second is then as long as the test likes, however busy the machine. The monotonic reading goes on.
+pub fn stand_at(second: u64) {
+    STANDS.store(second, Relaxed);
     tick();
 }
 

@@ -18,10 +18,18 @@ pub use origin::Origin;
 pub use pages::Pages;
 pub use server::Larder;
 
-use std::time::{Duration, Instant};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The bound of every wait: far above what anything takes, so that only a failure meets it.
 pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The second at which the clocks of every larder of this run stand, until a scenario moves them: now, as the first asks.
+#[allow(clippy::disallowed_methods, reason = "real dates, so that an application's own clock agrees")]
+pub fn begun() -> u64 {
+    static BEGUN: OnceLock<u64> = OnceLock::new();
+    *BEGUN.get_or_init(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs())
+}
 
 /// Waits until `done` holds, asking again whenever the scheduler lets us.
 ///

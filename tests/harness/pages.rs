@@ -129,16 +129,11 @@ fn answer(text: &str, number: usize, moved: i64) -> Vec<Script> {
 }
 
 /// `@+60` as a date by larder's clock.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the origin has a clock of its own, which larder's is compared with"
-)]
 fn dated(line: &str, moved: i64) -> String {
     let Some((before, rest)) = line.split_once('@') else { return line.to_owned() };
     let end = rest.find(|it: char| !it.is_ascii_digit() && it != '+' && it != '-').unwrap_or(rest.len());
     let Ok(seconds) = rest[..end].parse::<i64>() else { return line.to_owned() };
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let time = date::format(WallTime(now.saturating_add_signed(moved + seconds)));
+    let time = date::format(WallTime(super::begun().saturating_add_signed(moved + seconds)));
     format!("{before}{time}{}", &rest[end..])
 }
 

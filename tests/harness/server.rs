@@ -1,7 +1,7 @@
 //! A running larder: the real binary with a configuration of its own, on free ports, ended by its process id.
 
-use super::Client;
 use super::origin::Behind;
+use super::{Client, begun};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ impl Larder {
     }
 
     fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
-        command.env("LARDER_TEST_CLOCK", "1").current_dir(folder.path());
+        command.env("LARDER_TEST_CLOCK", begun().to_string()).current_dir(folder.path());
         // One that a scenario has set, or removed, stays so.
         if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
             command.env("LARDER_ADMIN_TOKEN", TOKEN);

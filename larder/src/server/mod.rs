@@ -92,6 +92,9 @@ pub fn run(
     };
     // From here on its readings are times since the start.
     let _ = larder_stdx::clock::precise_micros();
+    if let Some(second) = test_clock() {
+        larder_stdx::clock::stand_at(second);
+    }
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
     let Started { mut house, clerk, nodes, threads, admin, access, audit, inbox } = started;
     let tasks = LocalSet::new();
@@ -103,6 +106,11 @@ pub fn run(
     }
     tasks.spawn_local(clerk.work(house.nodes.clone()));
     tasks.block_on(&runtime, house.keep(signals, watch, (admin, access, audit), inbox, threads))
+}
+
+/// The second since the Unix epoch at which the wall clock is to stand, so that a test moves it (`POST /test/clock`).
+fn test_clock() -> Option<u64> {
+    std::env::var("LARDER_TEST_CLOCK").ok()?.parse().ok()
 }
 
 /// What [`start`] has opened.
@@ -413,7 +421,7 @@ impl House {
             heap: shared.heap.clone(),
             configuring,
             listing: admin::Turn::default(),
-            clock_moves: std::env::var_os("LARDER_TEST_CLOCK").is_some(),
+            clock_moves: test_clock().is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
         let worker = Worker::new(Arc::default(), live.config.limits.of_worker(NonZeroUsize::MIN));
