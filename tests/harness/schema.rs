@@ -60,6 +60,18 @@ fn look(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
                     found.push(format!("{at}: {value} is less than {rule}"));
                 }
             }
+            "maximum" => {
+                if value.as_f64().is_some_and(|it| it > rule.as_f64().unwrap()) {
+                    found.push(format!("{at}: {value} is more than {rule}"));
+                }
+            }
+            "minItems" | "maxItems" => {
+                let bound = rule.as_u64().unwrap();
+                let count = value.as_array().map(|it| it.len() as u64);
+                if count.is_some_and(|it| if keyword == "minItems" { it < bound } else { it > bound }) {
+                    found.push(format!("{at}: it has not {keyword} of {bound}"));
+                }
+            }
             "description" | "title" => {}
             other => panic!("{at}: the keyword {other} is not known here"),
         }

@@ -214,10 +214,12 @@ fn what_is_no_request_is_refused() {
     check("PUT", "/api/v1/config", b"{}", 400, "\"text\" is missing");
     check("PUT", "/api/v1/config", b"{\"text\":\"\"}", 400, "\"base\" is missing");
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"99\"}", 404, "has no text 99");
-    check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is missing");
-    check("POST", "/api/v1/config/check", b"{\"text\":7}", 400, "\"text\" is missing");
+    check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is no id of the history");
+    check("POST", "/api/v1/config/check", b"{\"text\":7}", 400, "\"text\" is a text, not 7");
     check("POST", "/api/v1/config/edit", b"{\"text\":\"\"}", 400, "\"set\" is missing");
-    check("POST", "/api/v1/config/edit", b"{\"text\":\"\",\"set\":[{}]}", 400, "An edit is");
+    check("POST", "/api/v1/config/edit", b"{\"text\":\"\",\"set\":[{}]}", 400, "\"set[0].path\" is missing");
+    let both = b"{\"text\":\"\",\"set\":[{\"path\":[\"x\"],\"value\":1,\"to\":0}]}";
+    check("POST", "/api/v1/config/edit", both, 400, "An edit is");
     check(
         "POST",
         "/api/v1/config/edit",

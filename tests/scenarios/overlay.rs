@@ -330,7 +330,7 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     let put = |query: &str, status, says| {
         check(&larder, "PUT", &format!("/api/v1/overlays?{query}"), b"new", status, says);
     };
-    put("", 400, "uri is missing");
+    put("", 400, "The parameter uri is missing");
     put("uri=", 400, "names nothing");
     put("uri=%2Fpage%C3", 400, "%XX must stand for UTF-8");
     put("uri=%2Fpage&ttl=0", 400, "allowed: a whole number from 1 to 315360000");

@@ -201,8 +201,8 @@ fn sampling_is_switched_while_running() {
     assert_eq!(3, larder.counter("traces"));
     for (body, status, detail) in [
         (r#"{"route":"shop/*","every":1}"#, 404, "There is no route \"shop/*\"; there are */*."),
-        (r#"{"route":"*"}"#, 400, "\"every\" is not a number from 0 to 4294967295"),
-        (r#"{"every":1}"#, 400, "\"route\" is not the name of a route"),
+        (r#"{"route":"*"}"#, 400, "\"every\" is missing: one request of so many"),
+        (r#"{"every":1}"#, 400, "\"route\" is missing: the name of a route"),
         ("every", 400, "The body is not JSON"),
     ] {
         let (found, value) = asked(&larder, "PUT", "/api/v1/traces/sampling", body);

@@ -1,7 +1,7 @@
 //! Who may ask the admin: whoever means it and shows the token, and nobody who was lured. Tokens are kept in
 //! `crate::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
 
-use super::{Admin, Answer, Asked, problem};
+use super::{Admin, Answer, Asked, problem, problem_at};
 use crate::config;
 use crate::token::Token;
 use larder_counters::Counters;
@@ -9,7 +9,7 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -71,26 +71,40 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Status and sentence.
-    pub fn told(self) -> (u16, &'static str) {
+    /// Status, sentence, and the field that it is about.
+    fn told(self) -> (u16, &'static str, &'static str) {
         match self {
             Refusal::Host => (
                 421,
                 "The Host of this request is not this admin's own address; names of a proxy before it belong into admin.hosts.",
+                "Host",
             ),
-            Refusal::Origin => {
-                (403, "This request was made by a page of another origin (Origin or Sec-Fetch-Site).")
-            }
+            Refusal::Origin => (
+                403,
+                "This request was made by a page of another origin (Origin or Sec-Fetch-Site).",
+                "Origin",
+            ),
             Refusal::NoToken => (
                 401,
                 "This needs the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, `larder login` prints a link.",
+                "Authorization",
             ),
             Refusal::WrongToken => (
                 401,
                 "This is not the admin's token, or the session has ended; `larder login` prints a new link.",
+                "Authorization",
             ),
-            Refusal::TooMany => (429, "Too many wrong tokens; the right one is let in at any time."),
+            Refusal::TooMany => {
+                (429, "Too many wrong tokens; the right one is let in at any time.", "Authorization")
+            }
         }
+    }
+}
+
+impl From<Refusal> for Answer {
+    fn from(it: Refusal) -> Self {
+        let (status, sentence, field) = it.told();
+        problem_at(status, sentence, field)
     }
 }
 
@@ -348,27 +362,18 @@ fn parts(authority: &str) -> Option<(&str, Option<u16>)> {
 impl Admin {
     /// `POST /api/v1/login`.
     pub(super) fn login(&self, asked: Asked<'_>) -> Answer {
-        let body: Value = match serde_json::from_slice(asked.body) {
-            Ok(it) => it,
-            Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
-        };
-        let Some(code) = body["code"].as_str() else {
-            return problem(400, "\"code\" is missing: it is what a login link has after \"#login=\".");
-        };
-        match self.access.login(code) {
+        match self.access.login(asked.json["code"].as_str().unwrap_or_default()) {
             Ok(Ok((token, expires, session))) => {
                 Answer::Json(200, json!({ "token": token, "expires": expires, "session": session }))
             }
             Ok(Err(error)) => {
                 problem(503, format!("The system gives no randomness: {}.", config::plain(&error)))
             }
-            Err(Refusal::TooMany) => {
-                let (status, sentence) = Refusal::TooMany.told();
-                problem(status, sentence)
-            }
-            Err(_) => problem(
+            Err(Refusal::TooMany) => Refusal::TooMany.into(),
+            Err(_) => problem_at(
                 403,
                 "This login link was used already, or is over ten minutes old; `larder login` prints a new one.",
+                "code",
             ),
         }
     }
@@ -402,9 +407,10 @@ impl Admin {
                 self.access.logout(*number);
                 Answer::Json(200, json!({ "ended": number }))
             }
-            _ => problem(
+            _ => problem_at(
                 409,
                 "Only a session can be ended; the token itself stays until its file is removed and larder started anew.",
+                "Authorization",
             ),
         }
     }

@@ -1,7 +1,7 @@
 //! The endpoints of the configuration: the text of the file with its keys, what a change would do, edits as a form makes
 //! them, and putting a text in force. The same file that a person edits; taken over by the same reload as after SIGHUP.
 
-use super::{Admin, Answer, Asked, problem};
+use super::{Admin, Answer, Asked, problem, problem_at};
 use crate::cli::Plan;
 use crate::config::diff::{self, Line};
 use crate::config::edit::{self, Edit};
@@ -13,9 +13,6 @@ use crate::server::reload;
 use larder_stdx::clock;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
-
-/// Edits in one request at most.
-const EDITS: usize = 1000;
 
 /// An order to take the file over, with where the outcome is told.
 pub type Order = oneshot::Sender<Result<(), String>>;
@@ -29,7 +26,8 @@ pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","
 "history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
 
 /// What a check takes.
-pub const TEXT: &str = r#"{"type":"object","required":["text"],"properties":{"text":{"type":"string"}}}"#;
+pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"required":["text"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"}}}"#;
 
 /// What it gives.
 pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
@@ -39,16 +37,25 @@ pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warni
 "document":{"type":["object","null"]}}}"#;
 
 /// What an edit takes: a value that is `null` removes, `to` moves.
-pub const EDITS_OF: &str = r#"{"type":"object","required":["text","set"],"properties":{"text":{"type":"string"},"set":{"type":"array","items":{"type":"object","required":["path"],"properties":{"path":{"type":"array","items":{"type":["string","integer"]}},"value":{},"to":{"type":"integer"}}}}}}"#;
+pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","set"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
+"path":{"type":"array","minItems":1,"description":"names of sections, and numbers of members of lists","items":{"type":["string","integer"]}},
+"value":{"description":"what it becomes; null takes it away"},
+"to":{"type":"integer","minimum":0,"description":"where a member of a list goes"}}}}}}"#;
 
 /// What it gives.
 pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"properties":{"text":{"type":"string"},"document":{"type":["object","null"]}}}"#;
 
 /// What is put in force: the text, and the hash of the one that it was made of.
-pub const TEXT_AND_BASE: &str = r#"{"type":"object","required":["text","base"],"properties":{"text":{"type":"string"},"base":{"type":"string"}}}"#;
+pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"}}}"#;
 
 /// What a rollback takes: an id of the history.
-pub const BACK_TO: &str = r#"{"type":"object","required":["to"],"properties":{"to":{"type":["string","integer"]},"base":{"type":"string"}}}"#;
+pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
+"to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
+"base":{"type":"string","description":"the hash of the text that is to be replaced"}}}"#;
 
 /// What is given where a text came into force.
 pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"}}}"#;
@@ -154,11 +161,7 @@ impl Admin {
 
     /// `POST /api/v1/config/check`.
     pub(super) fn check_config(&self, asked: &Asked<'_>) -> Answer {
-        let asked = match body(asked) {
-            Ok(asked) => asked,
-            Err(refusal) => return refusal,
-        };
-        let Some(text) = asked["text"].as_str() else { return missing("text") };
+        let text = asked.json["text"].as_str().unwrap_or_default();
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
         let checked = self.checked(text);
         let lines: Vec<Value> = diff::lines(&now, text).into_iter().map(line_json).collect();
@@ -173,54 +176,41 @@ impl Admin {
 
     /// `POST /api/v1/config/edit`.
     pub(super) fn edit_config(&self, asked: &Asked<'_>) -> Answer {
-        let asked = match body(asked) {
-            Ok(asked) => asked,
-            Err(refusal) => return refusal,
-        };
-        let Some(text) = asked["text"].as_str() else { return missing("text") };
-        let Some(edits) = asked["set"].as_array() else { return missing("set") };
-        if edits.len() > EDITS {
-            return problem(400, format!("\"set\" has over {EDITS} edits."));
-        }
-        let edits: Result<Vec<Edit>, String> = edits.iter().map(Edit::read).collect();
+        let text = asked.json["text"].as_str().unwrap_or_default();
+        let edits = asked.json["set"].as_array().into_iter().flatten();
+        let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
         match edits.and_then(|it| edit::apply(text, &it)) {
             Ok(text) => Answer::Json(200, json!({ "text": text, "document": edit::as_json(&text).ok() })),
-            Err(detail) => problem(400, detail),
+            Err(detail) => problem_at(400, detail, "set"),
         }
     }
 
     /// `PUT /api/v1/config`.
     pub(super) async fn put_config(&self, asked: Asked<'_>) -> Answer {
         let by = asked.by();
-        let asked = match body(&asked) {
-            Ok(asked) => asked,
-            Err(refusal) => return refusal,
-        };
-        let Some(text) = asked["text"].as_str() else { return missing("text") };
-        let Some(base) = asked["base"].as_str() else { return missing("base") };
-        self.put_in_force(text, Some(base), &by).await
+        let text = asked.json["text"].as_str().unwrap_or_default();
+        self.put_in_force(text, asked.json["base"].as_str(), &by).await
     }
 
     /// `POST /api/v1/config/rollback`.
     pub(super) async fn roll_back(&self, asked: Asked<'_>) -> Answer {
         let by = asked.by();
-        let asked = match body(&asked) {
-            Ok(asked) => asked,
-            Err(refusal) => return refusal,
-        };
-        let id = match &asked["to"] {
+        let id = match &asked.json["to"] {
             Value::String(it) => it.parse().ok(),
             it => it.as_u64(),
         };
-        let Some(id) = id else { return missing("to") };
+        let Some(id) = id else {
+            return problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to");
+        };
         let store = match self.configuring.store() {
             Ok(store) => store,
-            Err(why) => return problem(409, why),
+            Err(why) => return problem_at(409, why, "path"),
         };
         match store.past(id) {
-            Some(text) => self.put_in_force(&text, asked["base"].as_str(), &by).await,
+            Some(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by).await,
             None => {
-                problem(404, format!("The history has no text {id}; GET /api/v1/config lists what it has."))
+                let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
+                problem_at(404, detail, "to")
             }
         }
     }
@@ -232,12 +222,15 @@ impl Admin {
         let read = self.configuring.editable().and_then(|it| it.read().map(|text| (it, text)));
         let (store, old) = match read {
             Ok(it) => it,
-            Err(why) => return problem(409, why),
+            Err(why) => return problem_at(409, why, "path"),
         };
         if base.is_some_and(|it| it != hash(&old)) {
             let detail =
                 "The file was changed meanwhile; read it again, and make your change to what it says now.";
-            return Answer::Json(409, json!({ "status": 409, "detail": detail, "hash": hash(&old) }));
+            return Answer::Json(
+                409,
+                json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&old) }),
+            );
         }
         let checked = self.checked(text);
         if !checked.problems.is_empty() || !checked.restart.is_empty() {
@@ -248,7 +241,7 @@ impl Admin {
             Err(NotSwapped::Write(why)) => problem(500, why),
             Err(NotSwapped::Reload(why)) => {
                 let row = json!({ "line": null, "column": null, "key": null, "message": why });
-                Answer::Json(422, json!({ "status": 422, "detail": why, "problems": [row] }))
+                Answer::Json(422, json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }))
             }
         }
     }
@@ -300,12 +293,15 @@ impl Checked {
             let key = it["key"].as_str().map_or(String::new(), |key| format!("{key}: "));
             format!("{place}{key}{}", it["message"].as_str().unwrap_or_default())
         });
+        let place = problems.first().and_then(|it| Some((it["line"].as_u64()?, it["column"].as_u64()?)));
+        let place =
+            place.map_or_else(|| "text".to_owned(), |(line, column)| format!("line {line}, column {column}"));
         let detail = match (first, problems.len()) {
             (Some(first), 1) => first,
             (Some(first), count) => format!("{first} (and {} more)", count - 1),
             (None, _) => "The text is no configuration.".to_owned(),
         };
-        Answer::Json(422, json!({ "status": 422, "detail": detail, "problems": problems }))
+        Answer::Json(422, json!({ "status": 422, "detail": detail, "where": place, "problems": problems }))
     }
 }
 
@@ -375,25 +371,6 @@ fn kind_json(kind: Kind) -> Value {
         _ => {}
     }
     told
-}
-
-/// The body as JSON.
-fn body(asked: &Asked<'_>) -> Result<Value, Answer> {
-    serde_json::from_slice(asked.body).map_err(|error| {
-        let place = format!("line {}, column {}", error.line(), error.column());
-        let detail = format!("The body is not JSON: {error}.");
-        Answer::Json(400, json!({ "status": 400, "detail": detail, "where": place }))
-    })
-}
-
-fn missing(name: &str) -> Answer {
-    let what = match name {
-        "text" => "the whole text of a configuration, as a string",
-        "base" => "the hash of the text that was changed, as GET /api/v1/config gives it",
-        "set" => "a list of edits",
-        _ => "an id of the history, as GET /api/v1/config lists them",
-    };
-    problem(400, format!("{name:?} is missing: {what}."))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
 
 use super::overlay::overlay_json;
-use super::{Admin, Answer, Asked, problem, problem_at};
+use super::{Admin, Answer, Asked, Wrong, problem_at};
 use crate::config::Decided;
 use crate::config::tiers::PurgeMethod;
 use crate::server::observe::ids::Id;
@@ -31,19 +31,15 @@ impl Admin {
 
     /// `POST /cache/explain`.
     pub(super) async fn explain(&self, asked: Asked<'_>) -> Answer {
-        let asked: Value = match serde_json::from_slice(asked.body) {
-            Ok(value) => value,
-            Err(error) => return problem(400, format!("The body is not JSON: {error}.")),
-        };
         let client = self.live.borrow().config.limits.client;
         let limits = Limits { head: client.head_size, target: client.target_size };
-        if !asked["id"].is_null() {
-            return self.explain_past(&asked, &limits).await;
+        if !asked.json["id"].is_null() {
+            return self.explain_past(asked.json, &limits).await;
         }
-        match question(&asked, &limits) {
+        match question(asked.json, &limits) {
             Ok(Ok(request)) => self.explain_request(request).await,
             Ok(Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
-            Err(detail) => problem(400, detail),
+            Err(wrong) => wrong.into(),
         }
     }
 
@@ -93,7 +89,8 @@ impl Admin {
         }
         let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
         else {
-            return problem(404, format!("No site has a route for {}{}.", request.authority, request.target));
+            let detail = format!("No site has a route for {}{}.", request.authority, request.target);
+            return problem_at(404, detail, "url");
         };
         if let Some(matched) = method::route(&router, &request) {
             return Answer::Json(200, purges(matched));
@@ -120,7 +117,7 @@ impl Admin {
                 }
                 let live = self.live.borrow();
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
-                    return problem(409, "The configuration was changed meanwhile; ask again.".to_owned());
+                    return problem_at(409, "The configuration was changed meanwhile; ask again.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
@@ -172,11 +169,13 @@ fn purges(matched: &Matched) -> Value {
 ///
 /// # Errors
 /// The question is malformed.
-fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, String> {
-    let url = asked["url"].as_str().ok_or("\"url\" is missing.")?;
-    let rest = url
-        .strip_prefix("http://")
-        .ok_or_else(|| format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))?;
+fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, Wrong> {
+    let url = asked["url"]
+        .as_str()
+        .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
+    let rest = url.strip_prefix("http://").ok_or_else(|| {
+        Wrong::at("url", format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))
+    })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
@@ -190,12 +189,13 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, S
     }
     for pair in pairs {
         let (Some(name), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else {
-            return Err("\"headers\" is a list of [name, value].".to_owned());
+            return Err(Wrong::at("headers", "\"headers\" is a list of [name, value]."));
         };
         if value.bytes().any(|it| matches!(it, b'\r' | b'\n' | 0)) {
-            return Err(format!(
+            let detail = format!(
                 "The value of {name:?} in \"headers\" has a line end or a NUL in it; no request has."
-            ));
+            );
+            return Err(Wrong::at("headers", detail));
         }
         fields.push(name, value);
     }
@@ -207,7 +207,7 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, S
     let mut storage = Storage::new();
     match request::parse(&text, limits, &mut storage) {
         Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
-        Ok(Parsed::Partial) => Err("The request is not complete.".to_owned()),
+        Ok(Parsed::Partial) => Err(Wrong::at("url", "The request is not complete.")),
         Err(reject) => Ok(Err(reject)),
     }
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod audit;
+mod body;
 mod config;
 mod explain;
 mod memory;
@@ -114,8 +115,10 @@ pub struct Asked<'a> {
     pub named: Option<&'a str>,
     /// What follows the `?`; empty without one.
     pub query: &'a str,
-    /// Its whole body.
+    /// Its whole body ...
     pub body: &'a [u8],
+    /// ... and as JSON, which is what its row says; `null` where that says none.
+    pub json: &'a Value,
 }
 
 #[allow(dead_code, reason = "for the endpoints that come next")]
@@ -163,14 +166,38 @@ impl Answer {
     }
 }
 
-/// A problem as JSON: one sentence says what is wrong, where, and what would be right.
+/// A problem of larder's own as JSON: one sentence says what is wrong, and what would help.
 pub(super) fn problem(status: u16, detail: impl Into<String>) -> Answer {
+    debug_assert!(!(400..500).contains(&status), "who asked is to be told where: use problem_at");
     Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
 }
 
-/// The same, with where in what was sent: a parameter, a name, a line and column.
+/// A problem of what was asked: one sentence says what is wrong and what would be right; and where in what was sent: a
+/// key of the body, a parameter, a field, a line and column.
 pub(super) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> Answer {
     Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
+}
+
+/// What is wrong with a request, and where: see [`problem_at`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// A key of the body, a parameter, a line and column.
+    pub at: String,
+    /// One sentence.
+    pub detail: String,
+}
+
+impl Wrong {
+    /// With this sentence.
+    pub fn at(at: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { at: at.into(), detail: detail.into() }
+    }
+}
+
+impl From<Wrong> for Answer {
+    fn from(it: Wrong) -> Self {
+        problem_at(400, it.detail, it.at)
+    }
 }
 
 /// A request that is let through to its endpoint.
@@ -216,11 +243,11 @@ impl Handler for Admin {
             (Read::Gone, _) => return,
             (_, Err(refused)) => (refused.who, None, &none, refused.answer),
             (Read::TooLarge, Ok(it)) => {
-                let answer = problem(413, format!("The body is over {most} bytes."));
+                let answer = problem_at(413, format!("The body is over {most} bytes."), "body");
                 (it.who, Some(it.endpoint), &none, answer)
             }
             (Read::Malformed, Ok(it)) => {
-                let answer = problem(400, "The body's chunks are not valid.");
+                let answer = problem_at(400, "The body's chunks are not valid.", "body");
                 (it.who, Some(it.endpoint), &none, answer)
             }
             (Read::NoRoom, Ok(it)) => {
@@ -229,8 +256,14 @@ impl Handler for Admin {
             }
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
                 let body = &body.bytes;
-                let asked = Asked { request: &request, who: &who, client, named, query, body };
-                let answer = (endpoint.run)(self, asked).await;
+                let answer = match body::read(endpoint, body) {
+                    Ok(json) => {
+                        let asked =
+                            Asked { request: &request, who: &who, client, named, query, body, json: &json };
+                        (endpoint.run)(self, asked).await
+                    }
+                    Err(wrong) => wrong.into(),
+                };
                 (who, Some(endpoint), body, answer)
             }
         };
@@ -248,7 +281,7 @@ impl Handler for Admin {
     }
 
     fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
-        ("application/json", json!({ "status": status, "detail": sentence }).to_string())
+        ("application/json", json!({ "status": status, "detail": sentence, "where": "head" }).to_string())
     }
 }
 
@@ -375,10 +408,7 @@ impl Admin {
         path: &'a str,
         query: &str,
     ) -> Result<Let<'a>, Refused> {
-        let refuse = |refusal: Refusal| {
-            let (status, sentence) = refusal.told();
-            Refused { who: Who::Nobody, answer: problem(status, sentence) }
-        };
+        let refuse = |refusal: Refusal| Refused { who: Who::Nobody, answer: refusal.into() };
         access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
         let found = table::find(&request.method, path);
         let who = match found {
@@ -388,18 +418,19 @@ impl Admin {
         let (endpoint, named) = match found {
             Found::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),
             Found::OtherMethod => {
-                let answer = problem(405, format!("{} is not a method of {path}.", request.method));
+                let detail = format!("{} is not a method of {path}.", request.method);
+                let answer = problem_at(405, detail, "method");
                 return Err(Refused { who, answer });
             }
             _ => {
-                let answer =
-                    problem(404, format!("There is nothing at {path}; /api/v1/openapi.json tells what is."));
+                let detail = format!("There is nothing at {path}; /api/v1/openapi.json tells what is.");
+                let answer = problem_at(404, detail, "path");
                 return Err(Refused { who, answer });
             }
         };
         match query::check(endpoint, query) {
             Ok(()) => Ok(Let { endpoint, named, who }),
-            Err(bad) => Err(Refused { who, answer: problem_at(400, bad.detail, bad.at) }),
+            Err(wrong) => Err(Refused { who, answer: wrong.into() }),
         }
     }
 
@@ -407,9 +438,9 @@ impl Admin {
     async fn purge(&self, asked: Asked<'_>) -> Answer {
         let router = self.router.borrow().clone();
         let by = asked.by();
-        let (asked, wait) = match asked::read(asked.body, &router) {
+        let (asked, wait) = match asked::read(asked.json, &router) {
             Ok(it) => it,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         match self.purges.purge(Order { asked, by, wait }).await {
             Ok(done) => Answer::Json(200, done.json()),
@@ -423,7 +454,7 @@ impl Admin {
                 clock::advance(seconds);
                 Answer::Json(200, json!({ "now": clock::wall().0 }))
             }
-            None => problem(400, "advance=SECONDS is missing."),
+            None => problem_at(400, "advance=SECONDS is missing.", "advance"),
         }
     }
 }

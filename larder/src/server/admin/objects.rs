@@ -2,7 +2,7 @@
 //! (`larder_store::listing`) and has a thread of its own, so that the admin goes on meanwhile; here are its words and its JSON.
 
 use super::table::{Parameter, integer, one_of, text};
-use super::{Admin, Answer, Asked, problem, query};
+use super::{Admin, Answer, Asked, Wrong, problem, problem_at, query};
 use larder_semantics::coding::Coding;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime, precise_micros};
@@ -67,7 +67,7 @@ impl Admin {
     pub(super) async fn objects(&self, asked: Asked<'_>) -> Answer {
         let query = match question(asked.query) {
             Ok(it) => it,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         let Ok(_turn) = self.listing.0.acquire().await else {
             return problem(503, "larder is being stopped.");
@@ -85,15 +85,17 @@ impl Admin {
     pub(super) fn object(&self, asked: Asked<'_>) -> Answer {
         let id = asked.named.unwrap_or_default();
         let Some(hash) = hash_of(id) else {
-            return problem(
+            return problem_at(
                 400,
                 format!("{id:?} is no object's id: 32 hexadecimal digits, as the list gives them."),
+                "id",
             );
         };
         let Some(shelf) = self.gateway.store.inspect(hash) else {
-            return problem(
+            return problem_at(
                 404,
                 "There is no such object, or it has gone meanwhile; ids hold until larder is started again.",
+                "id",
             );
         };
         Answer::Json(200, object_json(hash, &shelf, self.gateway.tiers.disk.as_deref()))
@@ -104,7 +106,7 @@ impl Admin {
 ///
 /// # Errors
 /// One sentence: what is wrong, where, what would be right.
-fn question(asked: &str) -> Result<Query, String> {
+fn question(asked: &str) -> Result<Query, Wrong> {
     let pairs = query::pairs(asked)?;
     let filled =
         |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
@@ -121,14 +123,21 @@ fn question(asked: &str) -> Result<Query, String> {
     };
     let status = match filled("status") {
         Some(text) => Some(statuses(text).ok_or_else(|| {
-            format!("The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499.")
+            Wrong::at(
+                "status",
+                format!(
+                    "The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499."
+                ),
+            )
         })?),
         None => None,
     };
     let after = match filled("cursor") {
         Some(text) => Some(cursor_of(text, sort).ok_or_else(|| {
-            "The parameter cursor is not one that this listing gave as next; leave it out to begin anew."
-                .to_owned()
+            Wrong::at(
+                "cursor",
+                "The parameter cursor is not one that this listing gave as next; leave it out to begin anew.",
+            )
         })?),
         None => None,
     };

@@ -23,22 +23,24 @@ pub fn describe() -> Value {
             "title": "The admin of larder",
             "version": "1",
             "description": "Bytes are numbers of bytes, times are unix seconds (or say otherwise in their name). Every \
-                            refusal is a Problem: one sentence says what is wrong, where, and what would be right.",
+                            refusal is a Problem: one sentence says what is wrong, where, and what would be right. Those of what \
+                            was asked (4xx) name the place in the request, too: a key of the body, a parameter, a field, a \
+                            line and column. A name that is not described here is refused.",
         },
         "security": [{ "token": [] }],
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": { "Problem": problem() },
+            "schemas": { "Refusal": problem(&["status", "detail", "where"]), "Problem": problem(&["status", "detail"]) },
         },
     })
 }
 
-/// The schema of a refusal.
-pub fn problem() -> Value {
+/// The schema of a refusal that has these.
+fn problem(required: &[&str]) -> Value {
     json!({
         "type": "object",
-        "required": ["status", "detail"],
+        "required": required,
         "properties": {
             "status": { "type": "integer" },
             "detail": { "type": "string" },
@@ -76,12 +78,14 @@ fn operation(it: &Endpoint) -> Value {
     if let Some((query, body)) = it.example {
         operation.insert("x-example".to_owned(), json!({ "query": query, "body": body }));
     }
-    let problem = json!({
-        "description": "Refused, and nothing was changed.",
-        "content": { "application/json": { "schema": { "$ref": "#/components/schemas/Problem" } } },
-    });
+    let problem = |what: &str, schema: &str| {
+        let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+        json!({ "description": what, "content": { "application/json": { "schema": schema } } })
+    };
+    let refused = problem("Refused, and nothing was changed.", "Refusal");
+    let failed = problem("It could not be done.", "Problem");
     let done = json!({ "description": it.summary, "content": content(it.gives) });
-    operation.insert("responses".to_owned(), json!({ "200": done, "default": problem }));
+    operation.insert("responses".to_owned(), json!({ "200": done, "4XX": refused, "default": failed }));
     Value::Object(operation)
 }
 
@@ -128,7 +132,8 @@ mod tests {
             for content in [Some(it.gives), it.takes].into_iter().flatten() {
                 if let Content::Json(schema) = content {
                     let read = serde_json::from_str::<Value>(schema);
-                    assert!(read.is_ok_and(|it| it.is_object()), "{} {}: {schema}", it.method, it.path);
+                    let says = read.is_ok_and(|it| it["properties"].is_object());
+                    assert!(says, "{} {}: {schema} says nothing", it.method, it.path);
                 }
             }
             if let (Some(Content::Json(_)), Some((_, body))) = (it.takes, it.example) {

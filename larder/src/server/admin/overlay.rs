@@ -1,7 +1,7 @@
 //! The endpoints of overlays: listing them, putting one over a URI, taking it away. What a request gets of one is not
 //! here, but in `server::overlay`.
 
-use super::{Admin, Answer, Asked, problem, query};
+use super::{Admin, Answer, Asked, Wrong, problem, problem_at, query};
 use crate::server::overlay::{Page, Place, Told, status_may_be};
 use larder_stdx::clock::{self, WallTime};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ impl Admin {
     pub(super) fn put_overlay(&self, asked: &Asked<'_>) -> Answer {
         let order = match Order::read(asked) {
             Ok(order) => order,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         let now = clock::wall();
         let by = asked.by();
@@ -44,11 +44,14 @@ impl Admin {
     pub(super) fn remove_overlay(&self, asked: &Asked<'_>) -> Answer {
         let place = match Order::read(asked) {
             Ok(order) => order.place,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         match self.overlays.remove(&place, clock::wall()) {
             Some(told) => Answer::Json(200, overlay_json(&told)),
-            None => problem(404, format!("No overlay lies over {place}; GET /api/v1/overlays lists them.")),
+            None => {
+                let detail = format!("No overlay lies over {place}; GET /api/v1/overlays lists them.");
+                problem_at(404, detail, "uri")
+            }
         }
     }
 }
@@ -64,19 +67,21 @@ impl Order {
     /// Reads the path of a short form, or the query of the others.
     ///
     /// # Errors
-    /// One sentence: what is wrong, and what would be right.
-    fn read(asked: &Asked<'_>) -> Result<Self, String> {
+    /// What is wrong, where, and what would be right.
+    fn read(asked: &Asked<'_>) -> Result<Self, Wrong> {
+        let uri = |it: &str| Place::read(it).map_err(|detail| Wrong::at("uri", detail));
         if let Some(named) = asked.named {
             // All of it is the URI, its query included.
             let mark = if asked.query.is_empty() { "" } else { "?" };
-            let place = Place::read(&format!("{named}{mark}{}", asked.query))?;
+            let place = uri(&format!("{named}{mark}{}", asked.query))?;
             return Ok(Self { place, ttl: None, status: 200 });
         }
-        let (mut uri, mut ttl, mut status) = (None, None, 200);
+        let (mut place, mut ttl, mut status) = (None, None, 200);
         for (name, value) in query::pairs(asked.query)? {
-            let bad = |allowed: &str| format!("{name}: found {value:?}; allowed: {allowed}.");
+            let bad =
+                |allowed: &str| Wrong::at(&name, format!("{name}: found {value:?}; allowed: {allowed}."));
             match name.as_str() {
-                "uri" => uri = Some(Place::read(&value)?),
+                "uri" => place = Some(uri(&value)?),
                 "ttl" => {
                     let seconds = value.parse().ok().filter(|it| (1..=LONGEST).contains(it));
                     ttl = Some(seconds.ok_or_else(|| bad("1 to 315360000 seconds; without it, it stays"))?);
@@ -85,10 +90,13 @@ impl Order {
                     let found = value.parse().ok().filter(|it| status_may_be(*it));
                     status = found.ok_or_else(|| bad("200, or 400 to 599"))?;
                 }
-                _ => return Err(format!("{name:?} is no parameter here; known: uri, ttl, status.")),
+                // The row knows no others.
+                _ => {}
             }
         }
-        let place = uri.ok_or("uri is missing: /PATH for every host, or http://HOST/PATH for one.")?;
+        let missing =
+            || Wrong::at("uri", "uri is missing: /PATH for every host, or http://HOST/PATH for one.");
+        let place = place.ok_or_else(missing)?;
         Ok(Self { place, ttl, status })
     }
 }

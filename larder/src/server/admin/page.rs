@@ -1,7 +1,7 @@
 //! The page: files that `ui/` was built into, and that `build.rs` put into this binary. They are public: what they show, they
 //! ask for with a token. Without a built page there is a note instead (`note`).
 
-use super::{Admin, Answer, Asked, note, problem};
+use super::{Admin, Answer, Asked, note, problem_at};
 use bytes::Bytes;
 use larder_semantics::coding::{Accepted, Coding};
 use larder_semantics::field::FieldList;
@@ -45,7 +45,7 @@ impl Admin {
         let named = asked.named.unwrap_or("");
         match FILES.iter().find(|it| it.name.strip_prefix("assets/") == Some(named)) {
             Some(file) => file.answer(asked.request),
-            None => problem(404, format!("The page has no file {named:?}; load it anew.")),
+            None => problem_at(404, format!("The page has no file {named:?}; load it anew."), "path"),
         }
     }
 }

@@ -1,25 +1,20 @@
 //! The query of a request to the admin: names and values, held against what the endpoint's row declares.
 
+use super::Wrong;
 use super::table::{Endpoint, Kind, Parameter};
 use crate::config::problem::nearest;
-
-/// What is wrong with a query.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BadQuery {
-    /// One sentence.
-    pub detail: String,
-    /// The parameter.
-    pub at: String,
-}
 
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///
 /// # Errors
 /// One sentence: which one is not valid.
-pub fn pairs(query: &str) -> Result<Vec<(String, String)>, String> {
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Wrong> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=').unwrap_or((it, ""));
-        let bad = || format!("The query has {it:?}, which is not valid: %XX must stand for UTF-8.");
+        let bad = || {
+            let detail = format!("The query has {it:?}, which is not valid: %XX must stand for UTF-8.");
+            Wrong::at("query", detail)
+        };
         Ok((decoded(name).ok_or_else(bad)?, decoded(value).ok_or_else(bad)?))
     };
     query.split('&').filter(|it| !it.is_empty()).map(pair).collect()
@@ -29,42 +24,42 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, String> {
 ///
 /// # Errors
 /// The first parameter that the endpoint does not know, does not take as it is, or misses.
-pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), BadQuery> {
+pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
     let mut seen: Vec<String> = Vec::new();
     if endpoint.free_query {
         return Ok(());
     }
-    let pairs = pairs(query).map_err(|detail| BadQuery { detail, at: "query".to_owned() })?;
+    let pairs = pairs(query)?;
     for (name, value) in pairs {
         let Some(parameter) = endpoint.query.iter().find(|it| it.name == name) else {
             return Err(unknown(endpoint, name));
         };
         if seen.contains(&name) {
-            return Err(BadQuery { detail: format!("The parameter {name} is given twice."), at: name });
+            return Err(Wrong { detail: format!("The parameter {name} is given twice."), at: name });
         }
         if let Err(allowed) = fits(parameter, &value) {
             let detail = format!("The parameter {name}: found {value:?}; allowed: {allowed}.");
-            return Err(BadQuery { detail, at: name });
+            return Err(Wrong { detail, at: name });
         }
         seen.push(name);
     }
     match endpoint.query.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
         Some(missing) => {
             let detail = format!("The parameter {} is missing: {}.", missing.name, missing.help);
-            Err(BadQuery { detail, at: missing.name.to_owned() })
+            Err(Wrong { detail, at: missing.name.to_owned() })
         }
         None => Ok(()),
     }
 }
 
-fn unknown(endpoint: &Endpoint, name: String) -> BadQuery {
+fn unknown(endpoint: &Endpoint, name: String) -> Wrong {
     let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
     let what = match (&known[..], nearest(&name, known.iter().copied())) {
         ([], _) => "there is none here.".to_owned(),
         (_, Some(near)) => format!("did you mean {near}?"),
         (known, None) => format!("known here: {}.", known.join(", ")),
     };
-    BadQuery { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
+    Wrong { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
 }
 
 /// Whether a value is what its parameter takes.

@@ -1,7 +1,12 @@
 //! What the endpoints of this folder take and give, as JSON schemas; a subject with many of them has its own beside it.
 
+/// `GET /api/v1/openapi.json`.
+pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","security","paths","components"],"properties":{
+"openapi":{"enum":["3.1.0"]},"info":{"type":"object"},"security":{"type":"array"},"paths":{"type":"object"},"components":{"type":"object"}}}"#;
+
 /// `POST /api/v1/login`.
-pub const CODE: &str = r#"{"type":"object","required":["code"],"properties":{"code":{"type":"string"}}}"#;
+pub const CODE: &str = r##"{"type":"object","additionalProperties":false,"required":["code"],"properties":{
+"code":{"type":"string","description":"what a login link has after \"#login=\""}}}"##;
 
 /// A session.
 pub const SESSION: &str = r#"{"type":"object","required":["token","expires","session"],"properties":{
@@ -31,9 +36,9 @@ pub const STATS: &str = r#"{"type":"object",
 "ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#;
 
 /// The request that is asked about.
-pub const QUESTION: &str = r#"{"type":"object","properties":{
-"url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string"},
-"headers":{"type":"array","items":{"type":"array","items":{"type":"string"}}}}}"#;
+pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
+"url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"of a request of the past; without all else"},
+"headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// What is explained.
 pub const EXPLANATION: &str = r#"{"type":"object","required":["verdict"],"properties":{
@@ -44,7 +49,7 @@ pub const EXPLANATION: &str = r#"{"type":"object","required":["verdict"],"proper
 "verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#;
 
 /// What is purged.
-pub const PURGE: &str = r#"{"type":"object","properties":{
+pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"properties":{
 "url":{"type":"string"},"prefix":{"type":"string"},"tag":{"type":"string"},"where":{"type":"string"},"all":{"type":"boolean"},
 "soft":{"type":"boolean"},"validate":{"type":"boolean"},"hard":{"type":"boolean"},"host":{"type":"string"},"wait":{"type":"boolean"}}}"#;
 
@@ -70,7 +75,9 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 "traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{"stages":{"type":"object","additionalProperties":{"type":"integer"}}}}}}}"#;
 
 /// How often a route is traced.
-pub const EVERY: &str = r#"{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"}}}"#;
+pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
+"route":{"type":"string","description":"the name of a route, or \"*\" for all"},
+"every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"one request of so many is traced; 0 is none"}}}"#;
 
 /// How often every route is traced.
 pub const SAMPLING: &str = r#"{"type":"object","required":["sampling","until"],"properties":{

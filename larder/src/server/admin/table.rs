@@ -13,13 +13,14 @@
 //! ```
 //!
 //! A row needs the token unless it is `.open()`; it is a write, which the audit log tells of, unless it is a `GET` or
-//! `.reads()`. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
+//! `.reads()`. What it `takes` is checked before it runs, and handed to it as `asked.json`: a name that is not in the schema
+//! is refused, and the schema's `description` says what is missing. `takes_any` and `gives_any` are for bodies that are not JSON, `events` for streams of events. What is in
 //! the query is read with `asked.query_value("limit")`: decoded, and checked against its row.
 
 use super::objects;
 use super::schemas::{
-    self, CODE, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING, SESSION, STATS,
-    TRACES,
+    self, CODE, DESCRIPTION, ENDED, EVERY, EXPLANATION, LINK, OVERLAYS, PURGE, PURGED, QUESTION, SAMPLING,
+    SESSION, STATS, TRACES,
 };
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, Answer, Asked, config};
@@ -157,7 +158,7 @@ pub enum Found<'a> {
     Nothing,
 }
 
-const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one");
+const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one").required();
 
 /// What says what is put where.
 const OVER: &[Parameter] = &[
@@ -282,7 +283,7 @@ impl Endpoint {
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
     row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
-    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).open(),
+    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).open().gives(DESCRIPTION),
     row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),

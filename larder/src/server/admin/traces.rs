@@ -1,6 +1,6 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
-use super::{Admin, Answer, Asked, problem, query};
+use super::{Admin, Answer, Asked, problem, problem_at, query};
 use crate::server::observe::traces::Following;
 use bytes::Bytes;
 use larder_gateway::stages::Stage;
@@ -23,12 +23,14 @@ impl Admin {
     pub(super) fn traces(&self, asked: &Asked<'_>) -> Answer {
         let pairs = match query::pairs(asked.query) {
             Ok(pairs) => pairs,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         let limit = match parameter(&pairs, "limit").map(|it| it.parse::<usize>()) {
             None => LIMIT,
             Some(Ok(it)) if (1..=MOST).contains(&it) => it,
-            Some(_) => return problem(400, format!("limit is not a number between 1 and {MOST}.")),
+            Some(_) => {
+                return problem_at(400, format!("limit is not a number between 1 and {MOST}."), "limit");
+            }
         };
         let route = parameter(&pairs, "route").filter(|it| *it != "*");
         if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
@@ -42,23 +44,8 @@ impl Admin {
 
     /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart.
     pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
-        let example = r#"such as {"route":"*","every":100}"#;
-        let Ok(value) = serde_json::from_slice::<Value>(asked.body) else {
-            return problem(400, format!("The body is not JSON; send an object {example}."));
-        };
-        let Some(route) = value["route"].as_str() else {
-            return problem(
-                400,
-                format!("\"route\" is not the name of a route or \"*\"; send an object {example}."),
-            );
-        };
-        let every = value["every"].as_u64().and_then(|it| u32::try_from(it).ok());
-        let Some(every) = every else {
-            return problem(
-                400,
-                format!("\"every\" is not a number from 0 to {}; send an object {example}.", u32::MAX),
-            );
-        };
+        let route = asked.json["route"].as_str().unwrap_or_default();
+        let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
         if route != "*"
             && let Some(unknown) = self.unknown_route(route)
         {
@@ -72,7 +59,7 @@ impl Admin {
     pub(super) fn stream_traces(&self, asked: &Asked<'_>) -> Answer {
         let pairs = match query::pairs(asked.query) {
             Ok(pairs) => pairs,
-            Err(detail) => return problem(400, detail),
+            Err(wrong) => return wrong.into(),
         };
         let route = parameter(&pairs, "route").filter(|it| *it != "*");
         if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
@@ -90,8 +77,8 @@ impl Admin {
     fn unknown_route(&self, route: &str) -> Option<Answer> {
         let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
         let known = names.iter().any(|it| it == route);
-        (!known)
-            .then(|| problem(404, format!("There is no route {route:?}; there are {}.", names.join(", "))))
+        let detail = || format!("There is no route {route:?}; there are {}.", names.join(", "));
+        (!known).then(|| problem_at(404, detail(), "route"))
     }
 
     fn sampling(&self) -> Value {

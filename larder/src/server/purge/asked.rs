@@ -1,12 +1,12 @@
 //! What a purge is about, as people and programs spell it: URLs in the forms that they type, tags, conditions.
 
-use crate::config::problem::nearest;
+use crate::server::admin::Wrong;
 use crate::server::router::{Router, Target};
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
 use larder_semantics::target::encoded;
 use larder_store::purges::{Scope, Strength};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// A purge that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,78 +23,58 @@ const LONGEST_TAG: usize = 1024;
 /// Names that say what is purged.
 const SCOPES: [&str; 5] = ["url", "prefix", "tag", "where", "all"];
 /// Names that say how hard.
-const STRENGTHS: [&str; 3] = ["soft", "validate", "hard"];
-/// The rest.
-const OTHERS: [&str; 2] = ["host", "wait"];
+const STRENGTHS: [(&str, Strength); 3] =
+    [("soft", Strength::Soft), ("validate", Strength::Validate), ("hard", Strength::Hard)];
 
-/// Reads the body of `POST /cache/purge`.
+/// Reads the body of `POST /cache/purge`, which has the names and types of its schema.
 ///
 /// # Errors
-/// One sentence: what is wrong, and what would be right.
-pub fn read(body: &[u8], router: &Router) -> Result<(Asked, bool), String> {
-    let value: Value = serde_json::from_slice(body).map_err(|it| format!("The body is not JSON: {it}."))?;
-    let object =
-        value.as_object().ok_or("The body is no JSON object; write {\"url\": \"http://HOST/PATH\"}.")?;
-    let names = || SCOPES.into_iter().chain(STRENGTHS).chain(OTHERS);
-    if let Some(unknown) = object.keys().find(|it| !names().any(|name| name == *it)) {
-        return Err(match nearest(unknown, names()) {
-            Some(near) => format!("{unknown:?} is not known; did you mean {near:?}?"),
-            None => {
-                format!("{unknown:?} is not known; known are {}.", names().collect::<Vec<_>>().join(", "))
-            }
-        });
-    }
-    let wait = flag(object, "wait")?;
-    Ok((Asked { scope: scope(object, router)?, strength: strength(object)? }, wait))
+/// What is wrong, where, and what would be right.
+pub fn read(body: &Value, router: &Router) -> Result<(Asked, bool), Wrong> {
+    Ok((Asked { scope: scope(body, router)?, strength: strength(body)? }, body["wait"] == true))
 }
 
-fn scope(object: &Map<String, Value>, router: &Router) -> Result<Scope, String> {
+fn scope(body: &Value, router: &Router) -> Result<Scope, Wrong> {
     // `"all": false` is as good as nothing.
-    let is_named = |it: &&str| object.contains_key(*it) && object[*it] != Value::Bool(false);
+    let is_named = |it: &&str| body.get(*it).is_some_and(|it| *it != false);
     let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(it)).collect();
     let [name] = named[..] else {
         return Err(match named[..] {
-            [] => "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true."
-                .to_owned(),
-            _ => format!("One purge is about one thing, and this names {}.", named.join(" and ")),
+            [] => Wrong::at(
+                "body",
+                "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+            ),
+            _ => {
+                let names = named.join(" and ");
+                Wrong::at(named[1], format!("One purge is about one thing, and this names {names}."))
+            }
         });
     };
-    let host = match object.get("host") {
-        None => None,
-        Some(Value::String(host)) if matches!(name, "url" | "prefix") => Some(host.as_str()),
-        Some(Value::String(_)) => {
-            return Err(format!("\"host\" goes with \"url\" and \"prefix\", not with {name:?}."));
-        }
-        Some(other) => return Err(format!("\"host\" is a text, not {other}.")),
-    };
-    if name == "all" {
-        flag(object, "all")?;
-        return Ok(Scope::All);
+    let host = body["host"].as_str();
+    if host.is_some() && !matches!(name, "url" | "prefix") {
+        let detail = format!("\"host\" goes with \"url\" and \"prefix\", not with {name:?}.");
+        return Err(Wrong::at("host", detail));
     }
-    let text = object[name].as_str().ok_or_else(|| format!("{name:?} is a text, not {}.", object[name]))?;
+    let text = body[name].as_str().unwrap_or_default();
+    let wrong = |detail| Wrong::at(name, detail);
     match name {
-        "url" => url(text, host, router).map(Scope::Url),
-        "prefix" => prefix(text, host, router).map(Scope::Prefix),
-        "tag" => tag(text).map(Scope::Tag),
-        _ => Expression::parse(text).map(Scope::Where).map_err(|it| format!("\"where\": {it}")),
+        "url" => url(text, host, router).map(Scope::Url).map_err(wrong),
+        "prefix" => prefix(text, host, router).map(Scope::Prefix).map_err(wrong),
+        "tag" => tag(text).map(Scope::Tag).map_err(wrong),
+        "where" => Expression::parse(text)
+            .map(Scope::Where)
+            .map_err(|it| Wrong::at(format!("where, column {}", it.column), format!("\"where\": {it}"))),
+        _ => Ok(Scope::All),
     }
 }
 
-fn strength(object: &Map<String, Value>) -> Result<Strength, String> {
-    let mut chosen = None;
-    for (name, strength) in STRENGTHS.into_iter().zip([Strength::Soft, Strength::Validate, Strength::Hard]) {
-        if flag(object, name)? && chosen.replace(strength).is_some() {
-            return Err("Only one of \"soft\", \"validate\" and \"hard\" can be true.".to_owned());
+fn strength(body: &Value) -> Result<Strength, Wrong> {
+    let mut chosen: Vec<(&str, Strength)> = STRENGTHS.into_iter().filter(|it| body[it.0] == true).collect();
+    match (chosen.pop(), chosen.is_empty()) {
+        (Some((name, _)), false) => {
+            Err(Wrong::at(name, "Only one of \"soft\", \"validate\" and \"hard\" can be true."))
         }
-    }
-    Ok(chosen.unwrap_or(Strength::Hard))
-}
-
-fn flag(object: &Map<String, Value>, name: &str) -> Result<bool, String> {
-    match object.get(name) {
-        None => Ok(false),
-        Some(Value::Bool(it)) => Ok(*it),
-        Some(other) => Err(format!("{name:?} is true or false, not {other}.")),
+        (last, _) => Ok(last.map_or(Strength::Hard, |it| it.1)),
     }
 }
 
@@ -256,13 +236,14 @@ mod tests {
     }
 
     #[track_caller]
-    fn refuse(body: &str, expect: &str) {
-        assert_eq!(Err(expect.to_owned()), read(body.as_bytes(), &Router::default()), "{body}");
+    fn refuse(body: &str, at: &str, expect: &str) {
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(Err(Wrong::at(at, expect)), read(&body, &Router::default()), "{body}");
     }
 
     #[test]
     fn what_is_asked() {
-        let with_wait = |body: &str| super::read(body.as_bytes(), &Router::default());
+        let with_wait = |body: &str| super::read(&serde_json::from_str(body).unwrap(), &Router::default());
         let read = |body: &str| with_wait(body).map(|it| it.0);
         assert!(with_wait("{\"all\": true, \"wait\": true}").is_ok_and(|it| it.1));
         let all = |strength| Ok(Asked { scope: Scope::All, strength });
@@ -274,33 +255,32 @@ mod tests {
         assert_eq!(all(Strength::Validate), read("{\"all\": true, \"validate\": true}"));
         let tag = Asked { scope: Scope::Tag("a b".into()), strength: Strength::Hard };
         assert_eq!(Ok(tag), read("{\"tag\": \" a b \", \"all\": false}"));
-        refuse("{", "The body is not JSON: EOF while parsing an object at line 1 column 1.");
-        refuse("[]", "The body is no JSON object; write {\"url\": \"http://HOST/PATH\"}.");
         refuse(
             "{}",
+            "body",
             "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
-        );
-        refuse("{\"tga\": \"x\"}", "\"tga\" is not known; did you mean \"tag\"?");
-        refuse(
-            "{\"colour\": 1}",
-            "\"colour\" is not known; known are url, prefix, tag, where, all, soft, validate, hard, host, wait.",
         );
         refuse(
             "{\"tag\": \"x\", \"all\": true}",
+            "all",
             "One purge is about one thing, and this names tag and all.",
         );
-        refuse("{\"tag\": 5}", "\"tag\" is a text, not 5.");
-        refuse("{\"tag\": \"\"}", "The tag is empty.");
-        refuse("{\"all\": 1}", "\"all\" is true or false, not 1.");
+        refuse("{\"tag\": \"\"}", "tag", "The tag is empty.");
         refuse(
             "{\"all\": true, \"host\": \"h\"}",
+            "host",
             "\"host\" goes with \"url\" and \"prefix\", not with \"all\".",
         );
         refuse(
             "{\"all\": true, \"soft\": true, \"hard\": true}",
+            "hard",
             "Only one of \"soft\", \"validate\" and \"hard\" can be true.",
         );
-        refuse("{\"url\": \"h/a\"}", "No site has a route for h/a.");
-        refuse("{\"prefix\": \"h/a\"}", "No site caches anything for h.");
+        refuse("{\"url\": \"h/a\"}", "url", "No site has a route for h/a.");
+        let found = super::read(&serde_json::json!({ "where": "status == 200 && a" }), &Router::default());
+        let wrong = found.unwrap_err();
+        assert_eq!("where, column 18", wrong.at);
+        assert!(wrong.detail.starts_with("\"where\": column 18: "), "{wrong:?}");
+        refuse("{\"prefix\": \"h/a\"}", "prefix", "No site caches anything for h.");
     }
 }
