@@ -215,6 +215,8 @@ counters! {
     disk_misses: Count, "Lookups in the disk tier that found nothing to use.";
     disk_writes: Count, "Responses written to the disk tier.";
     disk_bytes_written: Bytes, "Bytes written to segments of the disk tier, all that belongs to them included.";
+    disk_evicted_writes: Count, "Responses queued for the disk tier when RAM evicted them, because it had not got them when they were stored, or had dropped them since.";
+    disk_evicted_refused: Limit, "Responses that RAM evicted and that were not queued for the disk tier, which lacked them, because a 16th of the RAM budget was on its way there.";
     disk_queue_full: Limit, "Responses not written to the disk tier because `cache.disk.queue` bytes waited already.";
     disk_too_large: Limit, "Responses not written to the disk tier because they are larger than a segment, or their head is larger than an envelope's.";
     disk_skipped: Count, "Responses not written to the disk tier because they are only a part, fresh for less than `cache.disk.min_ttl`, or removed meanwhile.";
@@ -226,6 +228,7 @@ counters! {
     disk_reappended: Count, "Responses written again because their segment was the oldest and they had been used.";
     disk_segments_dropped: Count, "Segments of the disk tier dropped for room.";
     disk_removals: Count, "Removals and purges written to the disk tier.";
+    disk_removals_late: Limit, "Removals by unsafe methods that were answered before the disk tier had written them down, because that took longer than a second.";
     disk_pool_reads: Count, "Reads of the disk tier that had to wait for the device.";
     disk_pool_wait_micros: Count, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";

@@ -13,18 +13,23 @@ use larder_semantics::trace::Silent;
 use larder_semantics::{stored, tags, vary};
 use larder_stdx::clock;
 use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Removed, Win};
+use larder_store::disk::Written;
 use larder_store::ram::KeyHash;
 use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Stored, Strength};
 use larder_wire::http1::request::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Uses of large bodies on disk are counted in so many places.
 const PLACES: usize = 4096;
 
 /// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
 const HALVED_AFTER: u32 = 4 * PLACES as u32;
+
+/// How long the answer to an unsafe method waits for the disk to take down what it removes.
+const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The tiers below RAM that there are.
 #[derive(Default)]
@@ -97,20 +102,21 @@ impl Gateway {
         self.tiers.fleet.as_ref().filter(|_| policy.tiers.fleet)
     }
 
-    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below; `win` is the
-    /// turn in which it was made.
+    /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below, unless its
+    /// key was `removed`; `win` is the turn in which it was made.
     pub(crate) fn write_down(
         &self,
         policy: &Policy,
         key: &[u8],
         stored: &Arc<Stored>,
         win: Option<Win>,
+        removed: impl Fn() -> bool,
     ) -> Option<Put> {
         if !tiers::goes_down(&stored.meta, clock::wall()) {
             return None;
         }
         if let Some(disk) = self.disk_of(policy) {
-            disk.write(key, stored);
+            disk.write_unless(key, stored, removed);
         }
         let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
         Some(fleet.put_in_turn(key, stored, win))
@@ -130,13 +136,14 @@ impl Gateway {
         fleet.settings().large == Large::Split || stored.body.len() < fleet.settings().max_item
     }
 
-    /// Removes a key from every tier, and ends once that is so, by the fleet's deadline at the latest. Says whether
-    /// anything lay in a tier of this node.
+    /// Removes a key from every tier, and ends once that is so, and would be after `kill -9`: by the fleet's deadline
+    /// and [`DISK_PATIENCE`] at the latest. Says whether anything lay in a tier of this node.
     pub(crate) async fn remove(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> bool {
         let mut was_there = self.store.remove(hash, key);
+        let mut on_disk = None;
         if let Some(disk) = self.disk_of(policy) {
             was_there |= disk.knows(key);
-            disk.remove(key);
+            on_disk = Some(disk.remove(key));
         }
         if let Some(fleet) = self.fleet_of(policy)
             && fleet.remove(key).await == Removed::Perhaps
@@ -145,7 +152,17 @@ impl Gateway {
             let scope = Scope::Url(key.into());
             self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
         }
+        if let Some(written) = on_disk {
+            self.outlives_us(written).await;
+        }
         was_there
+    }
+
+    /// Waits until the next process will know of a removal, but not longer than a device may take that is well.
+    pub(crate) async fn outlives_us(&self, written: Written) {
+        if !matches!(tokio::time::timeout(DISK_PATIENCE, written).await, Ok(Ok(()))) {
+            self.counters.disk_removals_late.add(1);
+        }
     }
 
     /// What was asked of the fleet holds for its local lifetime from now on.

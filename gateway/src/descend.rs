@@ -187,10 +187,7 @@ impl Job {
         if !tiers::goes_down(&stored.meta, clock::wall()) || disk.holds(&self.key, stored) {
             return;
         }
-        disk.write(&self.key, stored);
-        if writer.was_removed() {
-            disk.remove(&self.key);
-        }
+        disk.write_unless(&self.key, stored, || writer.was_removed());
     }
 
     /// Asks the fleet; where another node is about to make what is missing or stale anew, waits for that.

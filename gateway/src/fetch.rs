@@ -533,7 +533,7 @@ impl Job {
     /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
     async fn keep_below(&self, stored: &Arc<Stored>, removed: impl Fn() -> bool) {
         let policy = &self.route.policy;
-        if let Some(put) = self.gateway.write_down(policy, &self.key, stored, self.win.take()) {
+        if let Some(put) = self.gateway.write_down(policy, &self.key, stored, self.win.take(), &removed) {
             put.settled().await;
         }
         if removed() && self.gateway.reaches_below(&self.route) {

@@ -146,10 +146,10 @@ impl<'c> Machine<'_, 'c> {
             let (scope, strength) = (Scope::Tag(tag.into()), Strength::Validate);
             let rule = Rule { scope, strength, positions: Vec::new() };
             let seq = self.gateway.store.purge(rule.clone());
-            // Like a removal: on its way to the device, or to the other nodes and the device, and not waited for.
+            // On its way to the other nodes and the device, and not waited for; alone it is waited for like a removal.
             match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
                 (Some(spread), _) => spread(rule),
-                (None, Some(disk)) => drop(disk.purged(seq, &rule)),
+                (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
                 (None, None) => {}
             }
         }

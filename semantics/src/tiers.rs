@@ -70,6 +70,13 @@ pub fn goes_down(meta: &Meta, now: WallTime) -> bool {
     meta.partial.is_none() && !meta.no_cache && usable_for(meta, now) > 0
 }
 
+/// Whether a response that leaves RAM is worth a place below: it is of use without asking, or its validator may spare the
+/// origin the body.
+#[must_use]
+pub fn is_worth_keeping(meta: &Meta, now: WallTime) -> bool {
+    goes_down(meta, now) || (meta.partial.is_none() && !meta.no_cache && meta.has_validator())
+}
+
 /// For how many seconds from `now` a response can answer without the origin being asked first.
 #[must_use]
 pub fn usable_for(meta: &Meta, now: WallTime) -> u64 {

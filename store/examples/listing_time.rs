@@ -153,6 +153,7 @@ fn put(store: &Store, n: usize) {
         variant: Box::default(),
         marks: Marks { tags: [tags::hash(&format!("tag-{}", n % 100))].into(), born: Born::default() },
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     };
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");

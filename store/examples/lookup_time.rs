@@ -94,6 +94,7 @@ fn stored(body: Body) -> Arc<Stored> {
         variant,
         marks,
         recheck,
+        on_disk: Default::default(),
         forms: None,
     })
 }

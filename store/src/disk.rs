@@ -18,7 +18,8 @@ mod tests;
 mod writer;
 
 use crate::purges::{Rule, Seq};
-use crate::shelf::Stored;
+use crate::ledger::Leaving;
+use crate::shelf::{Offered, Stored};
 use calls::{Calls, Failed};
 use directory::{Directory, Refused};
 use heads::Heads;
@@ -270,8 +271,24 @@ impl Disk {
 
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part
     /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
-    /// queue is full or the tier is off.
+    /// queue is full or the tier is off. The last two are offered again when RAM evicts them (`evicted`).
     pub fn write(&self, key: &[u8], stored: &Arc<Stored>) {
+        self.write_unless(key, stored, || false);
+    }
+
+    /// The same, unless `too_late` says that the key was removed: it is asked while no removal can come between, so that
+    /// one which it does not know of yet is about this write, too.
+    pub fn write_unless(&self, key: &[u8], stored: &Arc<Stored>, too_late: impl FnOnce() -> bool) {
+        self.take(key, stored, None, too_late);
+    }
+
+    pub(crate) fn take(
+        &self,
+        key: &[u8],
+        stored: &Arc<Stored>,
+        leaving: Option<Leaving>,
+        too_late: impl FnOnce() -> bool,
+    ) {
         let base = self.base();
         let counters = &base.counters;
         if stored.meta.partial.is_some() || stored.meta.lifetime.seconds < self.min_ttl {
@@ -281,21 +298,50 @@ impl Disk {
             return counters.disk_too_large.add_shared(1);
         }
         if !self.status.is_on() {
+            self.queue.miss(stored);
             return counters.disk_off_skipped.add_shared(1);
         }
-        if self.queue.write(base.hash(key), key, stored) == Push::Full {
-            counters.disk_queue_full.add_shared(1);
+        let is_evicted = leaving.is_some();
+        match self.queue.write(base.hash(key), key, stored, leaving, too_late) {
+            Push::Queued => counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
+            Push::Full => counters.disk_queue_full.add_shared(1),
+            Push::TooLate => counters.disk_skipped.add_shared(1),
         }
     }
 
-    /// Forgets everything under a key: at once for [`Disk::read`] and for what is queued to be written; for the next
-    /// process as soon as the queue is written.
-    pub fn remove(&self, key: &[u8]) {
+    /// Whether a response was offered, and is neither on the disk nor on its way, nor anything of its variant that came
+    /// later. Asks RAM only.
+    pub(crate) fn lacks(&self, key: &[u8], stored: &Stored) -> bool {
+        let stamp = match stored.on_disk.get() {
+            None => return false,
+            Some(Offered::Queued(stamp)) if self.queue.waits(stamp) => return false,
+            Some(Offered::Queued(stamp) | Offered::Missed(stamp)) => stamp,
+        };
+        let hash = self.base().hash(key);
+        let name = head::variant_name(hash, &stored.meta.vary, &stored.variant);
+        let answers = |it: &index::Known| it.variant == name.variant || it.names == 0;
+        !self.base().index.find(hash).iter().any(|it| it.stamp >= stamp && answers(it))
+    }
+
+    /// Whether it is of any use to offer something now.
+    pub(crate) fn is_on(&self) -> bool {
+        self.status.is_on()
+    }
+
+    /// Forgets everything under a key: at once for [`Disk::read`] and for what is queued to be written. Ready when the
+    /// next process knows it too, should this one be killed: the removal is in the log, ahead of what is queued, or the
+    /// journal is gone and everything will be validated. Not brought to the device: a power cut may lose it. Dropping
+    /// what is returned changes nothing.
+    ///
+    /// An error says that more removals wait than can be remembered, or that the tier has stopped.
+    pub fn remove(&self, key: &[u8]) -> Written {
         let base = self.base();
         let hash = base.hash(key);
-        self.queue.remove(hash, |stamp| {
+        let (done, written) = oneshot::channel();
+        self.queue.remove(hash, done, |stamp| {
             base.index.remove(hash, stamp);
         });
+        Written(written)
     }
 
     /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).

@@ -4,10 +4,9 @@
 //! Time goes by ticks, of which `TICKS` make the time after which a shelf is idle. A use stores the tick where it is
 //! another than the last use's: a hot shelf is written once a tick.
 
+use crate::evicted::Evicted;
 use crate::ram::{KeyHash, Store};
-use crate::shelf::Shelf;
 use larder_stdx::clock::WallTime;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -101,7 +100,8 @@ impl Store {
         let from = walk.rest.len().saturating_sub(BATCH);
         let gone = self.evict_idle(walk.rest.drain(from..));
         walk.gone += gone.len();
-        let responses: usize = gone.iter().map(|it| it.variants.len()).sum();
+        let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
+        self.offer(&gone);
         self.counters.cache_idle_evictions.add_shared(responses as u64);
         // They are freed here, under no lock.
         true
@@ -115,14 +115,18 @@ impl Store {
     }
 
     /// Takes out those of these that are still idle.
-    fn evict_idle(&self, these: impl Iterator<Item = u128>) -> Vec<Arc<Shelf>> {
+    fn evict_idle(&self, these: impl Iterator<Item = u128>) -> Vec<Evicted> {
         let mut books = self.books.lock();
         let tick = self.purges.tick();
         let still_idle = |it: &KeyHash| {
             let used = |shard: &crate::ram::Shard| shard.slots.get(&it.0).map(|it| it.used.load(Relaxed));
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
-        these.map(KeyHash).filter(still_idle).filter_map(|it| self.take_out(&mut books, it)).collect()
+        let mut out = |hash| {
+            let shelf = self.take_out(&mut books, hash)?;
+            Some(Evicted { shelf, hash, since: self.removals(hash) })
+        };
+        these.map(KeyHash).filter(still_idle).filter_map(&mut out).collect()
     }
 }
 

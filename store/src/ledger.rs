@@ -1,6 +1,7 @@
 //! The budget's sum: how many bytes are in use, and what things really cost. Who has to go is not here.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes in use against a budget. Shared by everything that keeps bytes.
@@ -13,6 +14,8 @@ pub(crate) struct Ledger {
     pub responses: Tally,
     pub forms: Tally,
     pub fills: Tally,
+    /// Bodies and heads of what was evicted and is still to be written to disk, wherever they are.
+    pub leaving: Tally,
     /// What the process takes beyond what it may: see [`Ledger::mind`].
     beyond: AtomicU64,
     budget: u64,
@@ -40,8 +43,8 @@ impl Ledger {
     pub fn new(budget: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let tally = Tally::default;
-        let (responses, forms, fills) = (tally(), tally(), tally());
-        Self { used: zero(), arena: zero(), responses, forms, fills, beyond: zero(), budget }
+        let (responses, forms, fills, leaving) = (tally(), tally(), tally(), tally());
+        Self { used: zero(), arena: zero(), responses, forms, fills, leaving, beyond: zero(), budget }
     }
 
     /// Something of `bytes` that is in the ledger is in the arena now.
@@ -94,9 +97,60 @@ impl Ledger {
         (self.used() + self.beyond.load(Relaxed)).saturating_sub(self.budget)
     }
 
+    /// Enters something that leaves RAM by way of the disk, `heap` bytes and `arena` bytes that are entered already: at
+    /// most a 16th of the budget does so at a time, since it makes no room before it is gone.
+    pub fn leave(self: &Arc<Self>, heap: u64, arena: u64) -> Option<Leaving> {
+        let size = heap + arena;
+        let before = self.leaving.0.fetch_add(size, Relaxed);
+        if before + size > self.budget / 16 {
+            self.leaving.take(size);
+            return None;
+        }
+        Some(Leaving { _heap: Charge::new(self, heap, |it| &it.responses), ledger: self.clone(), size })
+    }
+
     /// The largest thing that is taken in: one object must not push out nearly everything else.
     pub fn most_for_one(&self) -> u64 {
         self.budget / 4
+    }
+}
+
+/// Something that leaves RAM by way of the disk, until it has.
+#[derive(Debug)]
+pub(crate) struct Leaving {
+    _heap: Charge,
+    ledger: Arc<Ledger>,
+    size: u64,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.ledger.leaving.take(self.size);
+    }
+}
+
+/// Bytes that are in the ledger for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    ledger: Arc<Ledger>,
+    bytes: u64,
+    /// What they are for.
+    of: fn(&Ledger) -> &Tally,
+}
+
+impl Charge {
+    /// Enters `bytes`, whether there is room for them or not.
+    pub fn new(ledger: &Arc<Ledger>, bytes: u64, of: fn(&Ledger) -> &Tally) -> Charge {
+        ledger.charge(bytes);
+        of(ledger).add(bytes);
+        Charge { ledger: ledger.clone(), bytes, of }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        (self.of)(&self.ledger).take(self.bytes);
+        self.ledger.release(self.bytes);
     }
 }
 

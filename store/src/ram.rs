@@ -6,6 +6,8 @@
 //! index, policy and detached fills never disagree. Order: books, shard, flights, fill. Nothing is freed under a lock.
 
 use crate::arena::Arena;
+use crate::disk::Disk;
+use crate::evicted::Evicted;
 use crate::flights::Flights;
 use crate::forms::Formed;
 use crate::idle::Idle;
@@ -24,10 +26,10 @@ use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::shelf::{Body, Shelf, Stored};
+pub use crate::shelf::{Body, OnDisk, Shelf, Stored};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).
@@ -131,6 +133,8 @@ pub struct Store {
     /// How often something was removed, by shard of the key: see [`Store::removals`].
     removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
+    /// Where what is evicted goes.
+    pub(crate) below: OnceLock<Weak<Disk>>,
     pub(crate) me: Weak<Store>,
 }
 
@@ -198,6 +202,7 @@ impl Store {
             idle: Mutex::default(),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
+            below: OnceLock::new(),
             me: me.clone(),
         }))
     }
@@ -529,14 +534,15 @@ impl Store {
             if gone.is_empty() {
                 return self.ledger.excess() == 0;
             }
-            let responses: usize = gone.iter().map(|it| it.variants.len()).sum();
+            let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
+            self.offer(&gone);
             self.counters.cache_evictions.add_shared(responses as u64);
             // Extents that are being sent stay in the ledger until that is over; the loop then takes more.
         }
     }
 
     /// Takes out up to [`BATCH`] shelves, or as many as hold `excess` bytes.
-    fn evict(&self, excess: u64) -> Vec<Arc<Shelf>> {
+    pub(crate) fn evict(&self, excess: u64) -> Vec<Evicted> {
         let mut books = self.books.lock();
         let (mut gone, mut freed) = (Vec::new(), 0);
         while freed < excess && gone.len() < BATCH {
@@ -550,7 +556,7 @@ impl Store {
             let Some(id) = evicted else { break };
             let Some(slot) = self.shard(KeyHash(id)).write().take(id, &self.ledger) else { continue };
             freed += slot.charged + slot.shelf.arena_bytes();
-            gone.push(slot.shelf);
+            gone.push(Evicted { shelf: slot.shelf, hash: KeyHash(id), since: self.removals(KeyHash(id)) });
         }
         books.settle(&self.ledger);
         gone

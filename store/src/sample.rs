@@ -55,6 +55,7 @@ pub(crate) fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<S
         variant: variant.into(),
         marks: Marks::default(),
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     })
 }

@@ -49,6 +49,40 @@ impl Body {
     }
 }
 
+/// Whether a response was offered to the disk tier, as which number, and whether it was queued then. What never was is
+/// none of the disk's: its route does not use it, or it is of no use there.
+#[derive(Debug, Default)]
+pub struct OnDisk(AtomicU64);
+
+/// What became of the offer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// It was queued under this stamp, or read from the record that has it.
+    Queued(u64),
+    /// It was not queued; what came later has a later stamp.
+    Missed(u64),
+}
+
+impl OnDisk {
+    /// What became of the last offer, if there was one.
+    pub(crate) fn get(&self) -> Option<Offered> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            it if it & 1 == 1 => Some(Offered::Queued(it >> 1)),
+            it => Some(Offered::Missed(it >> 1)),
+        }
+    }
+
+    /// Notes what became of it.
+    pub(crate) fn set(&self, offered: Offered) {
+        let mark = match offered {
+            Offered::Queued(stamp) => stamp << 1 | 1,
+            Offered::Missed(stamp) => stamp << 1,
+        };
+        self.0.store(mark, Relaxed);
+    }
+}
+
 /// One stored response. Immutable: freshening makes another one that shares the body.
 pub struct Stored {
     /// What decisions need.
@@ -68,6 +102,8 @@ pub struct Stored {
     pub marks: Marks,
     /// From this wall second on the fleet is asked whether it has a newer one; `u64::MAX` where it is not in the fleet.
     pub recheck: AtomicU64,
+    /// What the disk tier was given of it.
+    pub on_disk: OnDisk,
     /// Other forms of it; `None` where there are none and will be none.
     pub forms: Option<Arc<Forms>>,
 }

@@ -120,6 +120,7 @@ async fn fill(store: &Store, key: &[u8], length: usize) {
             variant: Box::default(),
             marks: Marks::default(),
             recheck: AtomicU64::new(u64::MAX),
+            on_disk: Default::default(),
             forms: None,
         };
         writer.insert(Arc::new(stored), 4).unwrap();

@@ -48,8 +48,7 @@ fn child() {
         let key = random.below(KEYS);
         match random.below(20) {
             0 => {
-                disk.remove(name(key).as_bytes());
-                disk.flush().wait().unwrap();
+                disk.remove(name(key).as_bytes()).wait().unwrap();
                 eprintln!("removed {key} {version}");
             }
             1 if version % 8 == 0 => {

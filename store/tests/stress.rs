@@ -161,6 +161,7 @@ fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
         variant: Box::default(),
         marks,
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     };
     let _ = writer.insert(Arc::new(stored), 1);

@@ -136,6 +136,7 @@ fn open_disk(
     let disk = Disk::open(settings, counters).map_err(|error| not_opened(&it.path, &plain(&error)))?;
     let restored = disk.restored();
     store.restore(restored.last_seq, restored.rules);
+    store.evict_to(&disk);
     Ok(disk)
 }
 

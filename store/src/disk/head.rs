@@ -55,6 +55,7 @@ pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
         variant,
         marks,
         recheck,
+        on_disk: Default::default(),
         forms: Default::default(),
     }
 }

@@ -1,11 +1,13 @@
-//! What waits to be written: bounded in bytes, in order; purges go ahead. Who writes it is in `writer`.
+//! What waits to be written: bounded in bytes, in order; removals and purges go ahead. Who writes it is in `writer`.
 
 use crate::purges::{Rule, Seq};
-use crate::shelf::Stored;
+use crate::ledger::Leaving;
+use crate::shelf::{Offered, Stored};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -21,9 +23,9 @@ pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 /// One thing to be done by the writer.
 pub(crate) enum Op {
     /// A response.
-    Write { hash: u64, stamp: u64, key: Box<[u8]>, stored: Arc<Stored>, cost: u64 },
+    Write { hash: u64, stamp: u64, key: Box<[u8]>, stored: Arc<Stored>, cost: u64, leaving: Option<Leaving> },
     /// Everything under a hash that is older.
-    Remove { hash: u64, stamp: u64 },
+    Remove { hash: u64, stamp: u64, done: Done },
     /// Says when all before it is done.
     Flush(Done),
     /// A purge.
@@ -39,6 +41,8 @@ pub(crate) enum Op {
 pub(crate) enum Push {
     Queued,
     Full,
+    /// Its key was removed meanwhile.
+    TooLate,
 }
 
 struct Inner {
@@ -66,6 +70,8 @@ pub(crate) struct Queue {
     wake: Condvar,
     ended: Condvar,
     most: u64,
+    /// The stamp of the last response that was taken from here and done with.
+    written: AtomicU64,
 }
 
 impl Queue {
@@ -80,34 +86,51 @@ impl Queue {
             stopped: false,
             finished: false,
         };
-        Queue { inner: Mutex::new(inner), wake: Condvar::new(), ended: Condvar::new(), most }
+        Queue { inner: Mutex::new(inner), wake: Condvar::new(), ended: Condvar::new(), most, written: AtomicU64::new(stamp) }
     }
 
-    /// Queues a response. An empty queue takes one of any size.
-    pub fn write(&self, hash: u64, key: &[u8], stored: &Arc<Stored>) -> Push {
+    /// Queues a response, unless `too_late` says so while no removal can come between. An empty queue takes one of any
+    /// size. `leaving` is what the ledger has for it where RAM has let go of it.
+    pub fn write(
+        &self,
+        hash: u64,
+        key: &[u8],
+        stored: &Arc<Stored>,
+        leaving: Option<Leaving>,
+        too_late: impl FnOnce() -> bool,
+    ) -> Push {
         let cost = stored.heap_cost() + stored.body.len() + key.len() as u64 + size_of::<Op>() as u64;
+        let key: Box<[u8]> = key.into();
         let mut inner = self.inner.lock();
-        if inner.bytes > 0 && inner.bytes + cost > self.most {
-            return Push::Full;
+        // A removal that `too_late` does not know of yet gets a later stamp than this.
+        if too_late() {
+            return Push::TooLate;
         }
-        inner.bytes += cost;
         inner.stamp += 1;
         let stamp = inner.stamp;
-        inner.ops.push_back(Op::Write { hash, stamp, key: key.into(), stored: stored.clone(), cost });
+        if inner.bytes > 0 && inner.bytes + cost > self.most {
+            drop(inner);
+            stored.on_disk.set(Offered::Missed(stamp));
+            return Push::Full;
+        }
+        stored.on_disk.set(Offered::Queued(stamp));
+        inner.bytes += cost;
+        inner.ops.push_back(Op::Write { hash, stamp, key, stored: stored.clone(), cost, leaving });
         drop(inner);
         self.wake.notify_one();
         Push::Queued
     }
 
-    /// Queues a removal; `forget` is told its stamp before anybody else gets a later one.
-    pub fn remove(&self, hash: u64, forget: impl FnOnce(u64)) {
+    /// Queues a removal, ahead of what is to be written: what of that is older is then not written at all. `forget` is
+    /// told its stamp before anybody else gets a later one.
+    pub fn remove(&self, hash: u64, done: Done, forget: impl FnOnce(u64)) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
         let stamp = inner.stamp;
         forget(stamp);
         if inner.removals < MOST_REMOVALS {
             inner.removals += 1;
-            inner.ops.push_back(Op::Remove { hash, stamp });
+            inner.ahead.push_back(Op::Remove { hash, stamp, done });
         } else if !inner.ahead.iter().any(|it| matches!(it, Op::Anew)) {
             inner.ahead.push_back(Op::Anew);
         }
@@ -149,8 +172,21 @@ impl Queue {
     }
 
     /// A response of this cost is written, or will not be.
-    pub fn done(&self, cost: u64) {
+    pub fn done(&self, cost: u64, stamp: u64) {
+        self.written.store(stamp, Relaxed);
         self.inner.lock().bytes -= cost;
+    }
+
+    /// Whether a response that was queued under this stamp still waits, or is just being written.
+    pub fn waits(&self, stamp: u64) -> bool {
+        stamp > self.written.load(Relaxed)
+    }
+
+    /// Takes note of a response that is not even to be queued: nothing can be written.
+    pub fn miss(&self, stored: &Stored) {
+        let mut inner = self.inner.lock();
+        inner.stamp += 1;
+        stored.on_disk.set(Offered::Missed(inner.stamp));
     }
 
     /// Bytes that wait.

@@ -8,7 +8,7 @@ use super::index::{Known, USED, VERIFIED};
 use super::pool::Pool;
 use super::segment::Segment;
 use super::{Base, Waited, calls::Calls};
-use crate::shelf::{Body, Stored};
+use crate::shelf::{Body, Offered, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
@@ -126,7 +126,10 @@ impl Reader {
             }
             match self.body(hash, &known, record, device).await {
                 // A removal that came meanwhile is obeyed.
-                Ok(stored) => return self.base.index.mark(hash, known.stamp, USED).then_some(stored),
+                Ok(stored) => {
+                    stored.on_disk.set(Offered::Queued(known.stamp));
+                    return self.base.index.mark(hash, known.stamp, USED).then_some(stored);
+                }
                 Err(Unread::Corrupt) => self.forget(hash, &known),
                 Err(_) => return None,
             }

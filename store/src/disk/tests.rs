@@ -2,6 +2,7 @@
 
 mod damage;
 mod directories;
+mod evicted;
 mod faults;
 mod index;
 mod journal;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::vary;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rustix::io::Errno;
 use std::io;
 use std::path::Path;
@@ -29,7 +30,12 @@ use tempfile::TempDir;
 
 /// Which calls fail, and how.
 #[derive(Default)]
-pub(crate) struct Faults(Mutex<Plan>);
+pub(crate) struct Faults {
+    plan: Mutex<Plan>,
+    /// How many more writes may begin; the next one waits. `None` where all may.
+    writes: Mutex<Option<u64>>,
+    let_in: Condvar,
+}
 
 #[derive(Default)]
 struct Plan {
@@ -50,8 +56,15 @@ pub(crate) struct Fail {
 }
 
 impl Faults {
-    pub fn ask(&self, _: Call) -> Result<(), Errno> {
-        let mut plan = self.0.lock();
+    pub fn ask(&self, call: Call) -> Result<(), Errno> {
+        if call == Call::Write {
+            let mut writes = self.writes.lock();
+            while *writes == Some(0) {
+                self.let_in.wait(&mut writes);
+            }
+            *writes = writes.map(|it| it - 1);
+        }
+        let mut plan = self.plan.lock();
         plan.calls += 1;
         match plan.fail {
             Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => Err(it.errno),
@@ -61,12 +74,18 @@ impl Faults {
 
     /// Fails as told from now on.
     pub fn plan(&self, fail: Option<Fail>) {
-        *self.0.lock() = Plan { fail, ..Plan::default() };
+        *self.plan.lock() = Plan { fail, ..Plan::default() };
     }
 
     /// Calls since the plan was made.
     pub fn calls(&self) -> u64 {
-        self.0.lock().calls
+        self.plan.lock().calls
+    }
+
+    /// The device takes so many writes more and then hangs; with `None` it is well.
+    pub fn let_in(&self, writes: Option<u64>) {
+        *self.writes.lock() = writes;
+        self.let_in.notify_all();
     }
 }
 

@@ -83,12 +83,15 @@ impl Writer {
         let mut scratch = Vec::new();
         while let Some(op) = self.queue.next() {
             match op {
-                Op::Write { hash, stamp, key, stored, cost } => {
+                Op::Write { hash, stamp, key, stored, cost, leaving } => {
                     self.store(hash, stamp, &key, &stored, &mut scratch);
-                    drop(stored);
-                    self.queue.done(cost);
+                    drop((stored, leaving));
+                    self.queue.done(cost, stamp);
                 }
-                Op::Remove { hash, stamp } => self.remove(hash, stamp),
+                Op::Remove { hash, stamp, done } => {
+                    self.remove(hash, stamp);
+                    let _ = done.send(Ok(()));
+                }
                 Op::Flush(done) => {
                     let _ = done.send(self.is_on());
                 }

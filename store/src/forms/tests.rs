@@ -34,6 +34,7 @@ fn page(store: &Store, number: usize, size: usize) -> Arc<Forms> {
         variant: Box::default(),
         marks: plain.marks.clone(),
         recheck: u64::MAX.into(),
+        on_disk: Default::default(),
         forms: Some(forms.clone()),
     };
     let (hash, key) = key(number);

@@ -27,6 +27,7 @@ fn put(store: &Store, key: &str, size: usize, born: u64, lifetime: u32, status: 
         variant: Box::default(),
         marks: Marks { tags: [tags::hash(tag)].into(), born: store.born() },
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     };
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).unwrap();
@@ -258,6 +259,7 @@ fn a_tag_of_every_tag_is_found() {
         variant: Box::default(),
         marks,
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     };
     store.insert(store.hash(b"http://a/2"), b"http://a/2", Arc::new(stored), 4).unwrap();

@@ -214,6 +214,7 @@ impl Stored {
             variant: self.variant.clone(),
             marks: self.marks.clone(),
             recheck: AtomicU64::new(self.recheck.load(Relaxed)),
+            on_disk: Default::default(),
             forms: self.forms.clone(),
         }
     }

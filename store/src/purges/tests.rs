@@ -35,6 +35,7 @@ pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> Arc<Stored> {
         variant: Box::default(),
         marks: marks(tags, born),
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
     })
 }

@@ -28,6 +28,7 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Ar
         variant: variant.into(),
         marks: Marks { tags: Box::from([3, 5]), born: Born::default() },
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: None,
         meta,
     })

@@ -68,6 +68,7 @@ pub fn stored(body: Vec<u8>) -> Arc<Stored> {
         variant: Box::default(),
         marks: Marks::default(),
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: Default::default(),
     })
 }

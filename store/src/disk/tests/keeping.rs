@@ -53,6 +53,7 @@ fn nothing_of_a_response_is_lost() {
         variant: variant.into(),
         marks: Marks { tags: [1, 9][..].into(), born },
         recheck: AtomicU64::new(u64::MAX),
+        on_disk: Default::default(),
         forms: Default::default(),
     });
     tier.put("http://a/", stored.clone());
@@ -187,4 +188,49 @@ fn a_body_of_another_segment_is_written_again() {
         assert_eq!(Some(noise(1, 30_000)), tier.get("b"));
         tier.restart();
     }
+}
+
+/// What another process would find, were this one killed now.
+fn after_a_kill(tier: &Tier) -> Tier {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("tier");
+    std::fs::create_dir(&path).unwrap();
+    for it in std::fs::read_dir(tier.path()).unwrap() {
+        let it = it.unwrap();
+        std::fs::copy(it.path(), path.join(it.file_name())).unwrap();
+    }
+    Tier::within(directory, 4 << 20, 64 << 10)
+}
+
+#[test]
+fn a_removal_is_written_ahead_of_what_waits() {
+    let tier = Tier::new();
+    tier.text("a", "old");
+    tier.calls.faults.let_in(Some(0));
+    for it in 0..9 {
+        tier.disk().write(format!("b{it}").as_bytes(), &blob(it, 5000));
+    }
+    let removed = tier.disk().remove(b"a");
+    // The write that has begun, and the removal.
+    tier.calls.faults.let_in(Some(2));
+    removed.wait().unwrap();
+    assert_eq!(None, after_a_kill(&tier).get("a"));
+    tier.calls.faults.let_in(None);
+    tier.disk().flush().wait().unwrap();
+    assert_eq!(Some(noise(8, 5000)), tier.get("b8"), "what waited is written all the same");
+}
+
+#[test]
+fn what_waits_is_not_written_once_its_key_is_removed() {
+    let tier = Tier::new();
+    tier.text("a", "there");
+    tier.calls.faults.let_in(Some(0));
+    tier.disk().write(b"b", &blob(1, 5000));
+    tier.disk().write(b"c", &blob(2, 5000));
+    let removed = tier.disk().remove(b"c");
+    tier.calls.faults.let_in(None);
+    removed.wait().unwrap();
+    tier.disk().flush().wait().unwrap();
+    assert_eq!(None, tier.get("c"));
+    assert_eq!(None, after_a_kill(&tier).get("c"));
 }
