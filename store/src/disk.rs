@@ -17,8 +17,8 @@ mod segment;
 mod tests;
 mod writer;
 
-use crate::purges::{Rule, Seq};
 use crate::ledger::Leaving;
+use crate::purges::{Rule, Seq};
 use crate::shelf::{Offered, Stored};
 use calls::{Calls, Failed};
 use directory::{Directory, Refused};

@@ -2,7 +2,7 @@
 
 use super::super::harness::origin::Script;
 use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
-use super::super::harness::{Origin, Response, until};
+use super::super::harness::{Origin, Response};
 
 #[test]
 fn a_restart_keeps_what_was_stored() {

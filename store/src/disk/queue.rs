@@ -1,7 +1,7 @@
 //! What waits to be written: bounded in bytes, in order; removals and purges go ahead. Who writes it is in `writer`.
 
-use crate::purges::{Rule, Seq};
 use crate::ledger::Leaving;
+use crate::purges::{Rule, Seq};
 use crate::shelf::{Offered, Stored};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -86,7 +86,13 @@ impl Queue {
             stopped: false,
             finished: false,
         };
-        Queue { inner: Mutex::new(inner), wake: Condvar::new(), ended: Condvar::new(), most, written: AtomicU64::new(stamp) }
+        Queue {
+            inner: Mutex::new(inner),
+            wake: Condvar::new(),
+            ended: Condvar::new(),
+            most,
+            written: AtomicU64::new(stamp),
+        }
     }
 
     /// Queues a response, unless `too_late` says so while no removal can come between. An empty queue takes one of any
