@@ -3,4 +3,5 @@
 pub mod body;
 pub mod http1;
 pub mod listener;
+mod room;
 pub mod worker;

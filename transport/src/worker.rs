@@ -2,6 +2,7 @@
 //! deadlines, and the word that the worker is draining. One per thread, never shared between threads.
 
 use crate::http1::Outbox;
+use crate::room::Rooms;
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_wire::http1::request;
@@ -98,6 +99,7 @@ pub struct Worker {
     stamped: OnceCell<Arc<AtomicBool>>,
     pub(crate) input: RefCell<Vec<u8>>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
+    pub(crate) rooms: Rooms,
     stop: Notify,
     empty: Notify,
 }
@@ -190,6 +192,7 @@ impl Worker {
             stamped: OnceCell::new(),
             input: RefCell::default(),
             output: Cell::new(None),
+            rooms: Rooms::new(),
             stop: Notify::new(),
             empty: Notify::new(),
         })

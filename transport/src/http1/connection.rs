@@ -102,8 +102,9 @@ pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<
         if let Turn::Gone = turn {
             return;
         }
-        // Boxed: an idle connection has no room for it.
-        match Box::pin(connection.end_turn(turn, &client, &*handler)).await {
+        // In a room of the worker's: an idle connection has none for it.
+        let rooms = &connection.worker.rooms;
+        match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
             After::KeepAlive => fresh = Fresh::Yes,
             After::Close | After::Cut => return,
             After::Reset => return connection.reset(),

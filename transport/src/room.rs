@@ -1,0 +1,148 @@
+//! Memory for the futures of slow answers, lent by their worker and used again. A connection at rest has none.
+//!
+//! Such a future has a few KiB. Taken from the allocator for each answer, those of a few requests at once fill and leave
+//! a page of it again and again, and each time its memory is given back to the system (docs/decisions/0020) only to be
+//! asked for again: that was a twentieth of what a miss costs.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::task::{Context, Poll};
+
+/// Rooms that are kept while nobody needs them.
+const KEPT: usize = 64;
+
+/// The rooms of one worker.
+pub(crate) struct Rooms {
+    /// What the kept ones are for: the first future that came. The handler of a worker makes one kind.
+    layout: Cell<Option<Layout>>,
+    free: RefCell<Vec<NonNull<u8>>>,
+}
+
+impl Rooms {
+    /// None yet.
+    pub fn new() -> Self {
+        Self { layout: Cell::new(None), free: RefCell::default() }
+    }
+
+    /// Puts the future that `make` makes into a room.
+    pub fn lend<F: Future>(&self, make: impl FnOnce() -> F) -> Lodger<'_, F> {
+        let layout = Layout::new::<F>();
+        let at = match layout.size() {
+            0 => NonNull::dangling(),
+            _ => self.take(layout).cast::<F>(),
+        };
+        // SAFETY: `at` is aligned for `F` and has room for it, and belongs to nobody else.
+        unsafe { at.write(make()) };
+        Lodger { at, rooms: self }
+    }
+
+    fn take(&self, layout: Layout) -> NonNull<u8> {
+        if *self.layout.get().get_or_insert(layout) == layout {
+            self.layout.set(Some(layout));
+            if let Some(room) = self.free.borrow_mut().pop() {
+                return room;
+            }
+        }
+        // SAFETY: the size is not zero.
+        let room = unsafe { alloc(layout) };
+        NonNull::new(room).unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    fn give(&self, room: NonNull<u8>, layout: Layout) {
+        let mut free = self.free.borrow_mut();
+        if self.layout.get() == Some(layout) && free.len() < KEPT {
+            free.push(room);
+        } else {
+            // SAFETY: `take` had it from `alloc` with this layout.
+            unsafe { dealloc(room.as_ptr(), layout) };
+        }
+    }
+}
+
+impl Drop for Rooms {
+    fn drop(&mut self) {
+        let Some(layout) = self.layout.get() else { return };
+        for room in self.free.get_mut().drain(..) {
+            // SAFETY: only rooms of this layout, which `take` had from `alloc`, are kept.
+            unsafe { dealloc(room.as_ptr(), layout) };
+        }
+    }
+}
+
+/// A future in a room: pinned, as it stays there until it is dropped.
+pub(crate) struct Lodger<'r, F: Future> {
+    at: NonNull<F>,
+    rooms: &'r Rooms,
+}
+
+impl<F: Future> Future for Lodger<'_, F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        // SAFETY: it was written by `lend`, is moved by nobody, and lives until this is dropped.
+        unsafe { Pin::new_unchecked(self.get_mut().at.as_mut()) }.poll(context)
+    }
+}
+
+impl<F: Future> Drop for Lodger<'_, F> {
+    fn drop(&mut self) {
+        let layout = Layout::new::<F>();
+        // SAFETY: it was written by `lend`, and is dropped here once.
+        unsafe { self.at.drop_in_place() };
+        if layout.size() > 0 {
+            self.rooms.give(self.at.cast(), layout);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+    use std::task::Waker;
+
+    fn poll<F: Future>(it: &mut Lodger<'_, F>) -> Poll<F::Output> {
+        Pin::new(it).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn a_room_is_used_again_and_what_was_in_it_is_dropped() {
+        let rooms = Rooms::new();
+        let held = Rc::new(7);
+        let make = || {
+            let held = held.clone();
+            async move {
+                std::future::pending::<()>().await;
+                *held
+            }
+        };
+        let mut first = rooms.lend(make);
+        let mut second = rooms.lend(make);
+        assert!(poll(&mut first).is_pending() && poll(&mut second).is_pending());
+        let at = first.at;
+        drop(first);
+        assert_eq!((2, 1), (Rc::strong_count(&held), rooms.free.borrow().len()));
+        let third = rooms.lend(make);
+        assert_eq!(at, third.at, "the same room");
+        drop((second, third));
+        assert_eq!((1, 2), (Rc::strong_count(&held), rooms.free.borrow().len()));
+    }
+
+    #[test]
+    fn other_sizes_and_too_many_are_not_kept() {
+        let rooms = Rooms::new();
+        let small = |it: u8| async move { it };
+        let mut all: Vec<_> = (0..80).map(|it| rooms.lend(move || small(it))).collect();
+        assert_eq!(Poll::Ready(79), poll(&mut all[79]));
+        let large = [1u64; 50];
+        let mut other = rooms.lend(|| async move { large.iter().sum::<u64>() });
+        assert_eq!(Poll::Ready(50), poll(&mut other));
+        drop((all, other));
+        assert_eq!(KEPT, rooms.free.borrow().len());
+        let mut none = rooms.lend(|| std::future::ready(()));
+        assert_eq!(Poll::Ready(()), poll(&mut none));
+    }
+}
