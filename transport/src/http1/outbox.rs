@@ -138,6 +138,9 @@ impl Outbox {
                 }
             }
         }
+        if let [one] = &room[..used] {
+            return rustix::net::send(socket, one, flags); // Of which the kernel has less to copy.
+        }
         rustix::net::sendmsg(socket, &room[..used], &mut SendAncillaryBuffer::default(), flags)
     }
 
