@@ -1,7 +1,6 @@
 //! The `Cache-Status` field of one response (RFC 9211), and the older `X-Cache`.
 
 use crate::reuse::ForwardReason;
-use std::io::Write as _;
 
 /// Which tier answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,10 +55,10 @@ const LARGEST: i64 = 999_999_999_999_999;
 
 /// Appends the member `larder; …` without field name and line end. No allocation.
 pub fn write(report: Report, out: &mut Vec<u8>) {
-    const TAKES: &str = "a vector takes everything";
     match report {
         Report::Hit { ttl, tier } => {
-            write!(out, "larder; hit; ttl={}", ttl.clamp(-LARGEST, LARGEST)).expect(TAKES);
+            out.extend_from_slice(b"larder; hit; ttl=");
+            out.extend_from_slice(itoa::Buffer::new().format(ttl.clamp(-LARGEST, LARGEST)).as_bytes());
             if tier != Tier::Ram {
                 out.extend_from_slice(b"; detail=");
                 out.extend_from_slice(tier.name().as_bytes());
@@ -70,7 +69,8 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(token(reason).as_bytes());
             if let Some(status) = status {
-                write!(out, "; fwd-status={status}").expect(TAKES);
+                out.extend_from_slice(b"; fwd-status=");
+                out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
             }
             if stored {
                 out.extend_from_slice(b"; stored");

@@ -173,7 +173,8 @@ impl FieldList {
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
         let splits = |it: &u8| matches!(it, b'\r' | b'\n' | 0);
-        if value.iter().any(splits) {
+        // Every byte is looked at, so that many are at once.
+        if value.iter().fold(false, |found, it| found | splits(it)) {
             self.text.extend(value.iter().map(|it| if splits(it) { b' ' } else { *it }));
         } else {
             self.text.extend_from_slice(value);

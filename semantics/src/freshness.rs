@@ -241,6 +241,17 @@ impl<'r> LifetimeInputs<'r> {
     #[must_use]
     pub fn read(status: u16, fields: &'r [Field<'r>], policy: &'r Policy, response_time: WallTime) -> Self {
         let (directives, targeted) = crate::targeted::directives(fields, policy);
+        Self::of(status, fields, directives, targeted, response_time)
+    }
+
+    /// The same, where the directives in force have been found already.
+    pub(crate) fn of(
+        status: u16,
+        fields: &'r [Field<'r>],
+        directives: ResponseDirectives,
+        targeted: Option<&'r str>,
+        response_time: WallTime,
+    ) -> Self {
         Self {
             status,
             directives,

@@ -155,19 +155,18 @@ pub fn decide(
     response_time: WallTime,
     trace: &mut impl Trace,
 ) -> Storable {
-    let response = Response {
-        inputs: LifetimeInputs::read(status, fields, policy, response_time),
-        ages: AgeInputs::read(fields, request_time, response_time),
-        status,
-        fields,
-        policy,
-    };
+    let (directives, targeted) = crate::targeted::directives(fields, policy);
+    let response = Response { status, fields, policy, directives, targeted };
     let verdict = request_allows(request, policy, trace)
         .and_then(|()| status_allows(request, &response, trace))
         .and_then(|()| directives_allow(request, &response, trace))
         .and_then(|()| content_allows(request, &response, trace))
-        .and_then(|()| explicitly_storable(request, &response, trace))
-        .and_then(|()| useful(&response, trace));
+        .and_then(|()| {
+            // Not read of what is refused by a directive: dates take longer than all of the above.
+            let inputs = response.lifetime_inputs(response_time);
+            explicitly_storable(request, &response, &inputs, trace)?;
+            useful(&response, &inputs, AgeInputs::read(fields, request_time, response_time), trace)
+        });
     match verdict {
         Ok(()) => {
             trace.rule("RFC 9111 §3", "store", Outcome::Decided, || "every condition holds".to_owned());
@@ -182,18 +181,24 @@ struct Response<'r> {
     status: u16,
     fields: &'r [Field<'r>],
     policy: &'r Policy,
-    inputs: LifetimeInputs<'r>,
-    ages: AgeInputs,
+    /// The directives in force.
+    directives: ResponseDirectives,
+    /// The targeted field that gave them (RFC 9213).
+    targeted: Option<&'r str>,
 }
 
-impl Response<'_> {
+impl<'r> Response<'r> {
     fn said(&self) -> &ResponseDirectives {
-        &self.inputs.directives
+        &self.directives
+    }
+
+    fn lifetime_inputs(&self, response_time: WallTime) -> LifetimeInputs<'r> {
+        LifetimeInputs::of(self.status, self.fields, self.directives.clone(), self.targeted, response_time)
     }
 
     /// The field whose directives are in force, with its lines.
     fn in_force(&self) -> String {
-        lines(self.fields, self.inputs.targeted.unwrap_or("Cache-Control"))
+        lines(self.fields, self.targeted.unwrap_or("Cache-Control"))
     }
 }
 
@@ -360,9 +365,10 @@ fn content_allows(
 fn explicitly_storable(
     request: &RequestFacts<'_>,
     response: &Response<'_>,
+    inputs: &LifetimeInputs<'_>,
     trace: &mut impl Trace,
 ) -> Result<(), Refusal> {
-    let (inputs, policy, status) = (&response.inputs, response.policy, response.status);
+    let (policy, status) = (response.policy, response.status);
     let said = &inputs.directives;
     let fresh_by_itself =
         said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
@@ -382,11 +388,16 @@ fn explicitly_storable(
 /// Whether it could ever answer a request: fresh for a while, or with a validator, or allowed to be
 /// served stale by a directive or the route. (`cache.stale_if_error`, which is on by default, does not
 /// count: it would keep every page that nobody may reuse.)
-fn useful(response: &Response<'_>, trace: &mut impl Trace) -> Result<(), Refusal> {
-    let (inputs, policy) = (&response.inputs, response.policy);
+fn useful(
+    response: &Response<'_>,
+    inputs: &LifetimeInputs<'_>,
+    ages: AgeInputs,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let policy = response.policy;
     let said = &inputs.directives;
     let lifetime = inputs.lifetime(policy, trace);
-    let age = response.ages.corrected_initial_age();
+    let age = ages.corrected_initial_age();
     let validator = etag(response.fields).is_some() || inputs.last_modified.is_some();
     let no_cache = always_validated(said, response.status, policy);
     let allowance = said

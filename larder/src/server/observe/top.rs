@@ -158,11 +158,12 @@ impl Feed {
 
     /// Counts any other.
     pub fn slow(&self, authority: &str, target: &str, outcome: &Outcome) {
-        self.fast(authority, target, outcome.body);
         let missed = matches!(outcome.report, Some(Report::Forwarded { reason, .. })
             if !matches!(reason, ForwardReason::Bypass | ForwardReason::Method));
         let (text, hash) = ((authority.as_bytes(), target.as_bytes()), self.hash(authority, target));
         let tops = &mut *self.tops.borrow_mut();
+        tops[0].add(hash, 1, text);
+        tops[2].add(hash, outcome.body, text);
         if missed {
             tops[1].add(hash, 1, text);
         }
