@@ -18,7 +18,6 @@ use larder_store::ram::Removals;
 use larder_store::{FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
-use std::rc::Rc;
 use std::sync::Arc;
 
 impl Machine<'_, '_> {
@@ -181,16 +180,24 @@ impl Machine<'_, '_> {
 
     /// One bodyless exchange up to its final head; interim heads are passed on.
     async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        let outgoing =
-            forward::outgoing(self.gateway, self.request, self.route, self.client, Framing::Empty, ask);
+        let mut outgoing = forward::outgoing(
+            self.gateway,
+            self.request,
+            self.fields,
+            self.route,
+            self.client,
+            Framing::Empty,
+            ask,
+        );
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        outgoing.asked = Some(started);
         self.stages.enter(Stage::Connect);
-        let exchange = Rc::new(self.route.origin().send(outgoing).await?);
+        let exchange = self.route.origin().send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
-            self.local.took_since(started);
+            self.local.took(started, exchange.answered());
             if response.status >= 200 {
                 self.stages.enter(Stage::Lookup);
                 self.local.origin_status.set(Some(response.status));

@@ -83,9 +83,9 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Notes that the origin was asked at `started`, by the precise clock, and has answered now.
-    pub fn took_since(&self, started: u64) {
-        self.origin_micros.set(Some(clock::precise_micros().saturating_sub(started)));
+    /// Notes that the origin was asked at `started` and had answered at `answered`, by the precise clock.
+    pub fn took(&self, started: u64, answered: u64) {
+        self.origin_micros.set(Some(answered.saturating_sub(started)));
     }
 }
 
@@ -216,16 +216,18 @@ impl Job {
     }
 
     async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        let outgoing =
-            forward::outgoing(&self.gateway, &self.request, &self.route, &self.client, Framing::Empty, ask);
+        let (route, sent) = (&self.route, self.request.fields.view());
+        let mut outgoing =
+            forward::outgoing(&self.gateway, &self.request, &sent, route, &self.client, Framing::Empty, ask);
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        outgoing.asked = Some(started);
         self.told.enter(Stage::Connect);
-        let exchange = Rc::new(self.route.origin().send(outgoing).await?);
+        let exchange = self.route.origin().send(outgoing).await?;
         self.told.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
-            self.local.took_since(started);
+            self.local.took(started, exchange.answered());
             if response.status < 200 {
                 self.local.interim.borrow_mut().push_back(response);
                 self.local.rung.notify_one();

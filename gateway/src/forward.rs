@@ -2,7 +2,7 @@
 //! fields only, made anew from what was understood (RFC 9110 §7.6).
 
 use crate::route::{Gateway, Route};
-use larder_origin::Outgoing;
+use larder_origin::{Line, Outgoing};
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
@@ -15,9 +15,11 @@ use larder_stdx::clock;
 use larder_store::Stored;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
-use larder_wire::http1::write::{self, is_never_nominated, strip_hop_by_hop};
+use larder_wire::http1::write::{self, is_never_nominated};
 use larder_wire::http1::{Framing, Version};
 use std::io::Write;
+use std::net::IpAddr;
+use std::rc::Rc;
 
 /// Fields by which some applications let a client change the target. They are not part of the key, so a
 /// request that has one does not use the cache (statements 7 and 9); those that change the method are
@@ -55,34 +57,34 @@ pub enum Ask<'a> {
     Rest(&'a str, &'a [u8]),
 }
 
-/// The request as the origin gets it.
+/// The request as the origin gets it; `sent` are the request's fields.
 #[must_use]
 pub fn outgoing(
     gateway: &Gateway,
-    request: &Request,
+    request: &Rc<Request>,
+    sent: &[Field<'_>],
     route: &Route,
     client: &Client,
     framing: Framing,
     ask: Ask<'_>,
 ) -> Outgoing {
-    let sent = request.fields.view();
     let policy = &route.policy;
     let anonymous = policy.enabled
         && !policy.private_cookies.is_empty()
         && matches!(request.method.as_str(), "GET" | "HEAD")
-        && !cookies::is_private(&sent, &policy.private_cookies);
+        && !cookies::is_private(sent, &policy.private_cookies);
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
-    let accept = accept_encoding(policy, &sent, ask);
-    let forwards = max_forwards(&request.method, &sent);
+    let accept = accept_encoding(policy, sent, ask);
+    let forwards = max_forwards(&request.method, sent);
     let keep = |it: &Field<'_>| match it.name.len() {
         15 if accept.is_some() && it.is("accept-encoding") => false,
         12 if forwards.is_some() && it.is("max-forwards") => false,
         6 => !(anonymous && it.is("cookie") || it.is("expect") || is_ours(it.name)),
         _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
     };
-    let mut fields = FieldList::with_room_for(&sent, write::ROOM + request.authority.len());
+    let mut fields = FieldList::with_room_for(sent, write::ROOM + request.authority.len());
     fields.push("Host", route.host.of(&request.authority));
-    write::strip_hop_by_hop_into(&sent, keep, &mut fields);
+    write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Whole => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
@@ -97,23 +99,35 @@ pub fn outgoing(
     if let Some(accept) = accept {
         fields.push("Accept-Encoding", accept);
     }
-    if anonymous && let Some(named) = cookies::only(&sent, &policy.key.cookies) {
+    if anonymous && let Some(named) = cookies::only(sent, &policy.key.cookies) {
         fields.push("Cookie", named);
     }
     append(&mut fields, "Via", via(request.version));
     append(&mut fields, "CDN-Loop", gateway.id.as_bytes());
     if let Some(peer) = client.peer {
         let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
-        let mut rest = &mut text[..];
-        let _ = write!(rest, "{}", peer.ip().to_canonical());
-        let length = 46 - rest.len();
+        let length = write_address(peer.ip().to_canonical(), &mut text);
         append(&mut fields, "X-Forwarded-For", &text[..length]);
     }
     fields.push("X-Forwarded-Proto", "http");
     if !request.authority.is_empty() {
         fields.push("X-Forwarded-Host", &request.authority);
     }
-    Outgoing { method: request.method.clone(), target: request.target.clone(), fields, framing }
+    Outgoing { line: Line::Of(request.clone()), fields, framing, asked: None }
+}
+
+/// Writes an address as text; its length.
+fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
+    let mut rest = &mut text[..];
+    // The general way through the formatter takes as long as the rest of the head.
+    let _ = match address {
+        IpAddr::V4(it) => it.octets().iter().enumerate().try_for_each(|(at, octet)| {
+            rest.write_all(if at > 0 { b"." } else { b"" })?;
+            rest.write_all(itoa::Buffer::new().format(*octet).as_bytes())
+        }),
+        IpAddr::V6(it) => write!(rest, "{it}"),
+    };
+    46 - rest.len()
 }
 
 /// What the origin is asked for in place of the client's `Accept-Encoding`, where the answer may become everybody's and
@@ -144,7 +158,7 @@ pub fn max_forwards(method: &str, fields: &[Field<'_>]) -> Option<u64> {
 /// Drops what `Connection` nominates before anything is decided by it: a field that the origin never sees must
 /// select no variant and be part of no key, or a stranger could store one page under another's key.
 pub fn drop_nominated(fields: &mut FieldList) {
-    if !fields.get_all("connection").any(nominates) {
+    if !nominates_some(fields) {
         return;
     }
     let before = fields.clone();
@@ -153,6 +167,12 @@ pub fn drop_nominated(fields: &mut FieldList) {
 }
 
 /// Whether a request has a field that [`drop_nominated`] may drop.
+#[must_use]
+pub fn nominates_some(fields: &FieldList) -> bool {
+    fields.get_all("connection").any(nominates)
+}
+
+/// The same of a head that is still in the read buffer.
 #[must_use]
 pub fn has_nominated(fields: &[Field<'_>]) -> bool {
     fields.iter().any(|it| it.name.len() == 10 && it.is("connection") && nominates(it.value))
@@ -238,7 +258,8 @@ fn append(fields: &mut FieldList, name: &str, member: &[u8]) {
 /// kept only where no body follows and it tells something (HEAD, 304).
 #[must_use]
 pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
-    let mut kept = strip_hop_by_hop(&fields.view());
+    let mut kept = FieldList::with_capacity(fields.len() + write::LINES, fields.text().len() + write::ROOM);
+    write::strip_hop_by_hop_into(fields.iter(), |_| true, &mut kept);
     if bodyless && let Some(length) = fields.get("content-length") {
         kept.push("Content-Length", length);
     }

@@ -46,13 +46,21 @@ impl<'c> Machine<'_, 'c> {
                 return Step::Error;
             }
         };
-        let outgoing =
-            forward::outgoing(self.gateway, self.request, self.route, self.client, framing, Ask::AsSent);
+        let mut outgoing = forward::outgoing(
+            self.gateway,
+            self.request,
+            self.fields,
+            self.route,
+            self.client,
+            framing,
+            Ask::AsSent,
+        );
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
+        outgoing.asked = Some(started);
         self.stages.enter(Stage::Connect);
         let exchange = match self.route.origin().send(outgoing).await {
-            Ok(exchange) => Rc::new(exchange),
+            Ok(exchange) => exchange,
             Err(error) => {
                 self.error = error.status();
                 return Step::Error;
@@ -77,7 +85,7 @@ impl<'c> Machine<'_, 'c> {
                 }
             }
         };
-        self.local.took_since(started);
+        self.local.took(started, exchange.answered());
         self.stages.enter(Stage::Lookup);
         if response.status == 304 && !self.facts.conditional {
             self.error = 502; // Nobody had asked on a condition.

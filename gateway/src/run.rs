@@ -33,6 +33,9 @@ use tokio::time::Sleep;
 /// How often one request looks again after another's fetch before it goes alone.
 pub(crate) const LOOKS: u8 = 2;
 
+/// Bytes that a key has beside the host and the target, mostly.
+const KEY_ROOM: usize = 24;
+
 /// What a request came to, for the log.
 #[derive(Clone, Debug)]
 pub struct Summary {
@@ -102,14 +105,15 @@ impl Gateway {
     pub async fn run<'c>(
         self: &Rc<Self>,
         route: &Rc<Route>,
-        mut request: Request,
+        mut request: Rc<Request>,
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,
         stages: &Stages,
     ) -> Summary {
-        forward::drop_nominated(&mut request.fields);
-        let request = Rc::new(request);
+        if forward::nominates_some(&request.fields) {
+            forward::drop_nominated(&mut Rc::make_mut(&mut request).fields);
+        }
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);
         let mut machine = Machine {
@@ -204,6 +208,7 @@ impl<'c> Machine<'_, 'c> {
     pub fn make_key(&mut self) {
         self.key.clear();
         let request = self.request;
+        self.key.reserve(request.authority.len() + request.target.len() + KEY_ROOM);
         hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut self.key);
         self.hash = self.gateway.store.hash(&self.key);
     }

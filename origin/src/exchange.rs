@@ -42,6 +42,8 @@ pub struct Exchange {
     is_told: Cell<bool>,
     /// When it was asked for, by the precise clock, until its final head has come; `None` where nobody measures.
     asked: Cell<Option<u64>>,
+    /// When that came, where it was measured.
+    answered: Cell<Option<u64>>,
 }
 
 impl Exchange {
@@ -50,10 +52,18 @@ impl Exchange {
         place: Place,
         connection: Connection,
         request: Outgoing,
-    ) -> Result<Self, OriginError> {
-        let asked = Cell::new(place.origin().measures.get().map(|_| clock::precise_micros()));
+        asked: Option<u64>,
+    ) -> Result<Rc<Self>, OriginError> {
+        let measured = place.origin().measures.get().is_some();
+        let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
         let state = RefCell::new(State::new(place, connection, request));
-        let exchange = Self { state, is_told: Cell::new(false), asked };
+        // Where it stays: it is large, and handed on often.
+        let exchange = Rc::new(Self {
+            state,
+            is_told: Cell::new(false),
+            asked: Cell::new(asked),
+            answered: Cell::new(None),
+        });
         poll_fn(|cx| {
             exchange.state.borrow_mut().send_head(cx);
             Poll::Ready(())
@@ -113,6 +123,12 @@ impl Exchange {
         next.inspect_err(|it| self.tell(it))
     }
 
+    /// When the final head came, by the precise clock; now where nobody measured it, so ask when it has come.
+    #[must_use]
+    pub fn answered(&self) -> u64 {
+        self.answered.get().unwrap_or_else(clock::precise_micros)
+    }
+
     /// The trailer section, after the body's end.
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
@@ -131,7 +147,9 @@ impl Exchange {
         let Some(asked) = self.asked.get().filter(|_| response.status >= 200) else { return };
         self.asked.set(None);
         if let Some(it) = self.state.borrow().origin.measures.get() {
-            let micros = clock::precise_micros().saturating_sub(asked);
+            let now = clock::precise_micros();
+            self.answered.set(Some(now));
+            let micros = now.saturating_sub(asked);
             it.route.counters.origin_us.add(micros);
             it.origin.counters.answers.add(1);
             it.origin.latency.record(micros, 1);
@@ -367,7 +385,8 @@ impl State {
             Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(),
             Link::Open(it) if self.after_body == AfterBody::Keep => {
                 if self.is_sent() {
-                    let trust = if self.request.method == "HEAD" { Trust::AfterSweep } else { Trust::Now };
+                    let trust =
+                        if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
                     self.origin.keep(it, trust);
                 } else if self.sending != Sending::Failed {
                     self.link = Link::Open(it); // the rest of the request may follow
@@ -556,7 +575,7 @@ impl State {
         if buffer.is_empty() || !is_due && buffer.len() < limits.head_size {
             return Ok(None);
         }
-        let (response, length) = match parse(buffer, limits.head_size, &self.request.method) {
+        let (response, length) = match parse(buffer, limits.head_size, self.request.line.method()) {
             Ok(Parsed::Head(response, length)) => (response, length),
             Ok(Parsed::Partial) => {
                 self.partial = buffer.len();

@@ -18,7 +18,7 @@ pub use address::Address;
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
 pub use pool::{Measures, Origin, Told};
-pub use request::Outgoing;
+pub use request::{Line, Outgoing};
 
 use std::time::Duration;
 

@@ -144,11 +144,11 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
     /// [`OriginError::Timeout`] where the origin does not take the head.
-    pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Exchange, OriginError> {
+    pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
         self.begin(request).await.inspect_err(|it| self.tell(it))
     }
 
-    async fn begin(self: &Rc<Self>, request: Outgoing) -> Result<Exchange, OriginError> {
+    async fn begin(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
         let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
         let place = self.place(&deadline).await?;
         let connection = match self.reuse() {
@@ -160,7 +160,9 @@ impl Origin {
             it.route.counters.origin_requests.add(1);
             it.origin.counters.requests.add(1);
         }
-        Exchange::begin(place, connection, request).await
+        // What was waited for until here is not the origin's doing.
+        let asked = request.asked.filter(|_| deadline.get().is_none());
+        Exchange::begin(place, connection, request, asked).await
     }
 
     fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {

@@ -1,19 +1,51 @@
 //! A request as it goes out, and its head as bytes: made anew from what was understood, never copied.
 
 use larder_semantics::field::{Field, FieldList};
+use larder_wire::http1::request::Request;
 use larder_wire::http1::{Framing, write};
+use std::rc::Rc;
 
 /// The request as it goes out: end-to-end fields only, `Host` included, framing fields not.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// Method.
-    pub method: String,
-    /// Origin-form or `*`.
-    pub target: String,
+    /// Method and target.
+    pub line: Line,
     /// End-to-end fields.
     pub fields: FieldList,
     /// `Empty`, `Length` or `Chunked`; `Close` is written as `Chunked`, since a request cannot end by closing.
     pub framing: Framing,
+    /// When it was asked for, by the precise clock, where that is known.
+    pub asked: Option<u64>,
+}
+
+/// The method, and the target in origin-form or `*`.
+#[derive(Clone, Debug)]
+pub enum Line {
+    /// Those of a request that is kept anyway.
+    Of(Rc<Request>),
+    /// These.
+    Own {
+        /// The method.
+        method: String,
+        /// The target.
+        target: String,
+    },
+}
+
+impl Line {
+    pub(crate) fn method(&self) -> &str {
+        match self {
+            Line::Of(request) => &request.method,
+            Line::Own { method, .. } => method,
+        }
+    }
+
+    fn target(&self) -> &str {
+        match self {
+            Line::Of(request) => &request.target,
+            Line::Own { target, .. } => target,
+        }
+    }
 }
 
 /// Whether the origin is told that the connection ends with this exchange (RFC 9112 §9.6).
@@ -28,7 +60,7 @@ pub(crate) enum Persistence {
 impl Outgoing {
     /// Appends the head. Framing and `Connection` are ours: lines that would say otherwise are left out.
     pub(crate) fn write_head(&self, persistence: Persistence, out: &mut Vec<u8>) {
-        write::request_line(&self.method, &self.target, out);
+        write::request_line(self.line.method(), self.line.target(), out);
         if self.fields.iter().any(|it| is_ours(&it)) {
             for it in self.fields.iter().filter(|it| !is_ours(it)) {
                 write::field(it.name, it.value, out);
@@ -38,7 +70,7 @@ impl Outgoing {
         }
         match self.framing {
             // A length is expected where the method has a use for a body (RFC 9110 §8.6).
-            Framing::Empty if matches!(&*self.method, "POST" | "PUT" | "PATCH") => {
+            Framing::Empty if matches!(self.line.method(), "POST" | "PUT" | "PATCH") => {
                 out.extend_from_slice(b"Content-Length: 0\r\n");
             }
             Framing::Empty => {}
@@ -55,7 +87,7 @@ impl Outgoing {
 
     /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(&*self.method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+        matches!(self.line.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
     }
 
     /// Whether the body is held back until the origin says 100 (RFC 9110 §10.1.1).
@@ -84,7 +116,8 @@ mod tests {
         for (name, value) in lines {
             fields.push(name, value);
         }
-        Outgoing { method: method.to_owned(), target: "/a".to_owned(), fields, framing }
+        let line = Line::Own { method: method.to_owned(), target: "/a".to_owned() };
+        Outgoing { line, fields, framing, asked: None }
     }
 
     #[track_caller]

@@ -2,7 +2,7 @@
 
 mod scripted;
 
-use larder_origin::Limits;
+use larder_origin::{Limits, Line};
 use proptest::prelude::*;
 use scripted::{Scripted, client, limits, run, told};
 use std::sync::{Arc, Mutex};
@@ -70,7 +70,7 @@ fn whatever_comes_the_next_response_is_right() {
         run(async {
             told(origin.send(scripted::get()).await).await;
             let mut next = scripted::get();
-            next.target = "/next".to_owned();
+            next.line = Line::Own { method: "GET".to_owned(), target: "/next".to_owned() };
             // A machine that is busy may be late by itself; anything but that is wrong.
             let told = told(origin.send(next).await).await;
             assert!(told == "200 next" || told == "Timeout", "{told}");

@@ -65,7 +65,7 @@ impl Handler for Canned {
         Now::Answered
     }
 
-    async fn answer<'c>(&'c self, _: Request, _: &'c Client, _: RequestBody<'c>, _: Reply<'c>) {}
+    async fn answer<'c>(&'c self, _: Rc<Request>, _: &'c Client, _: RequestBody<'c>, _: Reply<'c>) {}
 
     fn rejected(&self, _: Reject, _: &Client) {}
 }

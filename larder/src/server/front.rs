@@ -89,7 +89,7 @@ impl Handler for Front {
 
     async fn answer<'c>(
         &'c self,
-        mut request: Request,
+        mut request: Rc<Request>,
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,
@@ -98,7 +98,7 @@ impl Handler for Front {
         let found = router.find(&request.method, &request.authority, &request.target);
         let at = found.map(|it| (it.1, it.2));
         let traced = at.is_some_and(|it| self.observer.tracer.takes(it));
-        let span = self.observer.tracer.spans.due(&request.fields.view());
+        let span = self.observer.tracer.spans.due_in(&request.fields);
         self.observer.tracer.spans.count();
         let is_timed = traced || span.is_some();
         let stages = match found {
@@ -111,9 +111,10 @@ impl Handler for Front {
         let started = (is_told || scopes.is_on()).then(clock::precise_micros);
         let told = is_told.then(|| request.clone());
         if let Some(span) = &span {
-            request.fields.set("traceparent", span.traceparent()); // The origin's parent is this request.
+            // The origin's parent is this request.
+            Rc::make_mut(&mut request).fields.set("traceparent", span.traceparent());
         }
-        let counted = scopes.is_on().then(|| (request.authority.clone(), request.target.clone()));
+        let counted = scopes.is_on().then(|| request.clone());
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
@@ -135,8 +136,8 @@ impl Handler for Front {
             (None, None, None) => no_route(&request, reply).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
-        if let Some((authority, target)) = counted {
-            self.observer.top.slow(&authority, &target, &outcome);
+        if let Some(it) = counted {
+            self.observer.top.slow(&it.authority, &it.target, &outcome);
         }
         if let Some(micros) = micros {
             scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);

@@ -10,7 +10,7 @@ mod urls;
 
 use crate::ask;
 use crate::cli::{From, Warm};
-use larder_origin::{Address, Exchange, Limits, Origin, OriginError, Outgoing};
+use larder_origin::{Address, Exchange, Limits, Line, Origin, OriginError, Outgoing};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
@@ -177,7 +177,7 @@ impl Larder {
     }
 
     /// Asks for one page; its head has come when this returns.
-    async fn get(&self, page: &Page) -> Result<(u16, FieldList, Exchange), OriginError> {
+    async fn get(&self, page: &Page) -> Result<(u16, FieldList, Rc<Exchange>), OriginError> {
         let mut fields = FieldList::new();
         fields.push("Host", page.authority.as_deref().unwrap_or(&self.host));
         let has = |name: &str| self.fields.iter().any(|it| it.0.eq_ignore_ascii_case(name));
@@ -187,8 +187,9 @@ impl Larder {
         for (name, value) in &self.fields {
             fields.push(name, value);
         }
-        let (method, target) = ("GET".to_owned(), page.target.clone());
-        let exchange = self.origin.send(Outgoing { method, target, fields, framing: Framing::Empty }).await?;
+        let line = Line::Own { method: "GET".to_owned(), target: page.target.clone() };
+        let request = Outgoing { line, fields, framing: Framing::Empty, asked: None };
+        let exchange = self.origin.send(request).await?;
         loop {
             let head = exchange.head().await?;
             if head.status >= 200 {

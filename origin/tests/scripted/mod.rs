@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "every test file uses its own part of it")]
 
 use larder_counters::Counters;
-use larder_origin::{Address, Exchange, Limits, Origin, OriginError, Outgoing};
+use larder_origin::{Address, Exchange, Limits, Line, Origin, OriginError, Outgoing};
 use larder_semantics::field::FieldList;
 use larder_wire::http1::Framing;
 use std::future::Future;
@@ -187,7 +187,8 @@ pub fn run(test: impl Future<Output = ()>) {
 pub fn request(method: &str, framing: Framing) -> Outgoing {
     let mut fields = FieldList::new();
     fields.push("Host", "a");
-    Outgoing { method: method.to_owned(), target: "/".to_owned(), fields, framing }
+    let line = Line::Own { method: method.to_owned(), target: "/".to_owned() };
+    Outgoing { line, fields, framing, asked: None }
 }
 
 /// A GET.
@@ -214,7 +215,7 @@ pub async fn fetch(origin: &Rc<Origin>) -> String {
 }
 
 /// What became of an exchange: `100 200 body`, `200 bo Disconnected`, or the error alone.
-pub async fn told(exchange: Result<Exchange, OriginError>) -> String {
+pub async fn told(exchange: Result<Rc<Exchange>, OriginError>) -> String {
     let mut out = String::new();
     let exchange = match exchange {
         Ok(exchange) => exchange,

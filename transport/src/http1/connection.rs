@@ -44,7 +44,7 @@ pub(super) struct Connection {
 /// What a turn of the read loop came to.
 enum Turn {
     /// A request for the slow speed.
-    Slow(Box<Request>, KeepAlive),
+    Slow(Rc<Request>, KeepAlive),
     /// The socket takes no more: wait for it, then go on.
     Write,
     /// A head was refused.
@@ -61,7 +61,7 @@ enum Turn {
 enum Taken {
     /// Every whole head is answered.
     All,
-    Slow(Box<Request>, KeepAlive),
+    Slow(Rc<Request>, KeepAlive),
     Refuse(Reject),
     /// The last response closes the connection.
     Last,
@@ -130,7 +130,7 @@ impl Connection {
     async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
         self.watched.rest();
         match turn {
-            Turn::Slow(request, keep_alive) => self.slow(*request, keep_alive, client, handler).await,
+            Turn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
             Turn::Write if self.flush().await.is_ok() => After::KeepAlive,
             Turn::Write => self.after_failure(),
             Turn::Refuse(reject) => {
@@ -278,7 +278,7 @@ impl Connection {
     /// The slow speed: one request, from its head to what becomes of the connection.
     async fn slow<H: Handler>(
         &self,
-        request: Request,
+        request: Rc<Request>,
         keep_alive: KeepAlive,
         client: &Client,
         handler: &H,
@@ -546,7 +546,7 @@ fn take<H: Handler>(
             || handler.answer_now(&head, client, last, output) == Now::Later;
         if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
-            return Taken::Slow(Box::new(head.to_owned()), keep_alive);
+            return Taken::Slow(Rc::new(head.to_owned()), keep_alive);
         }
         client.began.set(0);
         if last {

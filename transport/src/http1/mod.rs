@@ -24,6 +24,7 @@ use larder_wire::http1::write;
 use std::cell::Cell;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::rc::Rc;
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
@@ -59,7 +60,7 @@ pub trait Handler: 'static {
     /// the client sees a truncated response as one.
     fn answer<'c>(
         &'c self,
-        request: Request,
+        request: Rc<Request>,
         client: &'c Client,
         body: RequestBody<'c>,
         reply: Reply<'c>,

@@ -287,7 +287,13 @@ impl Handler for Answers {
         Now::Answered
     }
 
-    async fn answer<'c>(&'c self, request: Request, _: &'c Client, body: RequestBody<'c>, reply: Reply<'c>) {
+    async fn answer<'c>(
+        &'c self,
+        request: Rc<Request>,
+        _: &'c Client,
+        body: RequestBody<'c>,
+        reply: Reply<'c>,
+    ) {
         let _ = Self::run(&request, body, reply).await;
     }
 

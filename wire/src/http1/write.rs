@@ -4,7 +4,7 @@
 mod tests;
 
 use super::facts::is_token_byte;
-use larder_semantics::field::{Field, FieldList, all};
+use larder_semantics::field::{Field, FieldList};
 
 /// Appends `HTTP/1.1 200 OK\r\n`. An unknown code has an empty reason. `status` has three digits.
 pub fn status_line(status: u16, out: &mut Vec<u8>) {
@@ -176,27 +176,33 @@ pub fn is_hop_by_hop(name: &str) -> bool {
 #[must_use]
 pub fn strip_hop_by_hop(fields: &[Field<'_>]) -> FieldList {
     let mut kept = FieldList::with_room_for(fields, ROOM);
-    strip_hop_by_hop_into(fields, |_| true, &mut kept);
+    strip_hop_by_hop_into(fields.iter().copied(), |_| true, &mut kept);
     kept
 }
 
 /// Bytes that are added to a head on its way: `Via`, `Age`, `Cache-Status`, `X-Forwarded-*`.
 pub const ROOM: usize = 256;
+/// Lines that are added.
+pub const LINES: usize = 6;
 
 /// As [`strip_hop_by_hop`], but appends to `kept`, and only the fields for which `also` holds.
-pub fn strip_hop_by_hop_into(fields: &[Field<'_>], also: impl Fn(&Field<'_>) -> bool, kept: &mut FieldList) {
+pub fn strip_hop_by_hop_into<'f>(
+    fields: impl Iterator<Item = Field<'f>> + Clone,
+    also: impl Fn(&Field<'_>) -> bool,
+    kept: &mut FieldList,
+) {
+    let lists = fields.clone().filter(|it| it.is("connection")).map(|it| it.value);
     let nominated = |name: &str| {
-        all(fields, "connection")
-            .flat_map(|it| it.split(|it| *it == b','))
-            .any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+        let mut members = lists.clone().flat_map(|it| it.split(|it| *it == b','));
+        members.any(|it| it.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
     };
-    let any_nomination = fields.iter().any(|it| it.is("connection"));
+    let any_nomination = lists.clone().next().is_some();
     for it in fields {
         let dropped = is_hop_by_hop(it.name)
             || it.is("content-length")
             || is_disguised(it.name)
             || any_nomination && nominated(it.name) && !is_never_nominated(it.name);
-        if !dropped && also(it) {
+        if !dropped && also(&it) {
             kept.push(it.name, it.value);
         }
     }

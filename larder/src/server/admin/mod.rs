@@ -221,7 +221,7 @@ impl Handler for Admin {
 
     async fn answer<'c>(
         &'c self,
-        request: Request,
+        request: Rc<Request>,
         client: &'c Client,
         mut body: RequestBody<'c>,
         mut reply: Reply<'c>,

@@ -9,7 +9,7 @@ use super::traces::start_us;
 use crate::config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
-use larder_semantics::field::{self, Field};
+use larder_semantics::field::{self, Field, FieldList};
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -121,6 +121,13 @@ impl Spans {
     pub fn due(&self, fields: &[Field<'_>]) -> Option<Context> {
         let telemetry = self.telemetry.as_ref()?;
         self.due_of(telemetry, fields)
+    }
+
+    /// The same for a request that is kept.
+    #[inline]
+    pub fn due_in(&self, fields: &FieldList) -> Option<Context> {
+        let telemetry = self.telemetry.as_ref()?;
+        self.due_of(telemetry, &fields.view())
     }
 
     fn due_of(&self, telemetry: &Telemetry, fields: &[Field<'_>]) -> Option<Context> {
