@@ -138,7 +138,9 @@ impl<'c> Reply<'c> {
             text.extend_from_slice(fields.text());
         }
         match self.frame {
-            Frame::Length { left } => write::field("Content-Length", left.to_string().as_bytes(), text),
+            Frame::Length { left } => {
+                write::field("Content-Length", itoa::Buffer::new().format(left).as_bytes(), text);
+            }
             // What was left unsaid for a body is left unsaid for HEAD (RFC 9110 §9.3.2).
             Frame::Chunked if !self.is_head => write::field("Transfer-Encoding", b"chunked", text),
             _ => {}

@@ -174,7 +174,7 @@ fn kept(fields: &[httparse::Header<'_>], declared: Declared) -> FieldList {
         match declared {
             Declared::Length(length) if it.name.eq_ignore_ascii_case("content-length") => {
                 if !seen {
-                    list.push(it.name, length.to_string());
+                    list.push(it.name, itoa::Buffer::new().format(length));
                 }
                 seen = true;
             }
