@@ -184,12 +184,14 @@ impl<'c> Machine<'_, 'c> {
         if let Some(report) = report {
             let policy = &self.route.policy;
             if policy.cache_status {
-                let mut member = Vec::with_capacity(64);
+                let scratch = &mut *self.gateway.scratch.borrow_mut();
+                let member = &mut scratch.member;
+                member.clear();
                 for earlier in fields.get_all("cache-status") {
                     member.extend_from_slice(earlier);
                     member.extend_from_slice(b", ");
                 }
-                cache_status::write(report, &mut member);
+                cache_status::write(report, member);
                 fields.set("Cache-Status", member);
             }
             if policy.x_cache {

@@ -25,7 +25,7 @@ pub struct Gateway {
     pub(crate) uses: SharedUses,
     /// What this process calls itself to other gateways, and to itself (RFC 8586).
     pub(crate) id: String,
-    /// Buffers of the hit path, reused from request to request.
+    /// Buffers, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
     /// Who makes forms of stored responses; without them none are made. Shared by all workers.
     pub coders: OnceCell<Arc<Coders>>,
@@ -42,6 +42,8 @@ pub type Spread = Box<dyn Fn(Rule)>;
 pub(crate) struct Scratch {
     pub key: Vec<u8>,
     pub variant: Vec<u8>,
+    /// What `Cache-Status` says.
+    pub member: Vec<u8>,
 }
 
 /// Milliseconds by which hit-for-miss memories are kept: the wall clock's, which tests can move. One that jumps

@@ -47,31 +47,33 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Begins on `connection` by writing the head.
-    pub(crate) async fn begin(
+    /// An exchange on `connection` of which nothing is written yet.
+    pub(crate) fn new(
         place: Place,
         connection: Connection,
         request: Outgoing,
         asked: Option<u64>,
-    ) -> Result<Rc<Self>, OriginError> {
+    ) -> Rc<Self> {
         let measured = place.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
         let state = RefCell::new(State::new(place, connection, request));
         // Where it stays: it is large, and handed on often.
-        let exchange = Rc::new(Self {
-            state,
-            is_told: Cell::new(false),
-            asked: Cell::new(asked),
-            answered: Cell::new(None),
-        });
+        Rc::new(Self { state, is_told: Cell::new(false), asked: Cell::new(asked), answered: Cell::new(None) })
+    }
+
+    /// Begins by writing the head.
+    pub(crate) async fn begin(&self) -> Result<(), OriginError> {
         poll_fn(|cx| {
-            exchange.state.borrow_mut().send_head(cx);
+            self.state.borrow_mut().send_head(cx);
             Poll::Ready(())
         })
         .await;
-        match exchange.flush().await {
+        if self.state.borrow().unsent.is_empty() {
+            return Ok(());
+        }
+        match self.flush().await {
             // An origin that refuses the request unread may have said why: `head` will see.
-            Ok(()) | Err(OriginError::Disconnected) => Ok(exchange),
+            Ok(()) | Err(OriginError::Disconnected) => Ok(()),
             Err(error) => Err(error),
         }
     }

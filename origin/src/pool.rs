@@ -162,7 +162,9 @@ impl Origin {
         }
         // What was waited for until here is not the origin's doing.
         let asked = request.asked.filter(|_| deadline.get().is_none());
-        Exchange::begin(place, connection, request, asked).await
+        let exchange = Exchange::new(place, connection, request, asked);
+        exchange.begin().await?;
+        Ok(exchange)
     }
 
     fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
