@@ -1,6 +1,7 @@
 //! Sockets, deadlines and connections. What a request means is not here: a [`http1::Handler`] answers.
 
 pub mod body;
+mod haste;
 pub mod http1;
 pub mod listener;
 mod room;

@@ -1,6 +1,7 @@
 //! What the connections of one worker thread share: limits, counters, scratch buffers, the sweep of
 //! deadlines, and the word that the worker is draining. One per thread, never shared between threads.
 
+use crate::haste::Haste;
 use crate::http1::Outbox;
 use crate::room::Rooms;
 use larder_counters::Counters;
@@ -100,6 +101,7 @@ pub struct Worker {
     pub(crate) input: RefCell<Vec<u8>>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     pub(crate) rooms: Rooms,
+    pub(crate) haste: Haste,
     stop: Notify,
     empty: Notify,
 }
@@ -193,6 +195,7 @@ impl Worker {
             input: RefCell::default(),
             output: Cell::new(None),
             rooms: Rooms::new(),
+            haste: Haste::new(),
             stop: Notify::new(),
             empty: Notify::new(),
         })

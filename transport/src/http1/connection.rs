@@ -379,10 +379,12 @@ impl Connection {
     /// a system call that would only say so.
     #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
-        if self.watched.may_read_unwatched() {
-            match self.receive(into) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                other => return Poll::Ready(other),
+        if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
+            let received = self.receive(into);
+            let came = !matches!(received, Err(Errno::AGAIN | Errno::INTR));
+            self.worker.haste.tell(came);
+            if came {
+                return Poll::Ready(received);
             }
         }
         loop {
