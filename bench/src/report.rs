@@ -130,12 +130,17 @@ impl Report {
             let figure = number(line.figure);
             let _ = writeln!(out, "| {} | {} | {bound} | {figure} | {verdict} |", line.case, line.claim);
         }
+        out.push_str(MISSES);
         for finished in &self.cases {
             case_markdown(&mut out, finished);
         }
         out
     }
 }
+
+/// Where to read on about what was missed.
+const MISSES: &str =
+    "\nOf what was missed, what was tried and where the time goes is in [profile.md](profile.md).\n";
 
 fn sentence(claim: &Claim) -> String {
     let Claim { lane, against, .. } = claim;
@@ -287,6 +292,7 @@ mod tests {
         }
         assert!(text.contains("not measured: not installed / at all"), "{text}");
         assert!(text.contains("| ≥ 1.15 | 1.00 | missed |"), "{text}");
+        assert!(text.contains("](profile.md)"), "{text}");
         assert!(text.contains("others used 25 %"), "{text}");
     }
 
