@@ -3,6 +3,7 @@
 
 use crate::ask;
 use crate::cli::Objects;
+use larder_stdx::clock;
 use larder_stdx::size::ByteSize;
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -11,21 +12,68 @@ use std::time::Duration;
 /// How long a listing may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long one call goes on looking through the disk, page after page, before it tells how far it came.
+const LOOKING: Duration = Duration::from_secs(10);
+
+/// What one call shows, where nothing else is said; as the admin has it.
+const LIMIT: usize = 100;
+
 /// The most columns that a URL takes.
 const URL: usize = 100;
 
-/// Asks for one page.
+/// Asks for one page. What is on the disk is looked through a part at a time: this goes on until the page is full, all
+/// was looked at, or `LOOKING` has passed.
 ///
 /// # Errors
 /// One sentence: nobody answers, or what is asked for is malformed.
 pub fn ask(asked: &Objects) -> Result<Value, String> {
     let admin = ask::admin(asked.ask.as_ref(), None)?;
-    let mut query = String::new();
-    for (name, value) in &asked.query {
-        let joint = if query.is_empty() { '?' } else { '&' };
-        let _ = write!(query, "{joint}{name}={}", encoded(value));
+    let limit =
+        asked.query.iter().find(|it| it.0 == "limit").and_then(|it| it.1.parse().ok()).unwrap_or(LIMIT);
+    let page_of =
+        |query: &[(&str, String)]| ask::get(&admin, &format!("/api/v1/objects{}", written(query)), PATIENCE);
+    let mut page = page_of(&asked.query)?;
+    let until = clock::precise_micros() + u64::try_from(LOOKING.as_micros()).unwrap_or(u64::MAX);
+    while let (Some(next), Some(room)) = (page["next"].as_str(), room(&page, limit)) {
+        if clock::precise_micros() > until {
+            break;
+        }
+        let mut query: Vec<(&str, String)> = asked.query.clone();
+        query.retain(|it| !matches!(it.0, "cursor" | "limit"));
+        query.extend([("cursor", next.to_owned()), ("limit", room.to_string())]);
+        let more = page_of(&query)?;
+        join(&mut page, more);
     }
-    ask::get(&admin, &format!("/api/v1/objects{query}"), PATIENCE)
+    Ok(page)
+}
+
+/// How many objects a page has room for, if there is any.
+fn room(page: &Value, limit: usize) -> Option<usize> {
+    let shown = page["objects"].as_array().map_or(0, Vec::len);
+    limit.checked_sub(shown).filter(|it| *it > 0)
+}
+
+/// Appends a page to the one before. What RAM has was counted there.
+fn join(page: &mut Value, mut more: Value) {
+    let number = |it: &Value| it.as_u64().unwrap_or(0);
+    page["took_us"] = (number(&page["took_us"]) + number(&more["took_us"])).into();
+    let looked_at = number(&page["disk"]["looked_at"]) + number(&more["disk"]["looked_at"]);
+    (page["disk"], page["next"]) = (more["disk"].take(), more["next"].take());
+    if page["disk"].is_object() {
+        page["disk"]["looked_at"] = looked_at.into();
+    }
+    if let (Some(all), Value::Array(objects)) = (page["objects"].as_array_mut(), more["objects"].take()) {
+        all.extend(objects);
+    }
+}
+
+fn written(query: &[(&str, String)]) -> String {
+    let mut out = String::new();
+    for (name, value) in query {
+        let joint = if out.is_empty() { '?' } else { '&' };
+        let _ = write!(out, "{joint}{name}={}", encoded(value));
+    }
+    out
 }
 
 /// The page as a person reads it.
@@ -59,12 +107,24 @@ pub fn tell(page: &Value) -> String {
             shortened(it["key"].as_str().unwrap_or("")),
         );
     }
-    let shown = objects.len();
-    let _ = match (page["matched"].as_u64(), page["total"].as_u64().unwrap_or(0)) {
-        (Some(matched), total) if matched == total => writeln!(out, "{shown} of {total} objects"),
-        (Some(matched), total) => writeln!(out, "{shown} of {matched} that match, among {total} objects"),
-        (None, total) => writeln!(out, "{shown} shown of {total} objects"),
+    let below = objects.iter().filter(|it| it["tiers"][0] == "disk").count();
+    let shown = objects.len() - below;
+    let (matched, total) = (page["matched"].as_u64().unwrap_or(0), page["total"].as_u64().unwrap_or(0));
+    let _ = match matched == total {
+        true => write!(out, "{shown} of {total} objects in RAM"),
+        false => write!(out, "{shown} of {matched} that match, among {total} objects in RAM"),
     };
+    let disk = |name: &str| page["disk"][name].as_u64();
+    let _ = match (disk("objects"), disk("left")) {
+        (Some(_), Some(0)) => writeln!(out, "; {below} on disk alone"),
+        (Some(all), Some(left)) => {
+            writeln!(out, "; {below} on disk alone, where {left} of {all} were not looked at yet")
+        }
+        _ => writeln!(out),
+    };
+    if let Some(next) = page["next"].as_str() {
+        let _ = writeln!(out, "There may be more: --cursor {next}");
+    }
     out
 }
 
@@ -117,8 +177,28 @@ mod tests {
         let page = json!({ "total": 9, "matched": 3, "objects": [object] });
         let expect = "STATUS       SIZE       AGE  FRESH FOR      HITS  TIERS     URL\n   \
                       200       2KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n\
-                      1 of 3 that match, among 9 objects\n";
+                      1 of 3 that match, among 9 objects in RAM\n";
         assert_eq!(expect, tell(&page));
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_told() {
+        let page = |left: u64, next: Value| {
+            json!({ "total": 0, "matched": 0, "objects": [{ "tiers": ["disk"] }], "next": next,
+                                                    "disk": { "objects": 9, "looked_at": 9 - left, "left": left } })
+        };
+        let end = |page: Value| tell(&page).lines().skip(2).collect::<Vec<_>>().join("|");
+        assert_eq!("0 of 0 objects in RAM; 1 on disk alone", end(page(0, Value::Null)));
+        let more = "0 of 0 objects in RAM; 1 on disk alone, where 5 of 9 were not looked at yet|There may be more: --cursor dw.3.7";
+        assert_eq!(more, end(page(5, json!("dw.3.7"))));
+        let mut both = page(5, json!("dw.3.7"));
+        join(&mut both, page(2, Value::Null));
+        let disk = &both["disk"];
+        assert_eq!(
+            (2, Some(11), Some(2)),
+            (both["objects"].as_array().unwrap().len(), disk["looked_at"].as_u64(), disk["left"].as_u64())
+        );
+        assert_eq!(None, both["next"].as_str());
     }
 
     #[test]

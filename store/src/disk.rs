@@ -7,6 +7,7 @@ mod head;
 mod heads;
 mod index;
 mod journal;
+pub mod listing;
 mod log;
 mod pool;
 mod queue;

@@ -2,7 +2,7 @@
 
 use crate::harness::command::run;
 use crate::harness::origin::{Script, response};
-use crate::harness::tiers::{on_disk, written};
+use crate::harness::tiers::{killed, on_disk, written};
 use crate::harness::{Larder, Origin};
 use serde_json::Value;
 
@@ -87,7 +87,10 @@ fn what_cannot_be_listed_is_told() {
     };
     check("?sort=colour", 400, "allowed: key, size, age, hits, expires");
     check("?cursor=zzz", 400, "leave it out");
+    check("?tier=disk&sort=key", 400, "it may be: age, size, hits");
+    check("?tier=disk&cursor=k.00.00000000000000000000000000000001", 400, "leave it out");
     check("/xyz", 400, "32 hexadecimal digits");
+    check("/0000000000000001", 404, "no such object");
     check("/00000000000000000000000000000001", 404, "no such object");
 }
 
@@ -101,6 +104,107 @@ fn what_lies_on_disk_as_well_is_said_so() {
     assert_eq!(r#"["ram","disk"]"#, tiers);
 }
 
+/// A larder that was started again: RAM is empty, and these are on disk.
+fn started_again(origin: &Origin, folder: &std::path::Path, targets: &[&str]) -> Larder {
+    let larder = on_disk(origin, folder, "");
+    targets.iter().for_each(|it| drop(larder.get(it)));
+    written(&larder, targets.len() as u64);
+    killed(larder);
+    on_disk(origin, folder, "")
+}
+
+#[test]
+fn what_is_on_disk_alone_is_listed_and_looked_into_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = started_again(&pages(), folder.path(), &["/a/300", "/b/20000", "/missing/10"]);
+    let page = asked(&larder, "objects");
+    assert_eq!(["missing/10", "b/20000", "a/300"][..], paths(&page), "the newest first");
+    let count = |page: &Value, name: &str| page["disk"][name].as_u64();
+    assert_eq!(
+        (Some(0), Some(3), Some(0)),
+        (page["total"].as_u64(), count(&page, "objects"), count(&page, "left"))
+    );
+    assert_eq!(None, page["next"].as_str());
+    assert_eq!(["b/20000", "a/300", "missing/10"][..], paths(&asked(&larder, "objects?sort=size")));
+    assert_eq!(["b/20000"][..], paths(&asked(&larder, "objects?search=/b/*&tag=two&status=2xx")));
+    assert_eq!(["missing/10"][..], paths(&asked(&larder, "objects?status=404&tier=disk")));
+    assert!(paths(&asked(&larder, "objects?tier=ram")).is_empty());
+    let listed = &asked(&larder, "objects?search=/b/")["objects"][0];
+    let number = |name: &str| listed[name].as_i64().unwrap();
+    assert_eq!(
+        [200, 20000, 1, 600, 0, 2],
+        ["status", "bytes", "variants", "lifetime", "hits", "tags"].map(number)
+    );
+    assert_eq!(
+        (Some("text/plain"), r#"["disk"]"#),
+        (listed["content_type"].as_str(), &*listed["tiers"].to_string())
+    );
+    let object = asked(&larder, &format!("objects/{}", listed["id"].as_str().unwrap()));
+    let variant = &object["variants"][0];
+    assert_eq!(
+        (Some("disk"), Some("max-age"), Some("\"e\"")),
+        (variant["body"].as_str(), variant["source"].as_str(), variant["etag"].as_str())
+    );
+    assert!(object["url"] == listed["url"] && object["tiers"] == listed["tiers"], "{object}");
+}
+
+#[test]
+fn pages_go_on_from_ram_to_the_disk_and_show_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = started_again(&pages(), folder.path(), &["/a/1", "/b/2", "/c/3", "/d/4"]);
+    larder.get("/c/3");
+    let (mut all, mut cursor) = (Vec::new(), String::new());
+    for _ in 0..9 {
+        let page = asked(&larder, &format!("objects?sort=size&limit=1{cursor}"));
+        all.extend(paths(&page));
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(["c/3", "d/4", "b/2", "a/1"][..], all);
+    let on_disk = asked(&larder, "objects?tier=disk&sort=age&order=desc");
+    assert_eq!(["a/1", "b/2", "c/3", "d/4"][..], paths(&on_disk), "the oldest first");
+    assert_eq!(r#"["ram","disk"]"#, on_disk["objects"][2]["tiers"].to_string());
+}
+
+#[test]
+fn what_was_purged_is_not_listed_from_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = started_again(&pages(), folder.path(), &["/a/1", "/b/2", "/c/3"]);
+    let page = asked(&larder, "objects");
+    let id = page["objects"][1]["id"].as_str().unwrap();
+    let url = page["objects"][1]["url"].as_str().unwrap();
+    let done = run(larder.folder.path(), &["purge", url, "--admin", &larder.admin.to_string()]);
+    assert_eq!(0, done.code, "{done:?}");
+    assert_eq!(["c/3", "a/1"][..], paths(&asked(&larder, "objects")));
+    assert_eq!(404, larder.admin_get(&format!("/api/v1/objects/{id}")).status);
+}
+
+#[test]
+fn what_is_answered_from_the_disk_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = started_again(&pages(), folder.path(), &["/a/300", "/b/20000"]);
+    larder.get("/b/20000");
+    let page = asked(&larder, "objects?tier=disk&sort=hits");
+    assert_eq!(["b/20000", "a/300"][..], paths(&page));
+    assert_eq!([Some(1), Some(0)], [0, 1].map(|at| page["objects"][at]["hits"].as_u64()));
+}
+
+#[test]
+fn the_command_shows_what_is_on_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let larder = started_again(&pages(), folder.path(), &["/a/2048", "/b/10"]);
+    let admin = larder.admin.to_string();
+    let told = run(larder.folder.path(), &["objects", "/a/*", "--admin", &admin]);
+    assert!(told.code == 0 && told.out.contains("2KiB") && told.out.contains("/a/2048"), "{told:?}");
+    assert!(
+        told.out.contains("0 of 0 objects in RAM; 1 on disk alone") && !told.out.contains("/b/10"),
+        "{}",
+        told.out
+    );
+}
+
 #[test]
 fn the_command_shows_a_table() {
     let larder = Larder::before(&pages(), "");
@@ -110,7 +214,7 @@ fn the_command_shows_a_table() {
     let told = run(larder.folder.path(), &["objects", "/a/*", "--sort", "size", "--admin", &admin]);
     assert!(told.code == 0 && told.out.contains("2KiB") && told.out.contains("/a/2048"), "{told:?}");
     assert!(
-        !told.out.contains("/b/10") && told.out.contains("1 of 1 that match, among 2 objects"),
+        !told.out.contains("/b/10") && told.out.contains("1 of 1 that match, among 2 objects in RAM"),
         "{}",
         told.out
     );

@@ -153,7 +153,8 @@ pub const LOGIN: &[Flag] = &[
 /// The flags of `objects`.
 #[rustfmt::skip]
 pub const OBJECTS: &[Flag] = &[
-    own("sort", "BY", "by key, size, age, hits or expires (key)"),
+    own("tier", "all|ram|disk", "only what is there; all: what is in RAM, and then what is on disk alone (all)"),
+    own("sort", "BY", "by key, size, age, hits or expires (key); on disk by size, hits or age (age)"),
     own("order", "asc|desc", "which end first (asc for key and expires, desc for the others)"),
     own("limit", "N", "how many at most, up to 1000 (100)"),
     own("tag", "TAG", "only what has this tag"),
@@ -354,6 +355,7 @@ pub const COMMANDS: &[Describe] = &[
         examples: &[
             ("larder objects --sort hits --limit 20", "what is asked for most"),
             ("larder objects '/blog/*.html' --sort size", "the largest pages of the blog"),
+            ("larder objects --tier disk --sort size", "the largest that are on disk"),
             ("larder objects --status 4xx --json", "stored errors, for programs"),
         ],
     },

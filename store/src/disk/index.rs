@@ -22,6 +22,12 @@ const VARIANTS: usize = 32;
 pub(crate) const VERIFIED: u64 = 1;
 /// It was used since it was written where it is.
 pub(crate) const USED: u64 = 2;
+/// One use, of those that are counted in the flags; they end at [`MOST_HITS`].
+const HIT: u64 = 4;
+
+/// Uses that are counted of one record; more are this many. Six bits are left beside the stamp, and each byte more would
+/// be eight for every response.
+pub const MOST_HITS: u64 = 63;
 
 /// Where a record lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +50,20 @@ pub(crate) struct Known {
     pub variant: u32,
     /// The hash of the names that it varies on; zero without.
     pub names: u16,
-    /// [`VERIFIED`], [`USED`].
+    /// [`VERIFIED`], [`USED`], and above them how often it was used.
     pub flags: u64,
+}
+
+/// What the index knows of everything under one hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    pub hash: u64,
+    /// Of the newest.
+    pub stamp: u64,
+    /// Units of all records.
+    pub units: u64,
+    /// Uses of all records, each [`MOST_HITS`] at most.
+    pub hits: u64,
 }
 
 struct Entry {
@@ -63,6 +81,10 @@ impl Entry {
 
     fn stamp(&self) -> u64 {
         self.mark.load(Relaxed) >> 24
+    }
+
+    fn hits(&self) -> u64 {
+        (self.mark.load(Relaxed) & 0xff) / HIT
     }
 
     fn known(&self) -> Known {
@@ -88,6 +110,12 @@ struct Slot {
 impl Slot {
     fn entries(&self) -> impl Iterator<Item = &Entry> {
         std::iter::once(&self.newest).chain(self.others.iter().flat_map(|it| it.iter()))
+    }
+
+    fn summary(&self, hash: u64) -> Summary {
+        let sum = |of: fn(&Entry) -> u64| self.entries().map(of).sum();
+        let units = sum(|it| u64::from(it.spot.size));
+        Summary { hash, stamp: self.newest.stamp(), units, hits: sum(Entry::hits) }
     }
 
     fn others_bytes(&self) -> u64 {
@@ -163,6 +191,41 @@ impl Index {
             entry.mark.fetch_or(flags, Relaxed);
         }
         found.is_some()
+    }
+
+    /// Counts a use of the record with this stamp; false where it is not known any more.
+    pub fn note_use(&self, hash: u64, stamp: u64) -> bool {
+        let shard = self.shard(hash).read();
+        let found = shard.get(&hash).and_then(|it| it.entries().find(|it| it.stamp() == stamp));
+        if let Some(entry) = found {
+            // What is as high as it can be is not written again.
+            let _ = entry.mark.fetch_update(Relaxed, Relaxed, |mark| {
+                let more = if (mark & 0xff) / HIT < MOST_HITS { mark + HIT } else { mark } | USED;
+                (more != mark).then_some(more)
+            });
+        }
+        found.is_some()
+    }
+
+    /// Shows what every key has, one part of the index after the other, each under its shared lock; `between` is done
+    /// after each, under none.
+    pub fn each_key<T>(
+        &self,
+        of: &mut T,
+        mut see: impl FnMut(&mut T, Summary),
+        mut between: impl FnMut(&mut T),
+    ) {
+        for shard in &self.shards {
+            let shard = shard.read();
+            shard.iter().for_each(|(hash, slot)| see(of, slot.summary(*hash)));
+            drop(shard);
+            between(of);
+        }
+    }
+
+    /// How often everything under a hash was used, each record [`MOST_HITS`] times at most.
+    pub fn hits(&self, hash: u64) -> u64 {
+        self.shard(hash).read().get(&hash).map_or(0, |it| it.summary(hash).hits)
     }
 
     /// Whether something with this stamp would come too late.
@@ -244,6 +307,10 @@ impl Index {
             self.objects.fetch_sub(objects as u64, Relaxed);
             self.beside.fetch_sub(beside, Relaxed);
         }
+    }
+
+    pub fn keys(&self) -> u64 {
+        self.shards.iter().map(|it| it.read().len() as u64).sum()
     }
 
     pub fn objects(&self) -> u64 {

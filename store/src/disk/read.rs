@@ -4,7 +4,7 @@
 
 use super::head::{self, variant_name};
 use super::heads::Heads;
-use super::index::{Known, USED, VERIFIED};
+use super::index::{Known, VERIFIED};
 use super::pool::Pool;
 use super::segment::Segment;
 use super::{Base, Waited, calls::Calls};
@@ -128,7 +128,7 @@ impl Reader {
                 // A removal that came meanwhile is obeyed.
                 Ok(stored) => {
                     stored.on_disk.set(Offered::Queued(known.stamp));
-                    return self.base.index.mark(hash, known.stamp, USED).then_some(stored);
+                    return self.base.index.note_use(hash, known.stamp).then_some(stored);
                 }
                 Err(Unread::Corrupt) => self.forget(hash, &known),
                 Err(_) => return None,

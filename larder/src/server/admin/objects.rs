@@ -1,21 +1,35 @@
-//! What is stored, over the API: a page of it, searched and sorted, and one object in full. The walk is the store's
-//! (`larder_store::listing`) and has a thread of its own, so that the admin goes on meanwhile; here are its words and its JSON.
+//! What is stored, over the API: a page of it, searched and sorted, and one object in full. The walks are the store's
+//! (`larder_store::listing` for RAM, `larder_store::disk::listing` for what RAM has not) and have threads of their own, so
+//! that the admin goes on meanwhile; here are their words and their JSON. What is asked for is read in `question`.
+
+mod question;
 
 use super::table::{Parameter, integer, one_of, text};
-use super::{Admin, Answer, Asked, Wrong, problem, problem_at, query};
+use super::{Admin, Answer, Asked, problem, problem_at};
 use larder_semantics::coding::Coding;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime, precise_micros};
-use larder_store::listing::{Listed, MOST, Order, Page, Pattern, Place, Query, Sort};
+use larder_store::disk::listing as below;
+use larder_store::listing::{Listed, MOST, Page};
 use larder_store::ram::KeyHash;
-use larder_store::{Body, Disk, Shelf, Stored};
+use larder_store::{Body, Disk, Stored};
+use question::{Id, Question, Tier};
 use serde_json::{Value, json};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::Semaphore;
 
 /// What one page has, where nothing else is said.
 const LIMIT: usize = 100;
+
+/// How long an answer takes at most where the device is quick, microseconds: then it says how far it came.
+const ANSWER: u64 = 80_000;
+
+/// What the disk has of that at least, microseconds.
+const DISK: u64 = 20_000;
+
+/// How long a device that does not answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parameters of a listing.
 #[rustfmt::skip]
@@ -23,18 +37,24 @@ pub const QUERY: &[Parameter] = &[
     text("search", "a part of the key; or, with *, a pattern for all of it, from the host or the path on"),
     text("tag", "only what has this tag"),
     text("status", "only this status: 404, 4xx or 400-499"),
-    one_of("sort", &["key", "size", "age", "hits", "expires"], "by what (key)"),
+    one_of("tier", &["all", "ram", "disk"], "only what is there; all: what is in RAM, sorted, and then what is on disk alone (all)"),
+    one_of("sort", &["key", "size", "age", "hits", "expires"], "by what (key); on disk by size, hits or age: when it was written (age)"),
     one_of("order", &["asc", "desc"], "which end first (asc for key and expires, desc for the others)"),
     integer("limit", 1, MOST as i64, "how many at most (100)"),
     text("cursor", "what the page before gave as next"),
 ];
 
 /// The schema of a listing.
-pub const PAGE: &str = r#"{"type":"object","required":["total","matched","took_us","next","objects"],"properties":{
-"total":{"type":"integer","description":"objects that were looked at"},
-"matched":{"type":"integer","description":"those that were asked for, on this page or another"},
+pub const PAGE: &str = r#"{"type":"object","required":["total","matched","took_us","disk","next","objects"],"properties":{
+"total":{"type":"integer","description":"objects in RAM that were looked at"},
+"matched":{"type":"integer","description":"those of them that were asked for, on this page or another"},
 "took_us":{"type":"integer"},
-"next":{"type":["string","null"],"description":"the cursor of the next page"},
+"disk":{"type":["object","null"],"description":"null without a disk tier, or where RAM alone was asked for",
+"required":["objects","looked_at","left"],"properties":{
+"objects":{"type":"integer","description":"objects on disk, those that RAM has as well included"},
+"looked_at":{"type":"integer","description":"those that were looked at for this page: as many as the time allowed"},
+"left":{"type":"integer","description":"those that were not yet: the next page goes on with them"}}},
+"next":{"type":["string","null"],"description":"the cursor of the next page; null where all was looked at. A page may be short, or empty, and have a next one"},
 "objects":{"type":"array","items":{"type":"object","required":["id","url","key","status","bytes","variants","age","lifetime",
 "expires_in","fresh","hits","tags","content_type","tiers","stored_at"],"properties":{"id":{"type":"string"},"url":{"type":"string"},
 "key":{"type":"string"},"status":{"type":"integer"},"bytes":{"type":"integer"},"variants":{"type":"integer"},
@@ -53,205 +73,237 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 "age":{"type":"integer"},"lifetime":{"type":"integer"},"source":{"type":"string"},"etag":{"type":["string","null"]},
 "forms":{"type":"array"},"body":{"enum":["heap","arena","disk"]}}}}}}"#;
 
-/// Who lists: one walk at a time, so that however many ask, one core is left to hits.
-pub struct Turn(Semaphore);
+/// Who lists: one walk at a time over each tier, so that however many ask, one core is left to hits. A walk over a disk
+/// that does not answer keeps the disk's turn, not that of RAM.
+pub struct Turn {
+    ram: Semaphore,
+    disk: Arc<Semaphore>,
+}
 
 impl Default for Turn {
     fn default() -> Self {
-        Self(Semaphore::new(1))
+        Self { ram: Semaphore::new(1), disk: Arc::new(Semaphore::new(1)) }
     }
 }
+
+/// The device is too slow, or somebody else's listing waits for it.
+struct Slow;
 
 impl Admin {
     /// `GET /api/v1/objects`.
     pub(super) async fn objects(&self, asked: Asked<'_>) -> Answer {
-        let query = match question(asked.query) {
+        let began = precise_micros();
+        let Question { tier, ram, mut disk, room, sort } = match Question::read(asked.query) {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        let Ok(_turn) = self.listing.0.acquire().await else {
-            return problem(503, "larder is being stopped.");
+        let mut told = Told::default();
+        if let Some(query) = ram {
+            let Ok(_turn) = self.listing.ram.acquire().await else {
+                return problem(503, "larder is being stopped.");
+            };
+            let store = self.gateway.store.clone();
+            let Ok(page) = tokio::task::spawn_blocking(move || store.list(&query)).await else {
+                return problem(500, "The listing was given up; ask again.");
+            };
+            self.tell_ram(&mut told, &page, sort);
+        }
+        if tier != Tier::Ram {
+            disk.limit = room - told.objects.len();
+            if let Err(Slow) = self.list_disk(&mut told, disk, began).await {
+                return problem(503, "The disk does not answer, or is listed for somebody else; ask again.");
+            }
+        }
+        Answer::Json(200, told.json(precise_micros() - began))
+    }
+
+    fn tell_ram(&self, told: &mut Told, page: &Page, sort: question::Sort) {
+        let now = clock::wall();
+        let listed = |it: &Listed| Object::in_ram(it.hash, &it.shelf, self.disk()).listed(now);
+        told.objects = page.listed.iter().map(listed).collect();
+        (told.total, told.matched) = (page.total, page.matched);
+        told.next = page.next.as_ref().map(|it| question::cursor(it, sort));
+    }
+
+    /// What the page has room for of what is on the disk.
+    async fn list_disk(&self, told: &mut Told, query: below::Query, began: u64) -> Result<(), Slow> {
+        let Some(disk) = self.gateway.tiers.disk.clone() else { return Ok(()) };
+        let (sort, after, is_all) = (query.sort, query.after, told.total == 0);
+        if told.next.is_some() || query.limit == 0 {
+            let left = disk.keys();
+            told.disk = json!({ "objects": left, "looked_at": 0, "left": left });
+            // Where RAM has no more, the disk begins.
+            told.next.get_or_insert_with(|| question::disk_cursor(None, sort));
+            return Ok(());
+        }
+        let until = (began + ANSWER).max(precise_micros() + DISK);
+        let page = match self.page_of_disk(disk.clone(), query, until).await {
+            Ok(page) => page,
+            Err(Slow) if is_all => return Err(Slow),
+            // What RAM has is an answer all the same.
+            Err(Slow) => {
+                let keys = disk.keys();
+                below::Page { keys, looked_at: 0, left: keys, listed: Vec::new(), next: after }
+            }
         };
-        let (store, sort) = (self.gateway.store.clone(), query.sort);
-        let began = precise_micros();
-        let Ok(page) = tokio::task::spawn_blocking(move || store.list(&query)).await else {
-            return problem(500, "The listing was given up; ask again.");
-        };
-        let took = precise_micros() - began;
-        Answer::Json(200, page_json(&page, sort, took, self.gateway.tiers.disk.as_deref()))
+        let now = clock::wall();
+        told.objects.extend(page.listed.iter().map(|it| self.on_disk(it).listed(now)));
+        told.disk = json!({ "objects": page.keys, "looked_at": page.looked_at, "left": page.left });
+        told.next = (page.left > 0).then(|| question::disk_cursor(page.next, sort));
+        Ok(())
+    }
+
+    async fn page_of_disk(
+        &self,
+        disk: Arc<Disk>,
+        query: below::Query,
+        until: u64,
+    ) -> Result<below::Page, Slow> {
+        let store = self.gateway.store.clone();
+        self.reading_disk(move || disk.list(&store, &query, until)).await
+    }
+
+    /// Does what may wait for the device, one at a time.
+    async fn reading_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Slow> {
+        let turn = tokio::time::timeout(PATIENCE, self.listing.disk.clone().acquire_owned());
+        let Ok(Ok(turn)) = turn.await else { return Err(Slow) };
+        let reading = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(turn);
+            done
+        });
+        match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(done)) => Ok(done),
+            _ => Err(Slow),
+        }
     }
 
     /// `GET /api/v1/objects/{id}`.
-    pub(super) fn object(&self, asked: Asked<'_>) -> Answer {
+    pub(super) async fn object(&self, asked: Asked<'_>) -> Answer {
+        const GONE: &str = "There is no such object, or it has gone meanwhile; ids of objects in RAM hold until larder is started again.";
         let id = asked.named.unwrap_or_default();
-        let Some(hash) = hash_of(id) else {
-            return problem_at(
+        match Id::read(id) {
+            None => problem_at(
                 400,
-                format!("{id:?} is no object's id: 32 hexadecimal digits, as the list gives them."),
-                "id",
-            );
-        };
-        let Some(shelf) = self.gateway.store.inspect(hash) else {
-            return problem_at(
-                404,
-                "There is no such object, or it has gone meanwhile; ids hold until larder is started again.",
-                "id",
-            );
-        };
-        Answer::Json(200, object_json(hash, &shelf, self.gateway.tiers.disk.as_deref()))
-    }
-}
-
-/// What is asked for. What `sort`, `order` and `limit` may be was held against the row in `table`.
-///
-/// # Errors
-/// One sentence: what is wrong, where, what would be right.
-fn question(asked: &str) -> Result<Query, Wrong> {
-    let pairs = query::pairs(asked)?;
-    let filled =
-        |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
-    let sort = match filled("sort") {
-        Some("size") => Sort::Size,
-        Some("age") => Sort::Age,
-        Some("hits") => Sort::Hits,
-        Some("expires") => Sort::Expires,
-        _ => Sort::Key,
-    };
-    let order = match (filled("order"), sort) {
-        (Some("asc"), _) | (None, Sort::Key | Sort::Expires) => Order::Ascending,
-        _ => Order::Descending,
-    };
-    let status = match filled("status") {
-        Some(text) => Some(statuses(text).ok_or_else(|| {
-            Wrong::at(
-                "status",
                 format!(
-                    "The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499."
+                    "{id:?} is no object's id: 32 hexadecimal digits, or 16 of one on disk, as the list gives them."
                 ),
-            )
-        })?),
-        None => None,
-    };
-    let after = match filled("cursor") {
-        Some(text) => Some(cursor_of(text, sort).ok_or_else(|| {
-            Wrong::at(
-                "cursor",
-                "The parameter cursor is not one that this listing gave as next; leave it out to begin anew.",
-            )
-        })?),
-        None => None,
-    };
-    let limit = filled("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
-    let (pattern, tag) = (filled("search").map(Pattern::new), filled("tag").map(str::to_owned));
-    Ok(Query { pattern, tag, status, sort, order, limit, after })
-}
-
-/// `404`, `4xx` or `400-499`.
-fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
-    let number = |it: &str| it.parse().ok().filter(|it| (100..=599).contains(it));
-    match (text.split_once('-'), text.strip_suffix("xx")) {
-        (Some((first, last)), _) => Some(number(first)?..=number(last)?),
-        (_, Some(class)) => {
-            class.parse().ok().filter(|it| (1..=5).contains(it)).map(|it: u16| it * 100..=it * 100 + 99)
+                "id",
+            ),
+            Some(Id::Ram(hash)) => match self.gateway.store.inspect(hash) {
+                Some(shelf) => Answer::Json(200, Object::in_ram(hash, &shelf, self.disk()).in_full()),
+                None => problem_at(404, GONE, "id"),
+            },
+            Some(Id::Disk(id)) => {
+                let Some(disk) = self.gateway.tiers.disk.clone() else { return problem_at(404, GONE, "id") };
+                let store = self.gateway.store.clone();
+                match self.reading_disk(move || disk.inspect(&store, id)).await {
+                    Ok(Some(found)) => Answer::Json(200, self.on_disk(&found).in_full()),
+                    Ok(None) => problem_at(404, GONE, "id"),
+                    Err(Slow) => problem(503, "The disk does not answer; ask again."),
+                }
+            }
         }
-        _ => number(text).map(|it| it..=it),
+    }
+
+    fn disk(&self) -> Option<&Disk> {
+        self.gateway.tiers.disk.as_deref()
+    }
+
+    fn on_disk<'a>(&self, found: &'a below::Found) -> Object<'a> {
+        let store = &self.gateway.store;
+        let tiers = match store.inspect(store.hash(&found.key)) {
+            Some(_) => vec!["ram", "disk"],
+            None => vec!["disk"],
+        };
+        let id = question::text_of(Id::Disk(found.id));
+        Object { id, key: &found.key, hits: found.hits, tiers, variants: found.variants.iter().collect() }
     }
 }
 
-fn id(hash: KeyHash) -> String {
-    format!("{:032x}", hash.0)
+/// A page of a listing as far as it is known.
+#[derive(Default)]
+struct Told {
+    total: usize,
+    matched: usize,
+    objects: Vec<Value>,
+    disk: Value,
+    next: Option<String>,
 }
 
-fn hash_of(id: &str) -> Option<KeyHash> {
-    let is_hash = id.len() == 32 && id.bytes().all(|it| it.is_ascii_hexdigit());
-    u128::from_str_radix(id, 16).ok().filter(|_| is_hash).map(KeyHash)
-}
-
-/// A place as text: by what is sorted, the number or the key, the hash.
-fn cursor(place: &Place, sort: Sort) -> String {
-    let rank = match sort {
-        Sort::Key => place.key.iter().map(|it| format!("{it:02x}")).collect(),
-        _ => place.rank.to_string(),
-    };
-    format!("{}.{rank}.{}", letter(sort), id(place.hash))
-}
-
-fn cursor_of(text: &str, sort: Sort) -> Option<Place> {
-    let mut parts = text.split('.');
-    let (by, rank, hash) = (parts.next()?, parts.next()?, hash_of(parts.next()?)?);
-    if by != letter(sort) || parts.next().is_some() {
-        return None;
+impl Told {
+    fn json(self, took: u64) -> Value {
+        json!({
+            "total": self.total,
+            "matched": self.matched,
+            "took_us": took,
+            "disk": self.disk,
+            "next": self.next,
+            "objects": self.objects,
+        })
     }
-    match sort {
-        Sort::Key => {
-            let pair = |it: &[u8]| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok();
-            let key: Option<Box<[u8]>> = rank.as_bytes().chunks(2).map(pair).collect();
-            Some(Place { rank: 0, key: key?, hash })
+}
+
+/// What is stored under one key, wherever it is.
+struct Object<'a> {
+    id: String,
+    key: &'a [u8],
+    hits: u64,
+    tiers: Vec<&'static str>,
+    /// Newest first.
+    variants: Vec<&'a Stored>,
+}
+
+impl<'a> Object<'a> {
+    fn in_ram(hash: KeyHash, shelf: &'a larder_store::Shelf, disk: Option<&Disk>) -> Self {
+        let mut tiers = vec!["ram"];
+        if disk.is_some_and(|it| it.knows(&shelf.key)) {
+            tiers.push("disk");
         }
-        _ => Some(Place { rank: rank.parse().ok()?, key: Box::default(), hash }),
+        let (id, hits) = (question::text_of(Id::Ram(hash)), u64::from(shelf.hits()));
+        Object { id, key: &shelf.key, hits, tiers, variants: shelf.variants.iter().map(|it| &**it).collect() }
     }
-}
 
-fn letter(sort: Sort) -> &'static str {
-    match sort {
-        Sort::Key => "k",
-        Sort::Size => "s",
-        Sort::Age => "a",
-        Sort::Hits => "h",
-        Sort::Expires => "e",
+    /// As a list shows it.
+    fn listed(&self, now: WallTime) -> Value {
+        let mut told = self.common();
+        let Some(newest) = self.variants.first() else { return told };
+        let meta = &newest.meta;
+        let (age, lifetime) = (meta.age(now), meta.lifetime.seconds);
+        told["status"] = meta.status.into();
+        told["bytes"] = self.variants.iter().map(|it| it.body.len()).sum::<u64>().into();
+        told["variants"] = self.variants.len().into();
+        told["age"] = age.into();
+        told["lifetime"] = lifetime.into();
+        told["expires_in"] = (i64::from(lifetime) - i64::from(age)).into();
+        told["fresh"] = (age < lifetime).into();
+        told["tags"] = match tags::are_every(&newest.marks.tags) {
+            true => tags::MOST.into(),
+            false => newest.marks.tags.len().into(),
+        };
+        told["content_type"] = newest.fields.get("content-type").map(lossy).into();
+        told["stored_at"] = meta.response_time.0.into();
+        told
     }
-}
 
-fn page_json(page: &Page, sort: Sort, took: u64, disk: Option<&Disk>) -> Value {
-    let now = clock::wall();
-    let objects: Vec<Value> = page.listed.iter().map(|it| listed_json(it, now, disk)).collect();
-    json!({
-        "total": page.total,
-        "matched": page.matched,
-        "took_us": took,
-        "next": page.next.as_ref().map(|it| cursor(it, sort)),
-        "objects": objects,
-    })
-}
-
-fn listed_json(listed: &Listed, now: WallTime, disk: Option<&Disk>) -> Value {
-    let shelf = &listed.shelf;
-    let mut told = common_json(listed.hash, shelf, disk);
-    let Some(newest) = shelf.variants.first() else { return told };
-    let meta = &newest.meta;
-    let (age, lifetime) = (meta.age(now), meta.lifetime.seconds);
-    told["status"] = meta.status.into();
-    told["bytes"] = shelf.variants.iter().map(|it| it.body.len()).sum::<u64>().into();
-    told["variants"] = shelf.variants.len().into();
-    told["age"] = age.into();
-    told["lifetime"] = lifetime.into();
-    told["expires_in"] = (i64::from(lifetime) - i64::from(age)).into();
-    told["fresh"] = (age < lifetime).into();
-    told["tags"] = match tags::are_every(&newest.marks.tags) {
-        true => tags::MOST.into(),
-        false => newest.marks.tags.len().into(),
-    };
-    told["content_type"] = newest.fields.get("content-type").map(lossy).into();
-    told["stored_at"] = meta.response_time.0.into();
-    told
-}
-
-/// What a list and a single object have in common.
-fn common_json(hash: KeyHash, shelf: &Shelf, disk: Option<&Disk>) -> Value {
-    // What a recipe adds to the key comes after a space.
-    let url = shelf.key.split(|it| *it == b' ').next().unwrap_or_default();
-    let mut tiers = vec!["ram"];
-    if disk.is_some_and(|it| it.knows(&shelf.key)) {
-        tiers.push("disk");
+    /// With all its variants.
+    fn in_full(&self) -> Value {
+        let now = clock::wall();
+        let mut told = self.common();
+        told["variants"] = self.variants.iter().map(|it| variant_json(it, now)).collect::<Vec<_>>().into();
+        told
     }
-    json!({ "id": id(hash), "url": lossy(url), "key": lossy(&shelf.key), "hits": shelf.hits(), "tiers": tiers })
-}
 
-fn object_json(hash: KeyHash, shelf: &Arc<Shelf>, disk: Option<&Disk>) -> Value {
-    let now = clock::wall();
-    let mut told = common_json(hash, shelf, disk);
-    told["variants"] = shelf.variants.iter().map(|it| variant_json(it, now)).collect::<Vec<_>>().into();
-    told
+    fn common(&self) -> Value {
+        // What a recipe adds to the key comes after a space.
+        let url = self.key.split(|it| *it == b' ').next().unwrap_or_default();
+        json!({
+            "id": self.id, "url": lossy(url), "key": lossy(self.key), "hits": self.hits, "tiers": self.tiers,
+        })
+    }
 }
 
 fn variant_json(stored: &Stored, now: WallTime) -> Value {
@@ -301,40 +353,4 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn statuses_are_one_a_class_or_a_range() {
-        assert_eq!(Some(404..=404), statuses("404"));
-        assert_eq!(Some(500..=599), statuses("5xx"));
-        assert_eq!(Some(200..=299), statuses("200-299"));
-        for wrong in ["", "x", "6xx", "xx", "99", "200-", "-200", "600"] {
-            assert_eq!(None, statuses(wrong), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn cursors_come_back_as_they_went() {
-        let by_key = Place { rank: 0, key: b"http://a/\xff ".as_slice().into(), hash: KeyHash(7) };
-        let by_size = Place { rank: 17, key: Box::default(), hash: KeyHash(u128::MAX) };
-        for (place, sort) in [(by_key, Sort::Key), (by_size, Sort::Size)] {
-            let text = cursor(&place, sort);
-            assert_eq!(Some(place), cursor_of(&text, sort), "{text}");
-            assert_eq!(None, cursor_of(&text, Sort::Hits), "of another sort");
-        }
-        for wrong in [
-            "",
-            "k",
-            "k.7.1",
-            "s.x.00000000000000000000000000000001",
-            "k.6é.00000000000000000000000000000001",
-        ] {
-            assert_eq!(None, cursor_of(wrong, Sort::Key), "{wrong}");
-            assert_eq!(None, cursor_of(wrong, Sort::Size), "{wrong}");
-        }
-    }
 }

@@ -302,7 +302,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
     row("GET", "/api/v1/objects", "What is stored: a page of it, searched and sorted.", |it, asked| Box::pin(it.objects(asked)))
         .query(objects::QUERY).gives(objects::PAGE).example("search=/a*&sort=size&order=desc&limit=10", ""),
-    row("GET", "/api/v1/objects/{id}", "One stored object, with all its variants.", |it, asked| Box::pin(async move { it.object(asked) })).gives(objects::OBJECT),
+    row("GET", "/api/v1/objects/{id}", "One stored object, with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
     row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) }))
         .query(&[text("route", "of this route only"), integer("limit", 1, 4096, "how many at most (200)")]).gives(TRACES),
     row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),

@@ -1,0 +1,208 @@
+//! What is on the disk, listed: each page is compared with all that is there, whatever becomes of it between two pages.
+
+use super::super::listing::{Found, Page, Place, Query, Sort, Those};
+use super::*;
+use crate::listing::{Order, Pattern};
+use crate::purges::{Rule, Scope, Strength};
+use crate::ram::Store;
+use larder_semantics::tags;
+use larder_stdx::clock::precise_micros;
+
+const NEVER: u64 = u64::MAX;
+
+fn query(sort: Sort, order: Order) -> Query {
+    Query {
+        those: Those::OnDisk,
+        pattern: None,
+        tag: None,
+        status: None,
+        sort,
+        order,
+        limit: 100,
+        after: None,
+    }
+}
+
+fn key(it: &Found) -> String {
+    String::from_utf8_lossy(&it.key).into_owned()
+}
+
+fn keys(page: &Page) -> Vec<String> {
+    page.listed.iter().map(key).collect()
+}
+
+/// A response with this body, status and tag, born where `store` is now.
+fn of(store: &Store, length: usize, status: u16, tag: &str) -> Arc<Stored> {
+    let mut stored = Arc::into_inner(blob(1, length)).unwrap();
+    stored.meta.status = status;
+    stored.marks = Marks { tags: [tags::hash(tag)].into(), born: store.born() };
+    Arc::new(stored)
+}
+
+/// A tier with `http://a/0` to `http://a/9`, each larger than the one before.
+fn ten(store: &Store) -> Tier {
+    let tier = Tier::new();
+    for at in 0..10 {
+        tier.put(&format!("http://a/{at}"), of(store, 100 + 3000 * at, 200, "t"));
+    }
+    tier
+}
+
+/// All pages of one object each.
+fn one_by_one(disk: &Disk, store: &Store, mut query: Query, mut between: impl FnMut()) -> Vec<String> {
+    query.limit = 1;
+    let mut all = Vec::new();
+    for _ in 0..1000 {
+        let page = disk.list(store, &query, NEVER);
+        all.extend(keys(&page));
+        query.after = page.next;
+        if query.after.is_none() {
+            assert_eq!(0, page.left);
+            return all;
+        }
+        between();
+    }
+    panic!("it does not end");
+}
+
+fn numbered(numbers: impl Iterator<Item = u32>) -> Vec<String> {
+    numbers.map(|it| format!("http://a/{it}")).collect()
+}
+
+#[test]
+fn each_sort_has_its_order_and_each_page_goes_on() {
+    let store = sample::store(16 << 20);
+    let mut tier = ten(&store);
+    for _ in 0..2 {
+        for sort in [Sort::Written, Sort::Size] {
+            let up = one_by_one(tier.disk(), &store, query(sort, Order::Ascending), || {});
+            assert_eq!(numbered(0..10), up, "{sort:?}");
+            let down = keys(&tier.disk().list(&store, &query(sort, Order::Descending), NEVER));
+            assert_eq!(numbered((0..10).rev()), down, "{sort:?}");
+        }
+        tier.restart();
+    }
+}
+
+#[test]
+fn uses_are_counted_up_to_a_bound() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    (0..3).for_each(|_| drop(tier.get("http://a/4").unwrap()));
+    (0..100).for_each(|_| drop(tier.get("http://a/0").unwrap()));
+    let page = tier.disk().list(&store, &query(Sort::Hits, Order::Descending), NEVER);
+    let hits: Vec<_> = page.listed.iter().map(|it| (key(it), it.hits)).take(3).collect();
+    let expect = [("http://a/0", 63), ("http://a/4", 3), ("http://a/9", 0)];
+    assert_eq!(expect.map(|it| (it.0.to_owned(), it.1))[..], hits);
+    assert!(tier.get("http://a/0").is_some(), "what is written beside the count is as it was");
+}
+
+#[test]
+fn a_search_reads_keys_statuses_and_tags() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    tier.put("http://b/x.css", of(&store, 10, 404, "u"));
+    let check = |change: fn(&mut Query), expect: &[&str]| {
+        let mut query = query(Sort::Written, Order::Ascending);
+        change(&mut query);
+        let page = tier.disk().list(&store, &query, NEVER);
+        assert_eq!(
+            (expect, 11, 0),
+            (&keys(&page).iter().map(|it| &**it).collect::<Vec<_>>()[..], page.looked_at, page.left)
+        );
+    };
+    check(|it| it.pattern = Some(Pattern::new("*.css")), &["http://b/x.css"]);
+    check(|it| it.pattern = Some(Pattern::new("a/7")), &["http://a/7"]);
+    check(|it| it.tag = Some("u".to_owned()), &["http://b/x.css"]);
+    check(|it| it.status = Some(400..=499), &["http://b/x.css"]);
+    check(|it| it.pattern = Some(Pattern::new("nowhere")), &[]);
+}
+
+#[test]
+fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
+    let store = sample::store(16 << 20);
+    let tier = Tier::new();
+    (0..100).for_each(|at| tier.put(&format!("http://a/{at}"), of(&store, 10, 200, "t")));
+    let mut query = Query { pattern: Some(Pattern::new("*/99")), ..query(Sort::Written, Order::Ascending) };
+    let mut left = Vec::new();
+    for _ in 0..100 {
+        // Its time is over before it begins.
+        let page = tier.disk().list(&store, &query, precise_micros());
+        left.push(page.left);
+        query.after = page.next;
+        if page.next.is_none() {
+            assert_eq!(["http://a/99"][..], keys(&page));
+            break;
+        }
+        assert!(page.listed.is_empty());
+    }
+    assert_eq!([84, 68, 52, 36, 20, 4, 0][..], left);
+}
+
+#[test]
+fn what_comes_and_goes_between_two_pages_moves_nothing() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    let mut turn = 0;
+    let all = one_by_one(tier.disk(), &store, query(Sort::Size, Order::Ascending), || {
+        tier.put(&format!("http://b/{turn}"), of(&store, 1, 200, "t"));
+        if turn < 3 {
+            tier.disk().remove(format!("http://a/{turn}").as_bytes());
+        }
+        turn += 1;
+    });
+    assert_eq!(numbered(0..10), all);
+}
+
+#[test]
+fn what_is_purged_is_not_listed() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    let all = |which| {
+        one_by_one(tier.disk(), &store, Query { those: which, ..query(Sort::Size, Order::Ascending) }, || {})
+    };
+    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
+    let url = |key: &str| Scope::Url(key.as_bytes().into());
+    for (key, strength) in [("http://a/3", Strength::Hard), ("http://a/4", Strength::Soft)] {
+        store.purge(Rule { scope: url(key), strength, positions: Vec::new() });
+    }
+    assert!(tier.disk().inspect(&store, page.listed[3].id).is_none());
+    assert!(tier.disk().inspect(&store, page.listed[4].id).is_some(), "what is stale is there");
+    assert_eq!(numbered((0..10).filter(|it| *it != 3)), all(Those::OnDisk));
+    store.insert(store.hash(b"http://a/6"), b"http://a/6", of(&store, 1, 200, "t"), 4).unwrap();
+    assert_eq!(numbered((0..10).filter(|it| ![3, 6].contains(it))), all(Those::OnDiskAlone));
+}
+
+#[test]
+fn all_variants_of_a_key_are_one() {
+    let store = sample::store(16 << 20);
+    let tier = Tier::new();
+    for value in [&b"br"[..], b"gzip"] {
+        let request = [Field { name: "accept-encoding", value }];
+        let stored = sample::varied(&["accept-encoding"], &request, sample::text("hello"));
+        let mut stored = Arc::into_inner(stored).unwrap();
+        stored.marks.born = store.born();
+        tier.put("http://a/", Arc::new(stored));
+    }
+    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
+    assert_eq!((1, 1, 2), (page.keys, page.listed.len(), page.listed[0].variants.len()));
+    let found = tier.disk().inspect(&store, page.listed[0].id).unwrap();
+    assert_eq!([true, true], [0, 1].map(|at| !found.variants[at].variant.is_empty()));
+    assert_eq!([5, 5], [0, 1].map(|at| found.variants[at].body.len()));
+}
+
+#[test]
+fn what_cannot_be_read_is_passed_over() {
+    let store = sample::store(16 << 20);
+    let tier = ten(&store);
+    let fail = Fail { first: 3, count: 1, errno: Errno::IO };
+    tier.calls.faults.plan(Some(fail));
+    let page = tier.disk().list(&store, &query(Sort::Size, Order::Ascending), NEVER);
+    tier.calls.faults.plan(None);
+    assert_eq!((9, 10), (page.listed.len(), page.looked_at));
+    assert_eq!(10, tier.disk().objects(), "nothing was forgotten");
+    let nowhere =
+        Query { after: Some(Place { rank: NEVER, stamp: 0 }), ..query(Sort::Size, Order::Ascending) };
+    let page = tier.disk().list(&store, &nowhere, NEVER);
+    assert!(page.listed.is_empty() && page.next.is_none());
+}
