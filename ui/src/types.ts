@@ -83,10 +83,12 @@ export interface Variant {
   body: string;
 }
 
+/** `total` and `matched` are of RAM; what is on disk alone is looked through a part at a time. */
 export interface ObjectPage {
   total: number;
   matched: number;
   took_us: number;
+  disk: { objects: number; looked_at: number; left: number } | null;
   next: string | null;
   objects: StoredObject[];
 }

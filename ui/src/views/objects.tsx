@@ -144,10 +144,11 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
         <>
           <p class="found" role="status">
             <b>{page.data.matched.toLocaleString('en')}</b> {filtered ? `of ${page.data.total.toLocaleString('en')} ` : ''}
-            stored <span class="faint">found in {format.flat(format.micros(page.data.took_us))}</span>
+            in RAM{more.disk && <OnDisk rows={more.rows} disk={more.disk} />}{' '}
+            <span class="faint">found in {format.flat(format.micros(page.data.took_us))}</span>
           </p>
           {more.rows.length === 0 ? (
-            <Empty icon="objects" title={filtered ? 'Nothing stored fits' : 'Nothing is stored yet'}>
+            <Empty icon="objects" title={more.next ? 'Nothing so far' : filtered ? 'Nothing stored fits' : 'Nothing is stored yet'}>
               {filtered ? 'Search for less, or take the tag or status away.' : 'Responses appear here once clients asked for them and they may be kept.'}
             </Empty>
           ) : (
@@ -199,6 +200,16 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
   );
 }
 
+function OnDisk({ rows, disk }: { rows: StoredObject[]; disk: NonNullable<ObjectPage['disk']> }): JSX.Element {
+  const shown = rows.filter((it) => it.tiers[0] === 'disk').length;
+  return (
+    <>
+      , <b>{shown.toLocaleString('en')}</b> on disk alone
+      {disk.left > 0 && ` so far: ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} were not looked at yet`}
+    </>
+  );
+}
+
 function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element {
   return (
     <tr onClick={open}>
@@ -226,24 +237,38 @@ function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element 
   );
 }
 
+/** Pages that one "Show more" asks for at most, where they bring nothing: the disk is looked through a part at a time. */
+const LOOKS = 50;
+
+interface More {
+  rows: StoredObject[];
+  next: string | null;
+  disk: ObjectPage['disk'];
+  busy: boolean;
+  load: () => void;
+}
+
 /** The first page and those behind it that were asked for. */
-function useMore(first: ObjectPage | null, asked: string): { rows: StoredObject[]; next: string | null; busy: boolean; load: () => void } {
-  const [rest, setRest] = useState<{ of: ObjectPage; rows: StoredObject[]; next: string | null } | null>(null);
+function useMore(first: ObjectPage | null, asked: string): More {
+  const [rest, setRest] = useState<{ of: ObjectPage; rows: StoredObject[]; last: ObjectPage } | null>(null);
   const [busy, setBusy] = useState(false);
   const known = first && rest?.of === first ? rest : null;
-  const next = known ? known.next : (first?.next ?? null);
+  const last = known?.last ?? first;
   const rows = [...(first?.objects ?? []), ...(known?.rows ?? [])];
   const load = async (): Promise<void> => {
-    if (!first || next === null) return;
+    if (!first) return;
     setBusy(true);
     try {
-      const page = await get<ObjectPage>(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE, cursor: next })}`);
-      setRest({ of: first, rows: [...(known?.rows ?? []), ...page.objects], next: page.next });
+      let page = last;
+      for (let look = 0; look < LOOKS && page?.next && (look === 0 || page.objects.length === 0); look += 1) {
+        page = await get<ObjectPage>(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE, cursor: page.next })}`);
+        setRest({ of: first, rows: [...(known?.rows ?? []), ...page.objects], last: page });
+      }
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
     } finally {
       setBusy(false);
     }
   };
-  return { rows, next, busy, load: () => void load() };
+  return { rows, next: last?.next ?? null, disk: last?.disk ?? null, busy, load: () => void load() };
 }
