@@ -3,17 +3,14 @@
 
 use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
-use larder_semantics::tags;
 use larder_stdx::clock::{WallTime, precise_micros};
 use larder_store::listing::{Order, Pattern, Query, Sort};
 use larder_store::ram::Lookup;
-use larder_store::{Body, Born, Marks, Settings, Store, Stored};
+use larder_store::{Body, Settings, Store, sample};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -21,8 +18,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Keys that are hit all the time.
 const HOT: usize = 1000;
 
-/// How often each is listed.
-const ROUNDS: usize = 7;
+/// How many hits are timed together.
+const FEW: usize = 10;
+
+/// How often each is listed in a row.
+const ROUNDS: usize = 5;
+
+/// How often hits are measured alone and beside listings.
+const TURNS: usize = 5;
 
 fn main() {
     let objects: usize = std::env::args().nth(1).map_or(1_000_000, |it| it.parse().expect("a number"));
@@ -33,31 +36,49 @@ fn main() {
     println!("{objects} responses take {} MiB", store.used() >> 20);
     all(&store, "nobody asks");
     let keys: Vec<String> = (0..HOT).map(key).collect();
-    let (stop, worst, rounds) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
+    let (stop, beside) = (AtomicBool::new(false), AtomicBool::new(false));
+    let [mut alone, mut meanwhile] = std::thread::scope(|scope| {
+        let hitting = scope.spawn(|| {
+            let mut times = [Vec::new(), Vec::new()];
             while !stop.load(Relaxed) {
-                let start = precise_micros();
-                hits(&store, &keys);
-                worst.fetch_max(precise_micros() - start, Relaxed);
-                rounds.fetch_add(1, Relaxed);
+                let at = usize::from(beside.load(Relaxed));
+                for few in keys.chunks(FEW) {
+                    let start = precise_micros();
+                    hits(&store, few);
+                    times[at].push(precise_micros() - start);
+                }
             }
+            times
         });
-        let report = |what: &str, took: u64| {
-            let (rounds, worst) = (rounds.swap(0, Relaxed), worst.swap(0, Relaxed));
-            let each = took as f64 / rounds.max(1) as f64 / HOT as f64 * 1000.0;
-            println!("{what}: hits {each:.0} ns each, the slowest thousand {worst} us");
-        };
-        let start = precise_micros();
-        while precise_micros() - start < 500_000 {
-            std::thread::yield_now();
+        // By turns, so that whatever else the machine does is in both.
+        for _ in 0..TURNS {
+            beside.store(false, Relaxed);
+            let start = precise_micros();
+            while precise_micros() - start < 300_000 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            beside.store(true, Relaxed);
+            all(&store, "while hits are served");
         }
-        report("hits alone", precise_micros() - start);
-        let start = precise_micros();
-        all(&store, "while hits are served");
-        report("meanwhile", precise_micros() - start);
         stop.store(true, Relaxed);
+        hitting.join().expect("nothing was evicted")
     });
+    told("hits alone", &mut alone);
+    told("hits meanwhile", &mut meanwhile);
+}
+
+fn told(what: &str, times: &mut [u64]) {
+    times.sort_unstable();
+    let at = |part: usize| times[(times.len() - 1) * part / 10_000];
+    let mean = times.iter().sum::<u64>() as f64 / times.len() as f64 / FEW as f64 * 1000.0;
+    println!(
+        "{what}: {mean:.0} ns each; {FEW} of them: median {} us, 99 % {} us, 99.9 % {} us, 99.99 % {} us, the slowest {} us",
+        at(5000),
+        at(9900),
+        at(9990),
+        at(9999),
+        at(10_000)
+    );
 }
 
 fn all(store: &Store, when: &str) {
@@ -106,7 +127,7 @@ fn time(store: &Store, what: &str, query: impl Fn() -> Query) {
     walls.sort_unstable();
     cores.sort_unstable();
     let (wall, core) = (walls[ROUNDS / 2], cores[ROUNDS / 2]);
-    println!("{what}: {wall} us (median; best {}), a core for {core} us by one thread of two", walls[0]);
+    println!("{what}: {wall} us (median; best {}), a core for {core} us by its own thread", walls[0]);
 }
 
 fn hits(store: &Store, keys: &[String]) {
@@ -125,36 +146,10 @@ fn key(n: usize) -> String {
 
 fn put(store: &Store, n: usize) {
     let key = key(n);
-    let meta = Meta {
-        status: 200,
-        request_time: WallTime(n as u64),
-        response_time: WallTime(n as u64),
-        date: WallTime(n as u64),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
-    };
-    let mut fields = FieldList::new();
-    fields.push("Content-Type", "text/html; charset=utf-8");
-    fields.push("ETag", "\"some-tag\"");
-    let stored = Stored {
-        meta,
-        head: b"HTTP/1.1 200 OK\r\n"[..].into(),
-        fields,
-        trailers: None,
-        body: Body::Heap(Bytes::from(vec![b'x'; n % 700])),
-        variant: Box::default(),
-        marks: Marks { tags: [tags::hash(&format!("tag-{}", n % 100))].into(), born: Born::default() },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let made = WallTime(n as u64);
+    let mut stored = sample::stored(Body::Heap(Bytes::from(vec![b'x'; n % 700])));
+    stored.meta = Meta { request_time: made, response_time: made, date: made, ..stored.meta };
+    stored.fields.push("Content-Type", "text/html; charset=utf-8");
+    stored.marks = sample::tagged(&format!("tag-{}", n % 100));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
 }

@@ -2,15 +2,12 @@
 //! `cargo run --release -p larder-store --example lookup_time`
 
 use larder_counters::Counters;
-use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
-use larder_stdx::clock::{WallTime, precise_micros};
+use larder_stdx::clock::precise_micros;
 use larder_store::ram::Lookup;
-use larder_store::{Body, Marks, Settings, Store, Stored};
+use larder_store::sample::plain;
+use larder_store::{Settings, Store};
 use std::hint::black_box;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 const KEYS: usize = 100_000;
 const ROUNDS: usize = 20;
@@ -22,7 +19,7 @@ fn main() {
         (0..KEYS).map(|n| format!("http://www.example.com/articles/2024/page-{n:010}.html")).collect();
     for key in &keys {
         let body = store.make_body(&[vec![b'x'; 1795].into()]).expect("room");
-        store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored(body), 4).expect("room");
+        store.insert(store.hash(key.as_bytes()), key.as_bytes(), plain(body), 4).expect("room");
     }
     time("hash of 60 bytes", KEYS, || {
         for key in &keys {
@@ -63,38 +60,4 @@ fn time(what: &str, count: usize, mut work: impl FnMut()) {
     rounds.sort_unstable();
     let ns = |micros: u64| micros as f64 * 1000.0 / count as f64;
     println!("{what}: {:.1} ns (median; best {:.1})", ns(rounds[ROUNDS / 2]), ns(rounds[0]));
-}
-
-fn stored(body: Body) -> Arc<Stored> {
-    let meta = Meta {
-        status: 200,
-        request_time: WallTime(1),
-        response_time: WallTime(1),
-        date: WallTime(1),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
-    };
-    let (head, variant) = (Box::default(), Box::default());
-    let recheck = AtomicU64::new(u64::MAX);
-    let marks = Marks::default();
-    Arc::new(Stored {
-        meta,
-        head,
-        fields: FieldList::new(),
-        trailers: None,
-        body,
-        variant,
-        marks,
-        recheck,
-        on_disk: Default::default(),
-        forms: None,
-    })
 }

@@ -1,15 +1,10 @@
 //! How long a purge by tag takes among a million responses, what hits of other keys cost meanwhile, and how long the
 //! sweep takes to give the memory back. `cargo run --release -p larder-store --example purge_time [OBJECTS]`
 
-use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
-use larder_semantics::tags;
-use larder_stdx::clock::{WallTime, precise_micros};
+use larder_stdx::clock::precise_micros;
 use larder_store::ram::Lookup;
-use larder_store::{Body, Born, Marks, Rule, Scope, Settings, Store, Stored, Strength};
+use larder_store::{Rule, Scope, Settings, Store, Stored, Strength, sample};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -80,33 +75,6 @@ fn hits(store: &Store, keys: &[String]) {
 }
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let meta = Meta {
-        status: 200,
-        request_time: WallTime(1),
-        response_time: WallTime(1),
-        date: WallTime(1),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
-    };
-    let stored = Stored {
-        meta,
-        head: Box::default(),
-        fields: FieldList::new(),
-        trailers: None,
-        body: Body::Heap(Bytes::copy_from_slice(key.as_bytes())),
-        variant: Box::default(),
-        marks: Marks { tags: [tags::hash(tag)].into(), born: Born::default() },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let stored = Stored { marks: sample::tagged(tag), ..sample::stored(sample::text(key)) };
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
 }

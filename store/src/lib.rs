@@ -15,8 +15,8 @@ pub mod memory;
 pub mod purges;
 pub mod ram;
 pub mod s3fifo;
-#[cfg(test)]
-mod sample;
+#[doc(hidden)]
+pub mod sample;
 mod shelf;
 mod tiers;
 

@@ -22,8 +22,11 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Slots that are looked at together.
 const BATCH: usize = 64;
 
-/// So many keys are walked over by one thread; more, by two.
+/// So many keys are walked over by one thread; more, by two, where those leave two cores to hits.
 const ALONE: usize = 100_000;
+
+/// Cores from which on a walk may take two of them.
+const CORES: usize = 4;
 
 /// The most that one page has.
 pub const MOST: usize = 1000;
@@ -39,19 +42,28 @@ pub(crate) struct Facts {
     expires: u32,
     /// Of the newest.
     status: u16,
+    /// A bit for each tag of any variant, which others share: what has none of a tag's has not the tag.
+    tags: u32,
+}
+
+/// The bit of a tag; all of them for "every tag".
+fn bit(tag: u64) -> u32 {
+    if tag == tags::EVERY { u32::MAX } else { 1 << (tag >> 59) }
 }
 
 impl Facts {
     pub fn of(shelf: &Shelf) -> Facts {
         let bytes = shelf.variants.iter().map(|it| it.body.len()).sum();
         let Some(newest) = shelf.variants.first() else {
-            return Facts { bytes, born: 0, expires: 0, status: 0 };
+            return Facts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
         };
         let meta = &newest.meta;
         let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
         let seconds = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
         let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
-        Facts { bytes, born: seconds(born), expires, status: meta.status }
+        let all = shelf.variants.iter().flat_map(|it| it.marks.tags.iter());
+        let tags = all.fold(0, |bits, it| bits | bit(*it));
+        Facts { bytes, born: seconds(born), expires, status: meta.status, tags }
     }
 }
 
@@ -165,9 +177,9 @@ fn rank(sort: Sort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
 }
 
 impl Store {
-    /// Lists what is in RAM. Takes some 20 to 130 ms of a core for a million keys, so it has a thread of its own, and a second one
-    /// from `ALONE` keys on; hits go on meanwhile, and
-    /// wait for one shard at most.
+    /// Lists what is in RAM. Takes some 20 to 80 ms of a core for a million keys, so it has a thread of its own, and on a
+    /// large machine a second one from `ALONE` keys on: never so many that a worker has to give its core away. Hits go on
+    /// meanwhile; what is stored waits for one shard at most, some 10 µs.
     ///
     /// What does not change while page after page is asked for stands on exactly one of them.
     #[must_use]
@@ -181,7 +193,8 @@ impl Store {
             walk
         };
         let (one, other) = self.shards.split_at(self.shards.len() / 2);
-        if self.books.lock().objects() < ALONE {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if cores < CORES || self.books.lock().objects() < ALONE {
             return walk(one).with(walk(other)).page();
         }
         std::thread::scope(|scope| {
@@ -240,7 +253,11 @@ impl<'a> Walk<'a> {
 
     fn shard(&mut self, shard: &Shard) {
         let mut batch: Vec<(u128, &Slot)> = Vec::with_capacity(BATCH);
+        self.total += shard.slots.len();
         for (hash, slot) in &shard.slots {
+            if !self.may_be_asked_for(&slot.facts) {
+                continue;
+            }
             batch.push((*hash, slot));
             if batch.len() == BATCH {
                 self.batch(&batch);
@@ -252,7 +269,6 @@ impl<'a> Walk<'a> {
 
     fn batch(&mut self, batch: &[(u128, &Slot)]) {
         self.touch(batch);
-        self.total += batch.len();
         for (hash, slot) in batch {
             if !self.is_asked_for(slot) {
                 continue;
@@ -309,10 +325,15 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// As far as the index knows.
+    fn may_be_asked_for(&self, facts: &Facts) -> bool {
+        self.query.status.as_ref().is_none_or(|it| it.contains(&facts.status))
+            && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
+    }
+
     fn is_asked_for(&self, slot: &Slot) -> bool {
-        let Query { pattern, status, .. } = self.query;
-        status.as_ref().is_none_or(|it| it.contains(&slot.facts.status))
-            && self.unswept.is_none_or(|it| self.is_left(slot, it))
+        let Query { pattern, .. } = self.query;
+        self.unswept.is_none_or(|it| self.is_left(slot, it))
             && pattern.as_ref().is_none_or(|it| it.is_in(&slot.shelf.key))
             && self.tag.is_none_or(|it| has_tag(&slot.shelf, it))
     }

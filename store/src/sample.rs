@@ -1,4 +1,5 @@
-//! Stored responses for the tests of this crate.
+//! Stored responses for the tests and measures of this crate, those from outside included: one is made of
+//! [`stored`], and of what is to be different about it.
 
 use crate::purges::Marks;
 use crate::ram::{Body, Settings, Store, Stored};
@@ -7,17 +8,24 @@ use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
-use larder_semantics::vary;
+use larder_semantics::{tags, vary};
 use larder_stdx::clock::WallTime;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-pub(crate) fn store(budget: u64) -> Arc<Store> {
+/// A store of `budget` bytes.
+///
+/// # Panics
+/// The kernel gives no memfd.
+#[must_use]
+pub fn store(budget: u64) -> Arc<Store> {
     let settings = Settings { budget, heap_line: 16 * 1024, fills: 1000 };
     Store::new(settings, Arc::new(Counters::default())).unwrap()
 }
 
-pub(crate) fn meta(vary: &[&str]) -> Meta {
+/// What decisions need of a response that is fresh for a minute from second 1000 on.
+#[must_use]
+pub fn meta(vary: &[&str]) -> Meta {
     Meta {
         status: 200,
         request_time: WallTime(1000),
@@ -37,35 +45,55 @@ pub(crate) fn meta(vary: &[&str]) -> Meta {
 }
 
 /// A response that does not vary.
-pub(crate) fn plain(body: Body) -> Arc<Stored> {
-    varied(&[], &[], body)
-}
-
-/// A response whose `Vary` names `names`, to a request with `request`.
-pub(crate) fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<Stored> {
-    let mut variant = Vec::new();
-    let meta = meta(names);
-    vary::write_key(&meta.vary, request, &mut variant);
-    Arc::new(Stored {
-        meta,
+#[must_use]
+pub fn stored(body: Body) -> Stored {
+    Stored {
+        meta: meta(&[]),
         head: b"HTTP/1.1 200 OK\r\n"[..].into(),
         fields: FieldList::from_fields(&[Field { name: "ETag", value: b"\"a\"" }]),
         trailers: None,
         body,
-        variant: variant.into(),
+        variant: Box::default(),
         marks: Marks::default(),
         recheck: AtomicU64::new(u64::MAX),
         on_disk: Default::default(),
         forms: None,
-    })
+    }
 }
 
-pub(crate) fn text(body: &str) -> Body {
+/// A response that does not vary, to be shared.
+#[must_use]
+pub fn plain(body: Body) -> Arc<Stored> {
+    Arc::new(stored(body))
+}
+
+/// What a response with one tag has for purges.
+#[must_use]
+pub fn tagged(tag: &str) -> Marks {
+    Marks { tags: [tags::hash(tag)].into(), ..Marks::default() }
+}
+
+/// A response whose `Vary` names `names`, to a request with `request`.
+#[must_use]
+pub fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<Stored> {
+    let mut variant = Vec::new();
+    let meta = meta(names);
+    vary::write_key(&meta.vary, request, &mut variant);
+    Arc::new(Stored { meta, variant: variant.into(), ..stored(body) })
+}
+
+/// A body on the heap.
+#[must_use]
+pub fn text(body: &str) -> Body {
     Body::Heap(Bytes::copy_from_slice(body.as_bytes()))
 }
 
 /// The body's bytes, wherever they are.
-pub(crate) fn read(body: &Body) -> Vec<u8> {
+///
+/// # Panics
+/// Nothing is mapped there.
+#[must_use]
+pub fn read(body: &Body) -> Vec<u8> {
     match body {
         Body::Heap(bytes) => bytes.to_vec(),
         Body::Arena(it) | Body::Disk(it) => it.owner.mapped(it.offset, it.length).unwrap().to_vec(),

@@ -8,9 +8,8 @@ use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_store::fill::SharedHead;
-use larder_store::{Begin, FillEnd, FillHead, Marks, Settings, Store, Stored};
+use larder_store::{Begin, FillEnd, FillHead, Marks, Settings, Store, Stored, sample};
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Barrier};
 
 /// As in the binary: see docs/decisions/0020-resident-memory.md.
@@ -111,18 +110,7 @@ async fn fill(store: &Store, key: &[u8], length: usize) {
         let body = store.make_body(&writer.chunks()).unwrap();
         let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
         let head = [&head[..], fields().text()].concat().into_boxed_slice();
-        let stored = Stored {
-            meta: meta(),
-            head,
-            fields: fields(),
-            trailers: None,
-            body,
-            variant: Box::default(),
-            marks: Marks::default(),
-            recheck: AtomicU64::new(u64::MAX),
-            on_disk: Default::default(),
-            forms: None,
-        };
+        let stored = Stored { meta: meta(), head, fields: fields(), ..sample::stored(body) };
         writer.insert(Arc::new(stored), 4).unwrap();
     }
     writer.finish(FillEnd::Complete(None));

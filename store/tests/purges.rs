@@ -1,33 +1,17 @@
 //! A purge of very many responses: it walks nothing, and who hits others notices nothing. A million of them are in
 //! `examples/purge_time.rs`.
 
-use bytes::Bytes;
 use larder_counters::Counters;
-use larder_semantics::field::FieldList;
-use larder_semantics::policy::Policy;
-use larder_semantics::stored::Meta;
-use larder_semantics::tags;
-use larder_stdx::clock::{WallTime, precise_micros};
+use larder_stdx::clock::precise_micros;
 use larder_store::ram::Lookup;
-use larder_store::{Body, Born, Marks, Rule, Scope, Settings, Shelf, Store, Stored, Strength};
+use larder_store::{Rule, Scope, Settings, Shelf, Store, Stored, Strength, sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 const MANY: usize = 50_000;
 
 fn put(store: &Store, key: &str, tag: &str) {
-    let stored = Stored {
-        meta: Meta::of(200, &[], &Policy::default(), WallTime(1), WallTime(1)),
-        head: Box::default(),
-        fields: FieldList::new(),
-        trailers: None,
-        body: Body::Heap(Bytes::from_static(b"body")),
-        variant: Box::default(),
-        marks: Marks { tags: [tags::hash(tag)].into(), born: Born::default() },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let stored = Stored { marks: sample::tagged(tag), ..sample::stored(sample::text("body")) };
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 1).unwrap();
 }
 

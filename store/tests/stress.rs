@@ -13,7 +13,7 @@ use larder_store::fill::SharedHead;
 use larder_store::ram::Lookup;
 use larder_store::{
     Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Rule, Scope, Settings, Store, Stored,
-    Strength,
+    Strength, sample,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -151,19 +151,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
 fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
-    let (fields, head) = (FieldList::new(), Box::default());
-    let stored = Stored {
-        meta: meta(),
-        head,
-        fields,
-        trailers: None,
-        body,
-        variant: Box::default(),
-        marks,
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let stored = Stored { meta: meta(), marks, ..sample::stored(body) };
     let _ = writer.insert(Arc::new(stored), 1);
 }
 

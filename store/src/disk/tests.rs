@@ -25,7 +25,6 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tempfile::TempDir;
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::ram::{KeyHash, Lookup};
-use crate::sample::{meta, store, text};
+use crate::sample::{store, text};
 use crate::shelf::Stored;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
@@ -24,19 +24,8 @@ fn key(number: usize) -> (KeyHash, Vec<u8>) {
 /// Puts a page of `size` bytes into the store; returns its forms.
 fn page(store: &Store, number: usize, size: usize) -> Arc<Forms> {
     let forms = Forms::new(plan());
-    let plain = crate::sample::plain(text(&"a".repeat(size)));
-    let stored = Stored {
-        meta: meta(&[]),
-        head: plain.head.clone(),
-        fields: plain.fields.clone(),
-        trailers: None,
-        body: plain.body.clone(),
-        variant: Box::default(),
-        marks: plain.marks.clone(),
-        recheck: u64::MAX.into(),
-        on_disk: Default::default(),
-        forms: Some(forms.clone()),
-    };
+    let page = crate::sample::stored(text(&"a".repeat(size)));
+    let stored = Stored { forms: Some(forms.clone()), ..page };
     let (hash, key) = key(number);
     store.insert(hash, &key, Arc::new(stored), 8).unwrap();
     forms

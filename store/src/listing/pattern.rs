@@ -44,13 +44,19 @@ impl Pattern {
         let Some((last, middle)) = rest.split_last() else { return true };
         // What is empty is not compared, and need not be: see `Rank::cmp`.
         let begins = |it: &[u8]| first.needle().is_empty() || it.starts_with(first.needle());
+        let ends = |it: &[u8]| last.needle().is_empty() || it.ends_with(last.needle());
         let Some(left) = self.from(key).filter(|it| begins(it)) else { return false };
-        let mut left = &left[first.needle().len()..];
+        let left = &left[first.needle().len()..];
+        // The ends first: they are compared at one place, the parts between are searched for.
+        if !ends(left) {
+            return false;
+        }
+        let mut left = &left[..left.len() - last.needle().len()];
         for part in middle.iter().filter(|it| !it.needle().is_empty()) {
             let Some(at) = part.find(left) else { return false };
             left = &left[at + part.needle().len()..];
         }
-        last.needle().is_empty() || left.ends_with(last.needle())
+        true
     }
 
     fn from<'a>(&self, key: &'a [u8]) -> Option<&'a [u8]> {

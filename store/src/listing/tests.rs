@@ -3,7 +3,7 @@
 use super::*;
 use crate::purges::{Born, Marks, Rule, Scope, Strength};
 use crate::ram::{Lookup, Stored};
-use crate::sample::{plain, store, text};
+use crate::sample::{plain, store, stored, tagged, text};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{WallTime, precise_micros};
 use proptest::prelude::*;
@@ -15,21 +15,10 @@ fn query(sort: Sort, order: Order, limit: usize) -> Query {
 
 /// Stores a page of `size` bytes that was made at `born` and is fresh for `lifetime`.
 fn put(store: &Store, key: &str, size: usize, born: u64, lifetime: u32, status: u16, tag: &str) {
-    let sample = plain(text(&"x".repeat(size)));
-    let mut meta = Meta { status, response_time: WallTime(born + 7), initial_age: 7, ..sample.meta.clone() };
-    meta.lifetime.seconds = lifetime;
-    let stored = Stored {
-        meta,
-        head: sample.head.clone(),
-        fields: sample.fields.clone(),
-        trailers: None,
-        body: sample.body.clone(),
-        variant: Box::default(),
-        marks: Marks { tags: [tags::hash(tag)].into(), born: store.born() },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let mut stored = stored(text(&"x".repeat(size)));
+    stored.meta = Meta { status, response_time: WallTime(born + 7), initial_age: 7, ..stored.meta };
+    stored.meta.lifetime.seconds = lifetime;
+    stored.marks = Marks { born: store.born(), ..tagged(tag) };
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).unwrap();
 }
 
@@ -247,21 +236,8 @@ proptest! {
 fn a_tag_of_every_tag_is_found() {
     let store = store(64 << 20);
     put(&store, "http://a/", 1, 1, 60, 200, "t");
-    let shelf = store.inspect(store.hash(b"http://a/")).unwrap();
     let marks = Marks { tags: [tags::EVERY].into(), born: Born::default() };
-    let sample = &shelf.variants[0];
-    let stored = Stored {
-        meta: sample.meta.clone(),
-        head: sample.head.clone(),
-        fields: sample.fields.clone(),
-        trailers: None,
-        body: sample.body.clone(),
-        variant: Box::default(),
-        marks,
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    };
+    let stored = Stored { marks, ..stored(text("x")) };
     store.insert(store.hash(b"http://a/2"), b"http://a/2", Arc::new(stored), 4).unwrap();
     let page = store.list(&Query { tag: Some("x".into()), ..query(Sort::Key, Order::Ascending, 9) });
     assert_eq!(["http://a/2"][..], keys(&page));

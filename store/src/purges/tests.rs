@@ -4,14 +4,13 @@ use super::rules::{Most, Rules};
 use super::*;
 use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead};
 use crate::ram::{Lookup, Store, Stored};
-use crate::sample::{meta, plain, read, store, text};
+use crate::sample::{meta, plain, read, store, stored, text};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::purged::is_doubted;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 pub(super) const KEYS: [&str; 6] =
     ["http://a/", "http://a/x", "http://a/x h:b=c", "http://a/xy", "http://b/", "http://b/x?y"];
@@ -24,20 +23,7 @@ pub(super) fn marks(tags: &[&str], born: Born) -> Marks {
 }
 
 pub(super) fn tagged(tags: &[&str], born: Born, body: &str) -> Arc<Stored> {
-    let plain = plain(text(body));
-    let Stored { meta, head, fields, body, .. } = &*plain;
-    Arc::new(Stored {
-        meta: meta.clone(),
-        head: head.clone(),
-        fields: fields.clone(),
-        trailers: None,
-        body: body.clone(),
-        variant: Box::default(),
-        marks: marks(tags, born),
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
-    })
+    Arc::new(Stored { marks: marks(tags, born), ..stored(text(body)) })
 }
 
 pub(super) fn rule(scope: Scope, strength: Strength) -> Rule {

@@ -7,10 +7,9 @@ use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Ask, Fleet, Found, Got, Settled, Turn, Want};
-use larder_store::{Body, Born, Marks, Stored};
+use larder_store::{Body, Born, Marks, Stored, sample};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// What an origin answered, as it would be stored.
 pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Arc<Stored> {
@@ -24,13 +23,10 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Ar
         head: Box::from(&b"HTTP/1.1 200 OK\r\n"[..]),
         fields: stored_fields(&fields, &policy, now),
         trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
-        body,
         variant: variant.into(),
         marks: Marks { tags: Box::from([3, 5]), born: Born::default() },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: None,
         meta,
+        ..sample::stored(body)
     })
 }
 

@@ -3,16 +3,11 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use bytes::Bytes;
-use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
-use larder_stdx::clock::WallTime;
 use larder_store::disk::Settings;
-use larder_store::{Body, Marks, Stored};
+use larder_store::{Body, Stored, sample};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Numbers that look random and are the same each time.
@@ -43,34 +38,7 @@ pub fn settings(path: &Path, size: u64) -> Settings {
 
 /// A response with this body.
 pub fn stored(body: Vec<u8>) -> Arc<Stored> {
-    let meta = Meta {
-        status: 200,
-        request_time: WallTime(1),
-        response_time: WallTime(1),
-        date: WallTime(1),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
-    };
-    Arc::new(Stored {
-        meta,
-        head: Box::default(),
-        fields: FieldList::new(),
-        trailers: None,
-        body: Body::Heap(Bytes::from(body)),
-        variant: Box::default(),
-        marks: Marks::default(),
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: Default::default(),
-    })
+    sample::plain(Body::Heap(Bytes::from(body)))
 }
 
 /// The bytes of a body, as a client would get them; `None` where the file is shorter than was promised, which cuts the

@@ -49,12 +49,9 @@ fn nothing_of_a_response_is_lost() {
             .into(),
         fields,
         trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
-        body: sample::text("hi"),
         variant: variant.into(),
         marks: Marks { tags: [1, 9][..].into(), born },
-        recheck: AtomicU64::new(u64::MAX),
-        on_disk: Default::default(),
-        forms: Default::default(),
+        ..sample::stored(sample::text("hi"))
     });
     tier.put("http://a/", stored.clone());
     tier.restart();
