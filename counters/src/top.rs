@@ -20,6 +20,45 @@ pub const PLACE: usize = 3 * 8 + TEXT + 1;
 /// Words of a set in `Top::numbers`: all its hashes, then all weights, then all errors.
 const WORDS: usize = 3 * WAYS;
 
+/// What URLs are ordered by: each has a sketch of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Requests for it.
+    Requests,
+    /// Those for which nothing usable was stored.
+    Misses,
+    /// Bytes of bodies sent.
+    Bytes,
+    /// Microseconds until the origin's heads had come.
+    OriginTime,
+}
+
+impl By {
+    /// All, in the order of sketches, keys and lists.
+    pub const ALL: [By; 4] = [By::Requests, By::Misses, By::Bytes, By::OriginTime];
+
+    /// Their names in the API, in the same order.
+    pub const NAMES: [&'static str; 4] = ["requests", "misses", "bytes", "origin_time"];
+
+    /// Its name in the API.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self.place()]
+    }
+
+    /// What has this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
+    /// Its place in [`By::ALL`].
+    #[must_use]
+    pub fn place(self) -> usize {
+        self as usize
+    }
+}
+
 /// A sketch: for one that writes.
 #[derive(Clone, Debug)]
 pub struct Top {

@@ -62,7 +62,8 @@ impl Entry {
     fn size(&self) -> Size {
         let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
         let memory = bodies.map(|it| it.memory()).sum::<u64>() + self.path.len() as u64;
-        Size { files: 1 + self.coded.len(), memory }
+        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
+        Size { files: 1 + self.coded.len(), memory, copied: bodies.map(|it| it.copied()).sum() }
     }
 }
 
@@ -73,17 +74,21 @@ pub struct Size {
     pub files: usize,
     /// Bytes of heads and of bodies in memory.
     pub memory: u64,
+    /// Bytes of copies, in whole pages; without a bound of their own, since `memory` has them, too.
+    pub copied: u64,
 }
 
 impl Size {
     fn add(&mut self, more: Size) {
         self.files += more.files;
         self.memory += more.memory;
+        self.copied += more.copied;
     }
 
     fn sub(&mut self, less: Size) {
         self.files -= less.files;
         self.memory -= less.memory;
+        self.copied -= less.copied;
     }
 
     fn exceeds(self, room: Size) -> bool {
@@ -142,7 +147,8 @@ impl Cache {
         // No shard so small that a few files, or one large one, would be all it holds.
         let by_memory = usize::try_from(room.memory >> 20).unwrap_or(usize::MAX);
         let shards = (room.files / 64).min(by_memory).clamp(1, 16).next_power_of_two();
-        let room = Size { files: (room.files / shards).max(1), memory: room.memory / shards as u64 };
+        let room =
+            Size { files: (room.files / shards).max(1), memory: room.memory / shards as u64, copied: 0 };
         Cache {
             shards: (0..shards).map(|_| RwLock::default()).collect(),
             room,

@@ -111,6 +111,15 @@ impl OpenFile {
         body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
     }
 
+    /// Bytes of that which are a copy's, in whole pages: the kernel counts those for no process.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        match &self.body {
+            Piece::File(_) if self.descriptor.is_none() => self.body.len().next_multiple_of(4096),
+            _ => 0,
+        }
+    }
+
     /// Whether what the head promises can still be sent. A body in memory always can; for the file itself
     /// one `fstat` asks whether somebody has written to it.
     #[must_use]

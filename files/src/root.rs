@@ -122,7 +122,7 @@ impl Root {
         let cache_for = u64::try_from(options.cache_for.as_millis()).unwrap_or(u64::MAX);
         Ok(Arc::new(Root {
             directory,
-            cache: Cache::new(Size { files: options.entries, memory: options.memory }, cache_for),
+            cache: Cache::new(Size { files: options.entries, memory: options.memory, copied: 0 }, cache_for),
             turns: Arc::new(Semaphore::new(options.concurrency.max(1))),
             waiting: AtomicUsize::new(0),
             counters,
@@ -219,6 +219,12 @@ impl Root {
     #[must_use]
     pub fn memory_held(&self) -> u64 {
         self.cache.size().memory
+    }
+
+    /// Bytes of that which are copies of files, in whole pages: the kernel counts those for no process.
+    #[must_use]
+    pub fn copies_held(&self) -> u64 {
+        self.cache.size().copied
     }
 
     pub(crate) fn directory(&self) -> BorrowedFd<'_> {

@@ -219,8 +219,20 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match rustix::fs::open(place, flags, Mode::empty()) {
         Ok(it) => File::from(it),
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(cannot(error.into())),
+        // What is there is used or refused: a token of this run only is for where there can be no file.
+        Err(error) => {
+            return match (error, place.symlink_metadata().is_ok()) {
+                (rustix::io::Errno::NOENT, false) => Ok(None),
+                (rustix::io::Errno::NOENT, true) => Err(NotKept::Refused(format!(
+                    "The admin token's file {shown} is a link to a file that is not there; remove it, or make that file."
+                ))),
+                (error, true) => Err(NotKept::Refused(format!(
+                    "The admin token's file {shown} cannot be read: {}; make it yours (chmod 600 {shown}), or remove it.",
+                    plain(&error.into())
+                ))),
+                (error, false) => Err(cannot(error.into())),
+            };
+        }
     };
     // Of the open file: what is looked at is what is read.
     let about = file.metadata().map_err(cannot)?;
@@ -242,11 +254,12 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
             about.uid()
         )));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let most = u64::try_from(MOST).unwrap_or(u64::MAX) + 16;
-    file.take(most).read_to_string(&mut text).map_err(cannot)?;
     let bad =
         |it| NotKept::Refused(format!("The admin token's file {shown} holds no token: {it}; remove it."));
+    file.take(most).read_to_end(&mut bytes).map_err(|it| bad(plain(&it)))?;
+    let text = String::from_utf8(bytes).map_err(|_| bad("it is not text".to_owned()))?;
     Token::read(&text).map(Some).map_err(bad)
 }
 
@@ -326,10 +339,37 @@ mod tests {
             let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{text:?}") };
             assert!(sentence.contains("holds no token"), "{sentence}");
         }
+        for bytes in [&b"\xff"[..], &[0xC3; 40], &[0; 40]] {
+            std::fs::write(&place, bytes).unwrap();
+            let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{bytes:?}") };
+            assert!(sentence.contains("holds no token"), "{sentence}");
+        }
         std::fs::write(&place, format!("  {}\n", "k".repeat(32))).unwrap();
         assert!(keep(&place).unwrap().is(&"k".repeat(32)));
         assert!(matches!(keep(&folder.path().join("admin-token/x")), Err(NotKept::Impossible(_))));
         assert!(matches!(look(folder.path(), Reader::Owner), Err(NotKept::Refused(_))));
+    }
+
+    #[test]
+    fn what_is_there_and_cannot_be_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let link = |to: &str, name: &str| {
+            let place = folder.path().join(name);
+            std::os::unix::fs::symlink(folder.path().join(to), &place).unwrap();
+            place
+        };
+        let check = |place: &Path, expect: &str| {
+            for found in [keep(place).err(), look(place, Reader::Anybody).err()] {
+                let Some(NotKept::Refused(sentence)) = found else { panic!("{place:?}: {found:?}") };
+                assert!(sentence.contains(expect), "{sentence}");
+            }
+            assert!(place.symlink_metadata().is_ok(), "nothing was changed");
+        };
+        check(&link("nothing", "dangling"), "is a link to a file that is not there");
+        check(&link("round", "round"), "cannot be read");
+        // A link to a token is as good as the token.
+        keep(&folder.path().join("token")).unwrap();
+        assert!(keep(&link("token", "link")).is_ok());
     }
 
     #[test]

@@ -400,6 +400,12 @@ impl Disk {
         self.base().index.memory() + self.base().listed.load(Relaxed)
     }
 
+    /// Bytes on the heap of responses that wait to be written and are not in the RAM tier any more.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.queue.held()
+    }
+
     /// Bytes of responses that wait to be written.
     #[must_use]
     pub fn queued(&self) -> u64 {

@@ -357,6 +357,69 @@ fn a_token_that_others_may_read_stops_the_start() {
 }
 
 #[test]
+fn a_token_file_that_holds_none_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("larder");
+    std::fs::create_dir(&state).unwrap();
+    let file = state.join("admin-token");
+    let config = "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[[site]]\nhosts = [\"*\"]\n\
+                  [[site.route]]\nfiles = { root = \".\" }\n";
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    let refused = |says: &str| {
+        let mut command = std::process::Command::new(crate::harness::server::binary());
+        command.arg("run").current_dir(folder.path());
+        command.env_remove("LARDER_ADMIN_TOKEN").env("XDG_STATE_HOME", folder.path());
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(Some(2), output.status.code(), "{said}");
+        assert!(said.starts_with("larder: The admin token's file ") && said.contains(says), "{said}");
+        assert_eq!(
+            (1, ""),
+            (said.lines().count(), String::from_utf8_lossy(&output.stdout).as_ref()),
+            "{said}"
+        );
+    };
+    std::os::unix::fs::symlink("nowhere", &file).unwrap();
+    refused("is a link to a file that is not there");
+    std::fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink("admin-token", &file).unwrap();
+    refused("cannot be read");
+    std::fs::remove_file(&file).unwrap();
+    for bytes in [&[0xFF; 40][..], b"short\n", b""] {
+        std::fs::write(&file, bytes).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        refused("holds no token");
+    }
+}
+
+#[test]
+fn an_admin_for_other_machines_is_warned_of() {
+    let files = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nfiles = { root = \".\" }\n";
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"0.0.0.0:0\"\n[log]\nerror = \"larder.log\"\naccess = \"off\"\n{files}"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("larder.toml");
+    std::fs::write(&file, &config).unwrap();
+    // Standard error goes to a file, which is what the operator's terminal would show.
+    let larder = Larder::within("exec 2> said", &["run", "-c", file.to_str().unwrap()]);
+    let warning = "admin.listen: 0.0.0.0:0 can be reached from other machines; 127.0.0.1 cannot";
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let told = |text: &str| text.matches(warning).count();
+    let said = || read(larder.folder.path().join("said"));
+    let logged = || {
+        let beside = read(folder.path().join("larder.log"));
+        if beside.is_empty() { read(larder.folder.path().join("larder.log")) } else { beside }
+    };
+    until("it is in both", || told(&said()) == 1 && told(&logged()) == 1);
+    assert!(said().contains("larder: warning: "), "{}", said());
+    assert!(logged().contains(" warn config-warning why="), "{}", logged());
+    std::fs::write(&file, format!("{config}# changed\n")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("a reload tells of it again", || told(&logged()) >= 2);
+}
+
+#[test]
 fn where_no_file_can_be_kept_the_token_is_told() {
     let origin = page();
     let config = format!(

@@ -242,3 +242,64 @@ fn a_route_that_is_led_to_the_admin_later_is_not_let_in() {
         assert!(matches!(it.status, 401 | 421), "{host}: {it:?}");
     }
 }
+
+/// Bodies that are on their way take a bounded number of bytes together, whoever sends them and however slowly.
+#[test]
+fn many_bodies_at_once_take_no_more_than_their_bound() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
+    let larder =
+        Larder::before_with(&origin, "", "[admin]\nlisten = \"127.0.0.1:0\"\noverlay_size = \"1MiB\"");
+    let lines = larder.admin_lines();
+    // What the overlays may take, and 4 MiB for bodies.
+    let (bound, length, senders) = (5 << 20, 1_000_000, 12);
+    let mut clients: Vec<Client> = (0..senders)
+        .map(|number| {
+            let mut client = Client::connect(larder.admin);
+            let target = format!("/api/v1/overlays?uri=/{number}");
+            client.send(format!("PUT {target} HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n"));
+            client
+        })
+        .collect();
+    // All but the last byte, in turns: every body is begun before any could end.
+    let piece = vec![b'x'; (length - 1) / 9];
+    for _ in 0..9 {
+        for it in &mut clients {
+            it.send(&piece);
+        }
+    }
+    let refused = |clients: &[Client]| -> Vec<usize> {
+        let has_answer = |it: &Client| {
+            it.stream.set_nonblocking(true).unwrap();
+            let found = it.stream.peek(&mut [0]);
+            it.stream.set_nonblocking(false).unwrap();
+            found.is_ok()
+        };
+        (0..clients.len()).filter(|it| has_answer(&clients[*it])).collect()
+    };
+    let fit = bound / length;
+    crate::harness::until("the rest is refused", || refused(&clients).len() >= senders - fit);
+    let answered = refused(&clients);
+    let mut kept = 0;
+    for (number, client) in clients.iter_mut().enumerate() {
+        if answered.contains(&number) {
+            let answer = client.read();
+            assert_eq!(503, answer.status, "{answer:?}");
+            let told: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert!(told["detail"].as_str().unwrap().ends_with("try again."), "{told}");
+            assert!(client.is_closed());
+            continue;
+        }
+        let rest = vec![b'x'; length - 9 * piece.len()];
+        let answer = client.send(&rest).read();
+        assert!(matches!(answer.status, 200 | 507), "{answer:?}");
+        kept += usize::from(answer.status == 200);
+    }
+    assert_eq!(1, kept, "overlays have a bound of their own");
+    assert_eq!(1, larder.counter("overlays"));
+    let log = larder.counter("admin_refusals");
+    assert_eq!((senders - kept) as u64, log, "each is counted");
+    // What was refused has left: the next finds room.
+    larder.admin_request("DELETE", "/api/v1/overlays?uri=/0");
+    assert_eq!(413, send(&larder, "PUT", "/api/v1/overlays?uri=/a", &[&lines], &"x".repeat(2 << 20)).status);
+    assert_eq!(200, send(&larder, "POST", "/api/v1/config/check", &[&lines], r#"{"text":""}"#).status);
+}

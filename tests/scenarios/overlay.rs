@@ -338,6 +338,11 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     put("uri=%2Fpage&status=304", 400, "allowed: 200, or 400 to 599");
     put("uri=%2Fpage&colour=red", 400, "\"colour\" is unknown; known here: uri, ttl, status.");
     put("uri=ftp%3A%2F%2Fh%2Fx", 400, "write /PATH for every host");
+    for host in ["h:port", "h:123456", "[::1", "a:b:c"] {
+        put(&format!("uri=http%3A%2F%2F{host}%2Fx"), 400, "No request can be for http://");
+    }
+    // Encoded, it is longer than any target that is taken.
+    put(&format!("uri=%2F{}", "+".repeat(3_000)), 400, "No request can be for /%20%20");
     check(&larder, "PUT", "/api/v1/overlays?uri=/page", &[b'x'; 200_000], 507, "raise admin.overlay_size");
     check(&larder, "POST", "/cache/add//page", &[b'x'; 200_000], 507, "raise admin.overlay_size");
     check(&larder, "POST", "/cache/reset//other", b"", 404, "No overlay lies over /other");

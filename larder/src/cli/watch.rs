@@ -1,7 +1,7 @@
 //! The command lines of `larder tail` and `larder top`.
 
 use super::{Given, Output, Usage};
-use crate::top::picture::By;
+use larder_counters::top::By;
 use larder_transport::listener::Listen;
 
 /// Following the requests of a running larder.

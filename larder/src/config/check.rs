@@ -158,7 +158,7 @@ impl Check {
 
     fn warn_admin(&mut self, admin: &Admin) {
         if let AdminListen::At(address) = admin.listen
-            && !address.ip().is_loopback()
+            && !address.ip().to_canonical().is_loopback()
         {
             let text = format!("{address} can be reached from other machines; 127.0.0.1 cannot");
             let source = self.source("admin.listen");

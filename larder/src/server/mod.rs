@@ -145,13 +145,7 @@ fn start(
         false => token::of_server(config.admin.token_file.as_deref())?,
     };
     let access = Access::new(token.clone(), admin_at, own.clone());
-    let cannot = |what: &str, target: &Target, error: &std::io::Error| match target {
-        Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
-        Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
-    };
-    let errors =
-        ErrorLog::open(&config.log.error).map_err(|it| cannot("error log", &config.log.error, &it))?;
-    errors.set_levels(config.log.levels);
+    let errors = open_errors(&config)?;
     let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
         .map_err(|it| cannot("access log", &config.log.access, &it))?;
     let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
@@ -207,6 +201,33 @@ fn start(
     announce(&public, &admin, &way_in, after);
     let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None };
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
+}
+
+/// Why a log cannot be opened.
+fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
+    match target {
+        Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
+        Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
+    }
+}
+
+/// The error log, with the warnings of the configuration in it.
+fn open_errors(config: &Config) -> Result<ErrorLog, String> {
+    let target = &config.log.error;
+    let errors = ErrorLog::open(target).map_err(|it| cannot("error log", target, &it))?;
+    errors.set_levels(config.log.levels);
+    // On standard error they are already.
+    if *target != Target::Standard {
+        tell_warnings(&errors, config);
+    }
+    Ok(errors)
+}
+
+/// What a configuration is taken with, and should not go unseen.
+fn tell_warnings(errors: &ErrorLog, config: &Config) {
+    for it in &config.warnings {
+        errors.event(Level::Warn, "config-warning", &[("why", &it.to_string())]);
+    }
 }
 
 /// How somebody gets into the admin.
@@ -449,6 +470,7 @@ impl House {
         match read.and_then(compatible).and_then(open) {
             Ok(new) => {
                 self.errors.set_levels(new.config.log.levels);
+                tell_warnings(&self.errors, &new.config);
                 self.shared.traces.sampling.configure(&new.config);
                 if let Some(admin) = admin {
                     admin.take_over(new.clone());

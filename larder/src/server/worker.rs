@@ -73,6 +73,15 @@ impl Live {
         Ok(Arc::new(Self { config, roots, scopes }))
     }
 
+    /// Bytes on the heap, and of copies in memory, that the open-file caches take.
+    #[must_use]
+    pub fn files(&self) -> (u64, u64) {
+        self.roots.values().fold((0, 0), |(heap, copies), it| {
+            let copied = it.copies_held();
+            (heap + it.memory_held().saturating_sub(copied), copies + copied)
+        })
+    }
+
     /// The routes as one worker runs them; `worker` is its number, or `None` for whoever's requests are not counted.
     #[must_use]
     pub fn router(&self, counters: &Arc<Counters>, errors: &ErrorLog, worker: Option<usize>) -> Router {

@@ -6,8 +6,9 @@ pub mod picture;
 use crate::ask;
 use crate::cli::Top;
 use crate::terminal::{Full, Screen};
+use larder_counters::top::By;
 use larder_transport::listener::Listen;
-use picture::{By, Picture};
+use picture::{Picture, of_key};
 use serde_json::Value;
 use std::io::Read;
 use std::time::Duration;
@@ -77,7 +78,7 @@ async fn watch(admin: &Listen, mut by: By) -> Result<(), String> {
             key = keys.recv() => match key {
                 // Ctrl-C and Ctrl-D come as keys here.
                 None | Some(b'q' | b'Q' | 3 | 4) => return Ok(()),
-                Some(key) => match By::of_key(key) {
+                Some(key) => match of_key(key) {
                     Some(chosen) if chosen != by => { by = chosen; false }
                     _ => continue,
                 },

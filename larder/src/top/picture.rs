@@ -2,52 +2,24 @@
 
 use super::Reading;
 use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, within};
+use larder_counters::top::By;
 use serde_json::Value;
 
-/// What URLs are ordered by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Requests.
-    Requests,
-    /// Misses.
-    Misses,
-    /// Bytes sent.
-    Bytes,
-    /// Time at the origin.
-    OriginTime,
+/// What a key chooses: `1` to `4`, or the first letter.
+#[must_use]
+pub fn of_key(key: u8) -> Option<By> {
+    By::ALL
+        .into_iter()
+        .zip(b'1'..)
+        .find(|(it, digit)| key == *digit || key == it.name().as_bytes()[0])
+        .map(|it| it.0)
 }
 
-impl By {
-    /// All, in the order of their keys.
-    pub const ALL: [By; 4] = [By::Requests, By::Misses, By::Bytes, By::OriginTime];
-
-    /// Its name in the API.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Requests => "requests",
-            By::Misses => "misses",
-            By::Bytes => "bytes",
-            By::OriginTime => "origin_time",
-        }
-    }
-
-    /// What a key chooses: `1` to `4`, or the first letter.
-    #[must_use]
-    pub fn of_key(key: u8) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .zip(b'1'..)
-            .find(|(it, digit)| key == *digit || key == it.name().as_bytes()[0])
-            .map(|it| it.0)
-    }
-
-    fn spell(self, value: f64) -> String {
-        match self {
-            By::Requests | By::Misses => count(value),
-            By::Bytes => bytes(value),
-            By::OriginTime => micros(value),
-        }
+fn spell(by: By, value: f64) -> String {
+    match by {
+        By::Requests | By::Misses => count(value),
+        By::Bytes => bytes(value),
+        By::OriginTime => micros(value),
     }
 }
 
@@ -214,7 +186,7 @@ impl Picture<'_> {
     fn urls(&self, screen: Screen, most: usize) -> Vec<String> {
         let chosen = |it: By| {
             let name = it.name().replace('_', " ");
-            let key = By::ALL.iter().position(|all| *all == it).map_or(0, |at| at + 1);
+            let key = it.place() + 1;
             let label = if self.interactive { format!("{key} {name}") } else { name };
             if it == self.order {
                 screen.paint(Ink::Bold, &format!("[{label}]"))
@@ -233,7 +205,7 @@ impl Picture<'_> {
         let total = self.now.top["total"].as_f64().unwrap_or(0.0);
         for it in self.now.top["entries"].as_array().into_iter().flatten().take(most) {
             let value = it["value"].as_f64().unwrap_or(0.0);
-            let start = format!("{:>10} {:>7}  ", self.order.spell(value), share(value, total));
+            let start = format!("{:>10} {:>7}  ", spell(self.order, value), share(value, total));
             let url = harmless(it["url"].as_str().unwrap_or(""));
             let url = screen.width.map_or(url.clone(), |it| within(&url, it.saturating_sub(start.len())));
             lines.push(format!("{start}{url}"));
@@ -327,7 +299,7 @@ mod tests {
 
     #[test]
     fn keys_choose_a_column() {
-        let chosen = |key: u8| By::of_key(key).map(By::name);
+        let chosen = |key: u8| of_key(key).map(By::name);
         assert_eq!(
             [Some("requests"), Some("origin_time"), Some("bytes"), None],
             [b'1', b'o', b'b', b'x'].map(chosen)

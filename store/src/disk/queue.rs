@@ -200,6 +200,18 @@ impl Queue {
         self.inner.lock().bytes
     }
 
+    /// Bytes on the heap of what waits and is nowhere else any more: what RAM has still, is counted there.
+    pub fn held(&self) -> u64 {
+        let inner = self.inner.lock();
+        let held = |op: &Op| match op {
+            Op::Write { key, stored, .. } if Arc::strong_count(stored) == 1 => {
+                stored.heap_cost() + key.len() as u64
+            }
+            _ => 0,
+        };
+        inner.ops.iter().map(held).sum::<u64>() + (inner.ops.capacity() * size_of::<Op>()) as u64
+    }
+
     /// Nothing more comes; waits for the writer, but not longer than `patience`.
     pub fn stop(&self, patience: Duration) {
         let mut inner = self.inner.lock();

@@ -49,7 +49,9 @@ impl Admin {
         let part = |tier, purpose, bytes| Part { tier, purpose, bytes };
         let store = &self.gateway.store;
         let ram = store.memory();
-        let disk = self.gateway.tiers.disk.as_ref().map_or(0, |it| it.memory());
+        let disk = self.gateway.tiers.disk.as_ref().map_or((0, 0), |it| (it.memory(), it.held()));
+        let (files, copies) = self.live.borrow().files();
+        let top = self.tops.bytes();
         let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES;
         let now = Resident::now();
         let heap = self.heap.look(now.anonymous);
@@ -59,15 +61,23 @@ impl Admin {
             part("ram", "index", ram.index),
             part("ram", "forms", ram.forms),
             part("ram", "fills", ram.fills),
-            part("disk", "index", disk),
+            part("disk", "index", disk.0),
+            part("disk", "queue", disk.1),
+            part("server", "files", files + copies),
             part("server", "overlays", self.overlays.on_heap()),
             part("server", "connections", connections),
             part("server", "statistics", self.live.borrow().scopes.bytes()),
-            part("server", "base", heap.base),
-            part("server", "allocator", heap.unused),
+            part("server", "top", top),
+            part("server", "traces", self.traces.bytes()),
+            part("server", "recent", self.recent.bytes()),
+            part("server", "stream", self.stream.bytes()),
+            // The sketches were there before the first request.
+            part("server", "base", heap.base.saturating_sub(top)),
+            // What threads of the disk and of files have been handed out has its own parts.
+            part("server", "allocator", heap.unused.saturating_sub(disk.0 + files)),
             part("server", "program", now.file + heap.beside),
         ];
-        // The kernel counts the arena's pages for nobody, and those that are mapped for us: once is enough.
-        Memory { resident: now.anonymous + now.file + ram.arena.max(now.shared), parts }
+        // The kernel counts the pages of the arena and of copies for nobody, and those that are mapped for us: once is enough.
+        Memory { resident: now.anonymous + now.file + ram.arena.max(now.shared) + copies, parts }
     }
 }

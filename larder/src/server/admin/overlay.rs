@@ -4,6 +4,7 @@
 use super::{Admin, Answer, Asked, Wrong, problem, problem_at, query};
 use crate::server::overlay::{Page, Place, Told, status_may_be};
 use larder_stdx::clock::{self, WallTime};
+use larder_wire::http1::request::{self, Limits, Parsed, Storage};
 use serde_json::{Value, json};
 
 /// Seconds that an overlay may live at most, where it has a lifetime: ten years.
@@ -24,6 +25,11 @@ impl Admin {
             Ok(order) => order,
             Err(wrong) => return wrong.into(),
         };
+        let client = self.live.borrow().config.limits.client;
+        let limits = Limits { head: client.head_size, target: client.target_size };
+        if let Err(wrong) = can_be_met(&order.place, &limits) {
+            return wrong.into();
+        }
         let now = clock::wall();
         let by = asked.by();
         let page = Page {
@@ -53,6 +59,33 @@ impl Admin {
                 problem_at(404, detail, "uri")
             }
         }
+    }
+}
+
+/// Whether a request can have this URI: read by the server's own parser, since what it refuses never gets to an overlay.
+///
+/// # Errors
+/// Why none can.
+fn can_be_met(place: &Place, limits: &Limits) -> Result<(), Wrong> {
+    let host = place.host.as_deref().unwrap_or("h");
+    let text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\n\r\n", place.target);
+    let never = |why: &str| {
+        Wrong::at("uri", format!("No request can be for {}, so nothing would show it: {why}", short(place)))
+    };
+    let mut storage = Storage::new();
+    match request::parse(text.as_bytes(), limits, &mut storage) {
+        Ok(Parsed::Head(head, _)) if head.target == place.target => Ok(()),
+        Ok(_) => Err(never("it would be read as another.")),
+        Err(reject) => Err(never(reject.sentence())),
+    }
+}
+
+/// The beginning of a place, for a sentence.
+fn short(place: &Place) -> String {
+    let text = place.to_string();
+    match text.char_indices().nth(100) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text,
     }
 }
 

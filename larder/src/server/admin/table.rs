@@ -24,6 +24,7 @@ use super::schemas::{
 };
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, Answer, Asked, config};
+use larder_counters::top::By;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -309,7 +310,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "of this route only")]).events("`trace`: a trace; `lost`: how many were left out."),
     row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))
-        .query(&[one_of("by", &["requests", "misses", "bytes", "origin_time"], "what is weighed"), integer("limit", 1, 1000, "how many at most")])
+        .query(&[one_of("by", &By::NAMES, "what is weighed"), integer("limit", 1, 1000, "how many at most")])
         .gives(TOP).example("by=bytes&limit=2", ""),
     row("POST", "/api/v1/top/reset", "Counts the URLs anew.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
     row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))

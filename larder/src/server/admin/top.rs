@@ -1,12 +1,11 @@
 //! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
 
-use super::{Admin, Answer, Asked, problem_at};
-use crate::server::observe::top::By;
-use larder_counters::top::{self, Heavy};
+use super::{Admin, Answer, Asked, problem};
+use larder_counters::top::{self, By, Heavy};
 use serde_json::{Value, json};
 
-/// Entries where `limit` is not given, and at most.
-const LIMITS: (usize, usize) = (50, 1000);
+/// Entries where `limit` is not given.
+const LIMIT: usize = 50;
 
 /// What `GET /api/v1/top` gives.
 pub const TOP: &str = r#"{"type":"object","required":["by","total","since","complete","entries"],"properties":{
@@ -21,19 +20,9 @@ pub const TOP_RESET: &str =
 impl Admin {
     /// The heaviest.
     pub(super) async fn top(&self, asked: Asked<'_>) -> Answer {
-        let by = asked.query_value("by").unwrap_or_else(|| By::Requests.name().to_owned());
-        let Some(by) = By::ALL.into_iter().find(|it| it.name() == by) else {
-            let names: Vec<&str> = By::ALL.iter().map(|it| it.name()).collect();
-            return problem_at(
-                400,
-                format!("{by:?} is nothing to order by; write {}.", names.join(", ")),
-                "by",
-            );
-        };
-        let limit = asked.query_value("limit").map_or(Some(LIMITS.0), |it| it.parse().ok());
-        let Some(limit) = limit.filter(|it| (1..=LIMITS.1).contains(it)) else {
-            return problem_at(400, format!("limit is a number from 1 to {}.", LIMITS.1), "limit");
-        };
+        // What they may be was held against the row in `table`.
+        let by = asked.query_value("by").and_then(|it| By::named(&it)).unwrap_or(By::Requests);
+        let limit = asked.query_value("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
         let copies = self.tops.copies(by).await;
         let entries: Vec<Value> = top::heaviest(&copies.parts, limit).iter().map(entry).collect();
         let total: u64 = copies.parts.iter().map(|it| it.total()).fold(0, u64::saturating_add);
@@ -50,7 +39,7 @@ impl Admin {
     pub(super) async fn forget_top(&self) -> Answer {
         match self.tops.forget().await {
             true => Answer::Json(200, json!({ "since": self.tops.since() })),
-            false => super::problem(503, "A worker did not answer in time; what it counted is still there."),
+            false => problem(503, "A worker did not answer in time; what it counted is still there."),
         }
     }
 }

@@ -176,7 +176,7 @@ impl Observer {
             self.tracer.finished(it, id().to_string());
         }
         self.tracer.spans.finished(it);
-        if let Some(record) = told.or_else(|| it.traced.then(|| stream::told(it, id())).flatten()) {
+        if let Some(record) = told.or_else(|| it.traced.then(|| self.stream.record(it, id())).flatten()) {
             self.keeper.keep(it, id(), record);
         }
     }

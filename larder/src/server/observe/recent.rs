@@ -42,6 +42,8 @@ pub struct Kept {
 struct Ring {
     kept: VecDeque<Arc<Kept>>,
     bytes: usize,
+    /// Those of the records among them, which the stream has counted.
+    told: usize,
 }
 
 /// What is kept, of all workers: each writes into a ring of its own, so that none waits for another.
@@ -61,6 +63,17 @@ impl Recent {
         let ring: Arc<Mutex<Ring>> = Arc::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(ring.clone());
         Keeper { ring, most: (KEPT / workers.max(1), BYTES / workers.max(1)) }
+    }
+
+    /// Bytes of all that is kept, without the records that were told.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = |it: &Arc<Mutex<Ring>>| {
+            let ring = it.lock().unwrap_or_else(PoisonError::into_inner);
+            ring.bytes - ring.told + ring.kept.capacity() * size_of::<Arc<Kept>>()
+        };
+        rings.iter().map(bytes).sum::<usize>() as u64
     }
 
     /// The request of this id, if it is still known.
@@ -90,10 +103,12 @@ impl Keeper {
         let bytes = weight(&kept);
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
         ring.bytes += bytes;
+        ring.told += kept.then.len();
         ring.kept.push_back(Arc::new(kept));
         while ring.kept.len() > self.most.0 || ring.bytes > self.most.1 {
             let Some(oldest) = ring.kept.pop_front() else { break };
             ring.bytes -= weight(&oldest);
+            ring.told -= oldest.then.len();
         }
     }
 }

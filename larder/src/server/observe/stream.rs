@@ -35,6 +35,33 @@ pub struct Hub {
     listeners: Mutex<Vec<Arc<Listener>>>,
     over: watch::Sender<bool>,
     counters: Arc<Counters>,
+    /// Bytes of records that wait for somebody, or are kept.
+    bytes: Arc<AtomicU64>,
+}
+
+/// A record, counted for as long as anybody has it.
+struct Counted {
+    text: Bytes,
+    bytes: Arc<AtomicU64>,
+}
+
+impl Counted {
+    /// Bytes that it takes: its text, and itself with the count of those who have it.
+    fn weight(&self) -> u64 {
+        (self.text.len() + size_of::<Self>() + 4 * size_of::<usize>()) as u64
+    }
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.bytes.fetch_sub(self.weight(), Relaxed);
+    }
 }
 
 /// One that listens, as the workers see it.
@@ -65,6 +92,7 @@ impl Hub {
             listeners: Mutex::default(),
             over: watch::Sender::new(false),
             counters,
+            bytes: Arc::default(),
         })
     }
 
@@ -90,6 +118,12 @@ impl Hub {
     /// Nothing more will come: everybody is told.
     pub fn close(&self) {
         self.over.send_replace(true);
+    }
+
+    /// Bytes of all records that are somewhere.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
     }
 
     /// How many listen.
@@ -151,7 +185,7 @@ impl Tap {
             if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&Seen(it))) {
                 continue;
             }
-            made = made.or_else(|| told(it, id()));
+            made = made.or_else(|| self.record(it, id()));
             let Some(record) = made.clone() else { continue };
             if let Err(mpsc::error::TrySendError::Full(_)) = listener.queue.try_send(record) {
                 listener.lost.fetch_add(1, Relaxed);
@@ -159,6 +193,13 @@ impl Tap {
             }
         }
         made
+    }
+
+    /// What is told of a request, counted as long as it is somewhere.
+    pub fn record(&self, it: &Finished<'_>, id: Id) -> Option<Bytes> {
+        let counted = Counted { text: told(it, id)?, bytes: self.hub.bytes.clone() };
+        self.hub.bytes.fetch_add(counted.weight(), Relaxed);
+        Some(Bytes::from_owner(counted))
     }
 
     /// Takes over who listens, and lets go of who does not any more.

@@ -3,7 +3,7 @@
 //! it is told is in `admin/top`.
 
 use super::Outcome;
-use larder_counters::top::{PLACE, Top};
+use larder_counters::top::{By, PLACE, Top};
 use larder_semantics::cache_status::Report;
 use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
@@ -25,35 +25,6 @@ const PLACES: usize = 4096;
 /// How long one worker may take for a copy.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a URL weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// Requests for it.
-    Requests,
-    /// Those for which nothing usable was stored.
-    Misses,
-    /// Bytes of bodies sent.
-    Bytes,
-    /// Microseconds until the origin's heads had come.
-    OriginTime,
-}
-
-impl By {
-    /// All, in the order of the sketches.
-    pub const ALL: [By; 4] = [By::Requests, By::Misses, By::Bytes, By::OriginTime];
-
-    /// Its name in the API.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Requests => "requests",
-            By::Misses => "misses",
-            By::Bytes => "bytes",
-            By::OriginTime => "origin_time",
-        }
-    }
-}
-
 /// What is asked of a worker.
 enum Ask {
     Copy(By, oneshot::Sender<Top>),
@@ -66,12 +37,18 @@ pub struct Tops {
     /// Not to be known outside: else somebody could have URLs counted as one.
     seed: u64,
     since: AtomicU64,
+    bytes: AtomicU64,
 }
 
 impl Default for Tops {
     fn default() -> Self {
         let seed = RandomState::new().hash_one(0);
-        Self { workers: Mutex::default(), seed, since: AtomicU64::new(clock::wall().0) }
+        Self {
+            workers: Mutex::default(),
+            seed,
+            since: AtomicU64::new(clock::wall().0),
+            bytes: AtomicU64::new(0),
+        }
     }
 }
 
@@ -90,7 +67,9 @@ impl Tops {
         let (sender, asked) = mpsc::channel(4);
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         let bytes = (BYTES / (By::ALL.len() * workers.max(1))).min(PLACES * PLACE);
-        let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(By::ALL.map(|_| Top::new(bytes))) });
+        let tops = By::ALL.map(|_| Top::new(bytes));
+        self.bytes.fetch_add(tops.iter().map(|it| it.bytes() as u64).sum(), Relaxed);
+        let feed = Rc::new(Feed { seed: self.seed, tops: RefCell::new(tops) });
         tokio::task::spawn_local(feed.clone().serve(asked));
         feed
     }
@@ -108,6 +87,12 @@ impl Tops {
         let answers = self.ask(Ask::Forget).await;
         self.since.store(clock::wall().0, Relaxed);
         answers.iter().all(Option::is_some)
+    }
+
+    /// Bytes of all sketches: every worker has them from its start on.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
     }
 
     /// Since when is counted, unix seconds.
@@ -181,8 +166,7 @@ impl Feed {
         while let Some(it) = asked.recv().await {
             match it {
                 Ask::Copy(by, reply) => {
-                    let at = By::ALL.iter().position(|it| *it == by).unwrap_or(0);
-                    let _ = reply.send(self.tops.borrow()[at].clone());
+                    let _ = reply.send(self.tops.borrow()[by.place()].clone());
                 }
                 Ask::Forget(reply) => {
                     self.tops.borrow_mut().iter_mut().for_each(Top::clear);

@@ -45,6 +45,12 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Bytes that it takes, with its place in the ring.
+    fn weight(&self) -> u64 {
+        let texts = self.id.capacity() + self.route.capacity() + self.method.capacity() + self.url.capacity();
+        (size_of::<Self>() + 3 * size_of::<usize>() + texts) as u64
+    }
+
     /// As the API and files of traces have it: see docs/trace-format.md.
     pub fn json(&self) -> Value {
         let stages: Map<String, Value> =
@@ -104,6 +110,8 @@ pub struct Traces {
     /// Which requests are traced.
     pub sampling: Arc<Sampling>,
     kept: Mutex<Kept>,
+    /// Bytes of what is kept.
+    bytes: AtomicU64,
 }
 
 impl Traces {
@@ -135,8 +143,11 @@ impl Traces {
                 }
             }
         });
+        self.bytes.fetch_add(trace.weight(), Relaxed);
         if kept.ring.len() == KEPT {
-            kept.ring.pop_front();
+            if let Some(oldest) = kept.ring.pop_front() {
+                self.bytes.fetch_sub(oldest.weight(), Relaxed);
+            }
             if kept.unread == KEPT {
                 kept.unread -= 1;
                 counters.traces_overwritten.add(1);
@@ -152,6 +163,11 @@ impl Traces {
         kept.unread = 0;
         let of_route = |it: &&Arc<Trace>| route.is_none_or(|route| it.route == route);
         kept.ring.iter().rev().filter(of_route).take(limit).cloned().collect()
+    }
+
+    /// Bytes that the kept ones take.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
     }
 
     /// Follows what comes of a route, or of all; `None` where too many do already.
@@ -214,6 +230,8 @@ mod tests {
         assert_eq!(3, counters.traces_overwritten.get(), "all that went was read");
         traces.add(trace(0, "a"), &counters);
         assert_eq!(4, counters.traces_overwritten.get());
+        let weight = traces.latest(None, KEPT).iter().map(|it| it.weight()).sum::<u64>();
+        assert_eq!((KEPT, weight), (traces.latest(None, KEPT).len(), traces.bytes()));
     }
 
     #[test]

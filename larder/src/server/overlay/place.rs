@@ -56,7 +56,13 @@ impl Place {
             return bad("has no valid host");
         }
         let lower = host.to_ascii_lowercase();
-        let host = lower.strip_suffix(":80").unwrap_or(&lower).to_owned();
+        let of_tls = uri.get(..6).is_some_and(|it| it.eq_ignore_ascii_case("https:"));
+        let port = if of_tls { ":443" } else { ":80" };
+        // A port that is not written is that of the scheme, too.
+        let host = lower.strip_suffix(port).or_else(|| lower.strip_suffix(':')).unwrap_or(&lower).to_owned();
+        if host.is_empty() {
+            return bad("has no valid host");
+        }
         let slash = if target.starts_with('/') { "" } else { "/" };
         Ok(Self { host: Some(host), target: encoded(&format!("{slash}{target}")) })
     }
@@ -96,6 +102,9 @@ mod tests {
         check("/a b|c#part", "/a%20b%7Cc");
         check("http://Example.COM:80/A?b", "http://example.com/A?b");
         check("HTTPS://h/x", "http://h/x");
+        check("https://h:443/x", "http://h/x");
+        check("http://h:/x", "http://h/x");
+        check("http://h:443/x", "http://h:443/x");
         check("http://h", "http://h/");
         check("http://h?q", "http://h/?q");
         check("example.com/a", "http://example.com/a");
@@ -117,6 +126,7 @@ mod tests {
         check("ftp://h/x", "is not a URL that is served here");
         check("http:///x", "has no valid host");
         check("http://a@b/x", "has no valid host");
+        check("http://:80/x", "has no valid host");
         check(&"/a".repeat(5000), "is over 8192 bytes");
     }
 
