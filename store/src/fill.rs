@@ -2,9 +2,10 @@
 //! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `flights`.
 //!
 //! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
-//! a window: the writer waits for the slowest reader. Every state change happens under the fill's lock and is
+//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state change happens under the fill's lock and is
 //! followed by a ring of the bell that the other side listens to *before* it looks, so that none is missed.
 
+use self::pace::Pace;
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
@@ -20,6 +21,8 @@ use tokio::sync::Notify;
 
 /// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader.
 pub const WINDOW: u64 = 256 * 1024;
+
+mod pace;
 
 /// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
 /// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
@@ -120,6 +123,8 @@ struct State {
     leader: bool,
     /// What the ledger has for the chunks.
     charged: u64,
+    /// Whoever stands below this offset was left behind: its body ends there.
+    left_behind: u64,
 }
 
 /// How much of the body is held.
@@ -207,6 +212,7 @@ impl Fill {
             readers: 1,
             leader: true,
             charged: 0,
+            left_behind: 0,
         };
         Arc::new(Fill {
             id,
@@ -222,7 +228,7 @@ impl Fill {
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader { fill: fill.clone(), at: 0, place: Place::Leader };
-        (FillWriter { fill, finished: false }, reader)
+        (FillWriter { fill, pace: Pace::default(), finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -343,6 +349,7 @@ impl State {
 /// The writing end. Dropping it before [`FillWriter::finish`] fails the fill.
 pub struct FillWriter {
     fill: Arc<Fill>,
+    pace: Pace,
     finished: bool,
 }
 
@@ -368,7 +375,8 @@ impl FillWriter {
         });
     }
 
-    /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader. A kept fill that
+    /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others wait
+    /// too long is left behind. A kept fill that
     /// outgrows `max_object` or the budget, or whose key was removed, stops being kept and goes on as a window.
     ///
     /// Slices below 4 KiB are copied, so that they do not keep a large buffer; pass larger ones as they were read.
@@ -417,22 +425,6 @@ impl FillWriter {
             state.let_go();
         });
         false
-    }
-
-    /// Waits until the window has room.
-    async fn room(&self) -> Result<(), Abandoned> {
-        loop {
-            let drained = self.fill.drained.notified();
-            {
-                let state = self.fill.state.lock();
-                match (state.readers, state.held()) {
-                    (0, _) => return Err(Abandoned),
-                    (_, held) if held < WINDOW => return Ok(()),
-                    _ => {}
-                }
-            }
-            drained.await;
-        }
     }
 
     /// Whether the body is still kept whole, and nothing removed the key meanwhile: it may be stored.
@@ -570,7 +562,7 @@ impl FillReader {
         loop {
             let arrived = fill.arrived.notified();
             let next = fill.change(0, &fill.drained, |state| {
-                if state.is_private() && *place == Place::Follower {
+                if *at < state.left_behind || (state.is_private() && *place == Place::Follower) {
                     return Some(Err(FillEnd::Failed));
                 }
                 let Some(bytes) = state.read(*at) else {
@@ -597,6 +589,9 @@ impl Drop for FillReader {
                 state.leader = false;
             } else if state.is_private() {
                 return; // It does not count any more.
+            }
+            if self.at < state.left_behind {
+                return; // Nor does this one.
             }
             state.step_off(self.at);
             state.let_go();

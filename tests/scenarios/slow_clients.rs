@@ -1,6 +1,7 @@
 //! Statement 11: whoever is slow is cut off within the configured bound, nobody else waits, and the descriptors
 //! come back.
 
+use crate::harness::origin::{Gate, Script};
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::io::{ErrorKind, Read, Write};
@@ -157,6 +158,36 @@ fn an_honest_slow_reader_has_everything() {
         taken += count;
     }
     assert_eq!(0, larder.counter("client_write_timeouts"));
+}
+
+/// A body without a length that turns out too large to keep is shared while it comes: whoever does not read it is cut off
+/// before the others have waited for long.
+#[test]
+fn a_body_too_large_to_keep_does_not_wait_for_who_does_not_read() {
+    let held = Gate::new();
+    let gate = held.clone();
+    let origin = Origin::scripted(move |_| {
+        let head = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n\r\n".to_vec();
+        vec![
+            Script::Send(head),
+            Script::Gate(gate.clone()),
+            Script::Send(vec![b'x'; 40_000_000]),
+            Script::Close,
+        ]
+    });
+    let larder = Larder::before_with(&origin, "", "[cache.ram]\nsize = \"16MiB\"\n");
+    let mut idle = larder.client();
+    socket2::SockRef::from(&idle.stream).set_recv_buffer_size(4096).unwrap();
+    idle.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it is fetched", || held.waiting() == 1);
+    let mut reading = larder.client();
+    reading.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it is followed", || larder.counter("requests_collapsed") == 1);
+    held.open();
+    let response = reading.read();
+    assert_eq!((true, 40_000_000), (response.complete, response.body.len()));
+    assert_eq!((1, 1), (origin.requests(), larder.counter("fill_laggards")));
+    assert!(!idle.read().complete, "it sees that it did not get all");
 }
 
 /// The deadline of a head that came behind a response which had to wait is not lost.

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 const MOST: u64 = u64::MAX;
 
@@ -54,6 +55,11 @@ fn now<T>(future: impl Future<Output = T>) -> Option<T> {
         Poll::Ready(value) => Some(value),
         Poll::Pending => None,
     }
+}
+
+/// What time is waited by.
+fn clock() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
 }
 
 #[track_caller]
@@ -172,6 +178,8 @@ fn who_only_follows_begins_nothing() {
 
 #[test]
 fn what_is_not_kept_waits_for_its_slowest_reader() {
+    let clock = clock();
+    let _within = clock.enter();
     let store = store(8 << 20);
     let empty = store.used();
     let (mut writer, mut reader) = lead(&store, b"k");
@@ -193,6 +201,81 @@ fn what_is_not_kept_waits_for_its_slowest_reader() {
     assert_eq!(Some(Err(Abandoned)), now(writer.push(Bytes::from_static(b"x"), MOST)));
     drop(writer);
     assert_eq!(empty, store.used());
+}
+
+/// The window is full, the fast reader has read all of it, and the slow one stands at `slow`.
+async fn one_lags(store: &Store, read: usize) -> (FillWriter, FillReader, FillReader) {
+    let (mut writer, mut fast) = lead(store, b"k");
+    let mut slow = follow(store, b"k");
+    writer.head(shared(), false);
+    for _ in 0..WINDOW / 65536 {
+        push(&mut writer, &[7; 65536]);
+    }
+    drain(&mut fast);
+    for _ in 0..read {
+        now(slow.next()).unwrap().unwrap();
+        push(&mut writer, &[7; 65536]);
+        drain(&mut fast);
+    }
+    (writer, fast, slow)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_others_waiting_is_left_behind() {
+    let store = store(8 << 20);
+    let empty = store.used();
+    let (mut writer, mut fast, mut slow) = one_lags(&store, 1).await;
+    let begun = tokio::time::Instant::now();
+    writer.push(Bytes::from(vec![8; 65536]), MOST).await.unwrap();
+    assert_eq!(Duration::from_secs(1), begun.elapsed(), "others wait a second");
+    assert_eq!((1, 1), (writer.readers(), store.counters.fill_laggards.get()));
+    assert_eq!(65536, drain(&mut fast).0.len());
+    assert!(matches!(now(slow.next()), Some(Err(FillEnd::Failed))), "its client sees that it is not whole");
+    drop(slow);
+    drop(fast);
+    assert_eq!(Some(Err(Abandoned)), now(writer.push(Bytes::from_static(b"x"), MOST)));
+    drop(writer);
+    assert_eq!(empty, store.used());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_keeps_up_or_keeps_nobody_waiting_is_waited_for() {
+    let store = store(8 << 20);
+    let (mut writer, mut fast, mut slow) = one_lags(&store, 0).await;
+    let pour = async {
+        for _ in 0..64 {
+            writer.push(Bytes::from(vec![8; 65536]), MOST).await.unwrap();
+        }
+        writer.finish(FillEnd::Complete(None));
+    };
+    let run = async {
+        let mut length = 0;
+        while let Ok(bytes) = fast.next().await {
+            length += bytes.len();
+        }
+        length
+    };
+    let walk = async {
+        let mut length = 0;
+        while let Ok(bytes) = slow.next().await {
+            length += bytes.len();
+            tokio::time::sleep(Duration::from_millis(50)).await; // 1.25 MiB/s
+        }
+        length
+    };
+    let ((), fast, slow) = tokio::join!(pour, run, walk);
+    assert_eq!((64 * 65536, 68 * 65536), (fast, slow), "the fast one had read a window before");
+    assert_eq!(0, store.counters.fill_laggards.get());
+
+    let (mut writer, reader) = lead(&store, b"alone");
+    writer.head(shared(), false);
+    for _ in 0..WINDOW / 65536 {
+        push(&mut writer, &[7; 65536]);
+    }
+    let hour = Duration::from_secs(3600);
+    assert!(tokio::time::timeout(hour, writer.push(Bytes::from_static(b"x"), MOST)).await.is_err());
+    drop(reader);
+    assert_eq!(0, store.counters.fill_laggards.get());
 }
 
 #[test]
@@ -394,6 +477,8 @@ async fn read_all(mut reader: FillReader) -> usize {
 /// Every order in which a writer and two readers can take their turns, each polled only when woken: all arrive.
 #[test]
 fn no_wake_up_is_lost_in_any_order_of_turns() {
+    let clock = clock();
+    let _within = clock.enter();
     let chunk = Bytes::from(vec![5; 160 * 1024]); // Two fill the window.
     let store = store(8 << 20);
     for keep in [true, false] {
