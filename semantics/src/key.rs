@@ -22,8 +22,9 @@ pub struct Recipe {
     /// Cookies whose values are part of the key. A trailing `*` in a name matches any rest. Every value
     /// counts where a cookie is sent more than once; the order of different cookies does not.
     pub cookies: Vec<String>,
-    /// The host is not part of the key: all hosts of the site share one cache.
-    pub ignore_host: bool,
+    /// All hosts of the site share one cache: its name, which stands in the key behind a `*` (no host begins so); the
+    /// name of the site of every host is empty. `None`: the host is part of the key.
+    pub any_host_of: Option<String>,
 }
 
 /// Which query parameters are part of the key. A trailing `*` in a name matches any rest.
@@ -60,11 +61,14 @@ impl Recipe {
     ) {
         escape(scheme.as_bytes(), |it| it == b':', out);
         out.extend_from_slice(b"://");
-        if self.ignore_host {
-            out.push(b'*');
-        } else {
-            escape(authority.as_bytes(), |it| matches!(it, b'/' | b'*'), out);
-        }
+        let host = match &self.any_host_of {
+            None => authority,
+            Some(site) => {
+                out.push(b'*');
+                site
+            }
+        };
+        escape(host.as_bytes(), |it| matches!(it, b'/' | b'*'), out);
         if !target.starts_with('/') {
             out.push(b' '); // Asterisk- or authority-form: never part of a host.
         }
@@ -99,7 +103,7 @@ impl Recipe {
     /// Appends what every key of this recipe begins with whose target begins with `target`, whatever the rest of it:
     /// parameters that a key leaves out must not stand there. `authority` as for [`Recipe::write`].
     pub fn write_prefix(&self, scheme: &str, authority: &str, target: &str, out: &mut Vec<u8>) {
-        let all = Recipe { ignore_host: self.ignore_host, ..Recipe::default() };
+        let all = Recipe { any_host_of: self.any_host_of.clone(), ..Recipe::default() };
         all.write(scheme, authority, target, &[], out);
     }
 
@@ -139,7 +143,7 @@ impl Recipe {
     #[must_use]
     pub fn describe(&self) -> String {
         let mut text = "The key is the scheme, ".to_owned();
-        text.push_str(if self.ignore_host { "any host" } else { "the host" });
+        text.push_str(if self.any_host_of.is_some() { "the site for any of its hosts" } else { "the host" });
         text.push_str(match &self.query {
             Query::All => " and the target with its whole query",
             Query::None => " and the path without its query",

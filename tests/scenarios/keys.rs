@@ -1,7 +1,8 @@
 //! The key recipe, row G13: what is one page, and what is not.
 
-use crate::harness::Pages;
 use crate::harness::pages::Second::{self, Hit, Miss};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, Pages};
 
 #[track_caller]
 fn query(pages: &Pages, a: &str, b: &str, expect: Second) {
@@ -91,6 +92,46 @@ fn fields_cookies_and_hosts() {
     let mut client = shared.larder.client();
     client.send(format!("GET {} HTTP/1.1\r\nHost: other\r\n\r\n", page.target));
     assert!(client.read().is_hit());
+}
+
+/// Hosts of one site share its pages; another site's are another's, whatever its origin.
+#[test]
+fn sites_share_nothing_where_hosts_do() {
+    let page =
+        |text: &'static str| Origin::fixed(&format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{text}"));
+    let origins = [page("shop"), page("bank"), page("rest")];
+    let site = |(hosts, origin): (&str, &Origin)| {
+        format!(
+            "[[site]]\nhosts = [{hosts}]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        )
+    };
+    let hosts = ["\"shop.test\", \"www.shop.test\"", "\"*.bank.test\", \"bank.test\"", "\"*\""];
+    let sites: String = hosts.into_iter().zip(&origins).map(site).collect();
+    let config = format!("listen = [\"127.0.0.1:0\"]\n[cache.key]\nignore_host = true\n{sites}");
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let told = |host: &str| {
+        let response = larder.client().send(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n")).read();
+        (response.text(), response.is_hit())
+    };
+    for (host, text, hit) in [
+        ("shop.test", "shop", false),
+        ("bank.test", "bank", false),
+        ("other", "rest", false),
+        ("www.shop.test", "shop", true),
+        ("a.bank.test", "bank", true),
+        ("another", "rest", true),
+    ] {
+        assert_eq!((text.to_owned(), hit), told(host), "{host}");
+    }
+    let mut admin = crate::harness::Client::connect(larder.admin);
+    let purged = admin.send(format!(
+        "POST /cache/purge HTTP/1.1\r\n{}\r\nContent-Length: 31\r\n\r\n{}",
+        larder.admin_lines(),
+        r#"{"url":"http://www.shop.test/"}"#
+    ));
+    assert_eq!(200, purged.read().status);
+    assert_eq!((false, true), (told("shop.test").1, told("bank.test").1), "a purge is of its site");
 }
 
 #[test]

@@ -481,7 +481,11 @@ impl Check {
             sort_query: self.flag(&key("sort")),
             headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
             cookies: self.texts(&key("cookies")),
-            ignore_host: self.flag(&key("ignore_host")),
+            any_host_of: self.flag(&key("ignore_host")).then(|| {
+                // No two sites have a host in common.
+                let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
+                first.trim_start_matches('*').to_ascii_lowercase()
+            }),
         };
         let clash = match (none, keep.is_empty(), drop.is_empty()) {
             (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
@@ -643,6 +647,12 @@ impl Check {
 impl RoutePath {
     fn key(&self, name: &str) -> String {
         format!("{}{name}", self.0)
+    }
+
+    /// A key of the site that it lies in.
+    fn of_site(&self, name: &str) -> String {
+        let site = self.0.rsplit_once("route[").map_or("", |it| it.0);
+        format!("{site}{name}")
     }
 }
 

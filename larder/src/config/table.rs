@@ -301,7 +301,7 @@ pub const TABLE: &[Key] = &[
     each("cache.key.cookies", Kind::List(Form::CookieName), None,
         "Cookies whose values are part of the key.", r#"["currency"]"#),
     each("cache.key.ignore_host", Kind::Bool, Some("false"),
-        "All hosts of the site share one cache.", "true"),
+        "All hosts of the site share one cache; in keys its first host stands for them, behind a `*`.", "true"),
     each("cache.max_variants", integer(1, 1000), Some("32"),
         "Most variants (by `Vary`) under one key.", "8"),
     each("cache.max_object", size(0, TIB), Some("64MiB"),

@@ -38,11 +38,16 @@ fn authorities_cannot_reach_into_the_path() {
     assert_eq!(r"http://a\2fb/c", key("a/b", "/c"));
     assert_ne!(key("a", "/b/c"), key("a/b", "/c"));
     assert_ne!(key("a*", "/"), key("a", "*/"));
-    let all = Recipe { ignore_host: true, ..Recipe::default() };
-    let mut out = Vec::new();
-    all.write("http", "a", "/", &[], &mut out);
-    assert_eq!(b"http://*/", &out[..]);
+    let of_site = |site: &str, authority: &str| {
+        let it = Recipe { any_host_of: Some(site.to_owned()), ..Recipe::default() };
+        let mut out = Vec::new();
+        it.write("http", authority, "/", &[], &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(("http://*/", "http://*b.c/"), (&*of_site("", "a"), &*of_site("b.c", "a")));
     assert_ne!("http://*/", key("*", "/"));
+    assert_ne!("http://*b.c/", key("*b.c", "/"));
+    assert_ne!(of_site("b/c", "a"), of_site("b", "c"));
 }
 
 #[test]
@@ -122,9 +127,9 @@ fn a_recipe_is_a_sentence() {
     it.sort_query = true;
     it.headers = names(&["x-device"]);
     it.cookies = names(&["currency", "lang"]);
-    it.ignore_host = true;
+    it.any_host_of = Some("s".to_owned());
     assert_eq!(
-        "The key is the scheme, any host and the target with its query except utm_*, gclid, the parameters \
+        "The key is the scheme, the site for any of its hosts and the target with its query except utm_*, gclid, the parameters \
          sorted by name; and the header x-device; and the cookies currency, lang.",
         it.describe()
     );
@@ -161,13 +166,14 @@ fn recipe() -> impl Strategy<Value = Recipe> {
     ];
     let headers = proptest::sample::subsequence(vec!["x", "y"], 0..=2);
     let cookies = proptest::sample::subsequence(vec!["a*", "ab", "c"], 0..=3);
-    (query, any::<bool>(), headers, cookies, any::<bool>()).prop_map(
-        |(query, sort_query, headers, cookies, ignore_host)| Recipe {
+    let site = proptest::option::of(prop_oneof![Just(String::new()), Just("s".to_owned())]);
+    (query, any::<bool>(), headers, cookies, site).prop_map(
+        |(query, sort_query, headers, cookies, any_host_of)| Recipe {
             query,
             sort_query,
             headers: names(&headers),
             cookies: names(&cookies),
-            ignore_host,
+            any_host_of,
         },
     )
 }
@@ -232,7 +238,7 @@ fn projection(recipe: &Recipe, (authority, target, fields): &Request) -> impl Pa
             own.into_iter().map(|it| (it.0.to_owned(), it.1.map(str::to_owned))).collect()
         })
         .collect();
-    ((!recipe.ignore_host).then(|| authority.clone()), target, headers, cookies)
+    (recipe.any_host_of.is_none().then(|| authority.clone()), target, headers, cookies)
 }
 
 proptest! {
@@ -271,7 +277,7 @@ proptest! {
             sort_query: true,
             headers: names(&["accept-encoding", "x"]),
             cookies: names(&["*"]),
-            ignore_host: false,
+            any_host_of: None,
         };
         let field = |name| Field { name, value: &value[..] };
         let fields = [field("Accept-Encoding"), field("X"), field("Cookie")];
