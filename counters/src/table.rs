@@ -145,6 +145,7 @@ counters! {
     coding_bytes_made: Bytes, "Bytes of the bodies of forms that were made.";
     coding_queue_micros: Count, "Microseconds that orders for forms waited for a thread, in all.";
     coding_waits: Count, "Requests that waited for a form because they accept nothing else.";
+    coding_no_memory: Limit, "Forms not made because what the codec needs while it works found no room in the RAM budget, or is more than half of it.";
     coding_queue_full: Limit, "Forms not made because too many were to be made already.";
     coding_no_gain: Count, "Forms not made because they would not be smaller by a 16th.";
     coding_no_room: Limit, "Forms not made because the RAM budget could not make room.";
@@ -219,6 +220,8 @@ counters! {
     disk_evicted_writes: Count, "Responses queued for the disk tier when RAM evicted them, because it had not got them when they were stored, or had dropped them since.";
     disk_evicted_refused: Limit, "Responses that RAM evicted and that were not queued for the disk tier, which lacked them, because a 16th of the RAM budget was on its way there.";
     disk_queue_full: Limit, "Responses not written to the disk tier because `cache.disk.queue` bytes waited already.";
+    disk_large_writes: Count, "Bodies too large for RAM that were queued for the disk tier.";
+    disk_large_given_up: Limit, "Bodies too large for RAM that were not kept on disk either, because four were on their way there already, there was no room, or the device was too slow.";
     disk_too_large: Limit, "Responses not written to the disk tier because they are larger than a segment, or their head is larger than an envelope's.";
     disk_skipped: Count, "Responses not written to the disk tier because they are only a part, fresh for less than `cache.disk.min_ttl`, or removed meanwhile.";
     disk_no_room: Limit, "Responses not written to the disk tier because all its room was held by readers of dropped segments.";

@@ -133,7 +133,10 @@ impl Gateway {
         let Some(fleet) = self.tiers.fleet.as_ref().filter(|_| self.tiers.fills_fleet()) else {
             return false;
         };
-        fleet.settings().large == Large::Split || stored.body.len() < fleet.settings().max_item
+        // What RAM cannot hold goes to no fleet.
+        let length = stored.body.len();
+        self.store.could_hold(length)
+            && (fleet.settings().large == Large::Split || length < fleet.settings().max_item)
     }
 
     /// Removes a key from every tier, and ends once that is so, and would be after `kill -9`: by the fleet's deadline

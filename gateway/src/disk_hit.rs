@@ -32,8 +32,9 @@ impl Gateway {
     ) -> Option<FastHit> {
         let policy = &route.policy;
         let disk = self.disk_of(policy).filter(|it| it.knows(key))?;
-        // The fleet may have a newer one; and what is used often is for RAM.
-        if self.fleet_of(policy).is_some() || (policy.tiers.ram && self.is_for_ram(hash)) {
+        // The fleet may have a newer one; and what is used often is for RAM, if that can hold it.
+        let is_for_ram = || self.is_for_ram(hash) && self.store.could_hold(disk.size_of(key));
+        if self.fleet_of(policy).is_some() || (policy.tiers.ram && is_for_ram()) {
             return None;
         }
         let stored = disk.read_now(key, head.fields)?;

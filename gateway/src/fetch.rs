@@ -6,6 +6,7 @@ use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
+use crate::large::Large;
 use crate::route::{Gateway, Route};
 use crate::stages::{self, Stage, Told};
 use bytes::Bytes;
@@ -490,6 +491,7 @@ impl Job {
         // The bytes with which the readers have all, where they are to wait for the fleet.
         let waits = self.gateway.waits_for_fleet(&self.route.policy) && after.is_empty();
         let mut last = Bytes::new();
+        let mut large = Large::NotYet;
         loop {
             let next = if self.cancels() {
                 tokio::select! {
@@ -507,6 +509,7 @@ impl Job {
                     if head.length.is_some_and(|it| length > it) {
                         return;
                     }
+                    large.note(&self, &head, &writer, &bytes).await;
                     if waits && head.length == Some(length) && length <= most {
                         last = bytes;
                     } else if writer.push(bytes, most).await.is_err() {
@@ -517,19 +520,26 @@ impl Job {
                 Err(_) => return writer.finish(FillEnd::Failed),
             }
         }
-        if head.length.is_some_and(|it| length != it) || writer.push(after, most).await.is_err() {
+        if head.length.is_some_and(|it| length != it) {
+            return;
+        }
+        large.note(&self, &head, &writer, &after).await;
+        if writer.push(after, most).await.is_err() {
             return;
         }
         let trailers = arrived.exchange.trailers();
         if writer.may_store()
             && let Some(stored) = self.store(&head, trailers.clone(), &writer, &last)
         {
+            large = Large::Never; // It had room after all.
             self.keep_below(&stored, || writer.was_removed()).await;
         }
         if writer.push(last, most).await.is_err() {
             return;
         }
-        writer.finish(FillEnd::Complete(trailers.map(Arc::new)));
+        let watch = writer.watch();
+        writer.finish(FillEnd::Complete(trailers.clone().map(Arc::new)));
+        large.keep(&self, &head, trailers, &watch).await;
     }
 
     /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.

@@ -15,6 +15,7 @@ mod fetch;
 pub mod forward;
 pub mod hit;
 mod judge;
+mod large;
 pub mod machine;
 mod pass;
 mod peek;

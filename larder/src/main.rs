@@ -17,9 +17,19 @@ const FAILED: u8 = 1;
 /// `mi_option_purge_delay` of mimalloc 2: freed pages go back to the system at once.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
+/// Bytes from which the C library's allocator takes a block from the system and gives it back when it is freed. By itself it
+/// raises this to what was freed last, and keeps zstd's tables for ever.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MMAP_THRESHOLD: libc::c_int = 256 << 10;
+
 fn main() -> ExitCode {
     // SAFETY: sets a number that the allocator reads when it frees pages; no other thread runs yet.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }; // docs/decisions/0020-resident-memory.md
+    // SAFETY: sets a number of the C library's allocator, which only zstd uses; no other thread runs yet.
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, MMAP_THRESHOLD)
+    };
     let command = match cli::parse(std::env::args_os().skip(1)) {
         Ok(command) => command,
         Err(usage) => return fail(NOT_STARTED, &usage.to_string()),

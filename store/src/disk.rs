@@ -7,6 +7,7 @@ mod head;
 mod heads;
 mod index;
 mod journal;
+mod large;
 pub mod listing;
 mod log;
 mod pool;
@@ -18,7 +19,9 @@ mod segment;
 mod tests;
 mod writer;
 
-use crate::ledger::Leaving;
+pub use large::{GivenUp, Large};
+
+use crate::ledger::{Leaving, Ledger};
 use crate::purges::{Rule, Seq};
 use crate::shelf::{Offered, Stored};
 use calls::{Calls, Failed};
@@ -41,7 +44,8 @@ use std::io;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -161,6 +165,11 @@ pub struct Disk {
     status: Arc<Status>,
     restored: Restored,
     min_ttl: u32,
+    path: PathBuf,
+    /// Bodies that RAM cannot hold: how many are on their way.
+    on_their_way: Arc<AtomicUsize>,
+    /// The RAM tier's books.
+    ledger: OnceLock<Arc<Ledger>>,
 }
 
 impl Disk {
@@ -212,7 +221,7 @@ impl Disk {
             base: base.clone(),
             queue: queue.clone(),
             status: status.clone(),
-            path: settings.path,
+            path: settings.path.clone(),
             retry: settings.retry,
             log: found.log,
             journal: found.journal,
@@ -231,13 +240,29 @@ impl Disk {
         let pool = Pool::new(settings.readers, counters);
         let heads = Heads::new();
         let reader = Reader { base, pool, heads, heap_line: settings.heap_line as u64 };
-        Ok(Arc::new(Disk { reader, queue, status, restored, min_ttl: settings.min_ttl }))
+        Ok(Arc::new(Disk {
+            reader,
+            queue,
+            status,
+            restored,
+            min_ttl: settings.min_ttl,
+            path: settings.path,
+            on_their_way: Arc::default(),
+            ledger: OnceLock::new(),
+        }))
     }
 
     /// Whether anything is kept under this key. Asks RAM only: some 100 ns.
     #[must_use]
     pub fn knows(&self, key: &[u8]) -> bool {
         self.base().index.knows(self.base().hash(key))
+    }
+
+    /// How long the newest record under a key is, bytes: a little more than its body; zero where there is none. Asks RAM
+    /// only.
+    #[must_use]
+    pub fn size_of(&self, key: &[u8]) -> u64 {
+        self.base().index.newest_size(self.base().hash(key))
     }
 
     /// Whether this variant is kept, of this version or another: then it need not be written again at its eviction

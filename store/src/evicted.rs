@@ -18,9 +18,11 @@ pub(crate) struct Evicted {
 }
 
 impl Store {
-    /// What is evicted from now on goes to this disk tier, if it lacks it. Once for all; the store does not keep the tier.
+    /// What is evicted from now on goes to this disk tier, if it lacks it; and what of memory the tier takes for bodies on
+    /// their way is in the store's books. Once for all; the store does not keep the tier.
     pub fn evict_to(&self, disk: &Arc<Disk>) {
         let _ = self.below.set(Arc::downgrade(disk));
+        disk.count_in(&self.ledger);
     }
 
     /// Offers to the disk tier what it was to have and has not: because its queue was full then, or it was off, or slow,

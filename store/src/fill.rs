@@ -34,6 +34,9 @@ const JOIN_TO: usize = 16 * 1024;
 /// What a chunk costs beside its bytes: its place in the queue, and the count of its buffer.
 const CHUNK_COST: u64 = 96;
 
+/// What a response may need beside its body, to find room as one.
+const BESIDE: u64 = 32 * 1024;
+
 /// What a fill costs beside its key and chunks: itself, its map entry, its readers' positions.
 const FILL_COST: u64 = 1024;
 
@@ -99,6 +102,8 @@ pub struct Fill {
     pub(crate) key: Box<[u8]>,
     /// The last purge that was in force when it began.
     begun: Seq,
+    /// What had been removed then.
+    since: Removals,
     store: Arc<Store>,
     state: Mutex<State>,
     /// Something removed the key: what arrives is not stored. Changes only while the store's books are held.
@@ -218,6 +223,7 @@ impl Fill {
             id,
             key: key.into(),
             begun: store.purges.seq(),
+            since: store.removals(id.primary),
             store,
             state: Mutex::new(state),
             detached: AtomicBool::new(false),
@@ -461,6 +467,20 @@ impl FillWriter {
         self.fill.detached.load(Relaxed)
     }
 
+    /// Whether this body is too large for RAM, as far as is known: `more` bytes are about to come, and it is `known` to
+    /// have so many.
+    #[must_use]
+    pub fn outgrows_ram(&self, more: u64, known: Option<u64>) -> bool {
+        let length = (self.fill.state.lock().length + more).max(known.unwrap_or(0));
+        !self.fill.store.could_hold(length + BESIDE)
+    }
+
+    /// Knows of removals after this writer has finished.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.fill.clone())
+    }
+
     /// The kept body so far.
     #[must_use]
     pub fn chunks(&self) -> Vec<Bytes> {
@@ -505,6 +525,18 @@ impl Drop for FillWriter {
         if !self.finished {
             self.end(FillEnd::Failed);
         }
+    }
+}
+
+/// What was removed since a fill began, whether others still find the fill or not.
+pub struct Watch(Arc<Fill>);
+
+impl Watch {
+    /// Whether the key was removed since, or a neighbour of it.
+    #[must_use]
+    pub fn was_removed(&self) -> bool {
+        let Fill { detached, since, store, id, .. } = &*self.0;
+        detached.load(Relaxed) || store.removals(id.primary) != *since
     }
 }
 

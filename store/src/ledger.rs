@@ -16,6 +16,8 @@ pub(crate) struct Ledger {
     pub fills: Tally,
     /// Bodies and heads of what was evicted and is still to be written to disk, wherever they are.
     pub leaving: Tally,
+    /// What codecs work with, and what waits for them.
+    pub coders: Tally,
     /// What the process takes beyond what it may: see [`Ledger::mind`].
     beyond: AtomicU64,
     budget: u64,
@@ -43,8 +45,10 @@ impl Ledger {
     pub fn new(budget: u64) -> Self {
         let zero = || AtomicU64::new(0);
         let tally = Tally::default;
-        let (responses, forms, fills, leaving) = (tally(), tally(), tally(), tally());
-        Self { used: zero(), arena: zero(), responses, forms, fills, leaving, beyond: zero(), budget }
+        let (responses, forms, fills) = (tally(), tally(), tally());
+        let (leaving, coders) = (tally(), tally());
+        let (used, arena, beyond) = (zero(), zero(), zero());
+        Self { used, arena, responses, forms, fills, leaving, coders, beyond, budget }
     }
 
     /// Something of `bytes` that is in the ledger is in the arena now.
@@ -142,6 +146,11 @@ impl Charge {
     /// Enters `bytes`, whether there is room for them or not.
     pub fn new(ledger: &Arc<Ledger>, bytes: u64, of: fn(&Ledger) -> &Tally) -> Charge {
         ledger.charge(bytes);
+        Self::of(ledger, bytes, of)
+    }
+
+    /// Takes over `bytes` that are entered already.
+    pub fn of(ledger: &Arc<Ledger>, bytes: u64, of: fn(&Ledger) -> &Tally) -> Charge {
         of(ledger).add(bytes);
         Charge { ledger: ledger.clone(), bytes, of }
     }

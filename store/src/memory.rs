@@ -1,6 +1,7 @@
 //! What the RAM tier takes, by purpose: for the statistics. What of it there may be is in `ledger`.
 
-use crate::ram::Store;
+use crate::ledger::Charge;
+use crate::ram::{OverBudget, Store};
 
 /// Bytes of memory, each counted by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,7 +17,12 @@ pub struct Memory {
     pub forms: u64,
     /// Fetches in flight: what has come and is not stored yet.
     pub fills: u64,
+    /// What codecs work with while they make forms, and heap bodies that wait for them.
+    pub coders: u64,
 }
+
+/// Memory beside what is stored, which is in the store's books until this is dropped.
+pub struct Work(#[allow(dead_code, reason = "held, not read")] Charge);
 
 impl Store {
     /// What the tier takes now.
@@ -28,7 +34,26 @@ impl Store {
             index: self.tables(),
             forms: self.ledger.forms.get(),
             fills: self.ledger.fills.get(),
+            coders: self.ledger.coders.get(),
         }
+    }
+
+    /// Makes room for `bytes` that a codec is about to take.
+    ///
+    /// # Errors
+    /// It is more than half of the budget, or no room could be made.
+    pub fn work(&self, bytes: u64) -> Result<Work, OverBudget> {
+        if bytes > self.ledger.most_for_one() * 2 {
+            return Err(OverBudget);
+        }
+        self.reserve(bytes)?;
+        Ok(Work(Charge::of(&self.ledger, bytes, |it| &it.coders)))
+    }
+
+    /// Enters `bytes` that wait for a codec; the next fill makes room for them.
+    #[must_use]
+    pub fn note_work(&self, bytes: u64) -> Work {
+        Work(Charge::new(&self.ledger, bytes, |it| &it.coders))
     }
 }
 
@@ -36,6 +61,24 @@ impl Store {
 mod tests {
     use crate::sample::{plain, store};
     use bytes::Bytes;
+
+    #[test]
+    fn what_codecs_work_with_pushes_out_what_is_stored_and_leaves_again() {
+        let store = store(16 << 20);
+        for key in 0..15_u8 {
+            let body = store.make_body(&[Bytes::from(vec![key; 1 << 20])]).unwrap();
+            store.insert(store.hash(&[key]), &[key], plain(body), 4).unwrap();
+        }
+        let full = store.objects();
+        let work = store.work(4 << 20).unwrap();
+        assert!(store.objects() < full && store.used() <= 16 << 20);
+        assert_eq!(4 << 20, store.memory().coders);
+        assert!(store.work(9 << 20).is_err(), "more than half would push out nearly all");
+        drop(work);
+        assert_eq!(0, store.memory().coders);
+        drop(store.note_work(100));
+        assert!(store.used() <= 12 << 20);
+    }
 
     #[test]
     fn what_is_kept_is_counted_for_its_purpose_and_leaves_again() {

@@ -260,6 +260,12 @@ impl Store {
         self.arena.write(chunks, length).map(Body::Arena).map_err(|_| OverBudget)
     }
 
+    /// Whether RAM could hold a body of this length, if there were room: a quarter of the budget at most.
+    #[must_use]
+    pub fn could_hold(&self, length: u64) -> bool {
+        length <= self.heap_line as u64 || self.arena.cost(length) <= self.ledger.most_for_one()
+    }
+
     /// Puts a response on its shelf, in place of the variant with the same variant key. Evicts as needed;
     /// one variant goes where there are more than `max_variants`: the oldest that was not asked for lately.
     ///

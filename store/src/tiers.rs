@@ -12,6 +12,9 @@ impl Store {
     /// for what is resident: it reads on this thread.
     #[must_use]
     pub fn copy_in(&self, slice: &FileSlice) -> Option<Body> {
+        if !self.could_hold(slice.length) {
+            return None;
+        }
         let mut chunks = Vec::new();
         let mut at = 0;
         while at < slice.length {

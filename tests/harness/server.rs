@@ -157,6 +157,16 @@ impl Larder {
         stats["counters"][name].as_u64().unwrap_or_else(|| panic!("no counter {name} in {text}"))
     }
 
+    /// Bytes of a part of its memory, by its own books.
+    pub fn memory(&self, tier: &str, purpose: &str) -> u64 {
+        let text = self.admin_get("/api/v1/stats").text();
+        let stats: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|it| panic!("{it}: {text}"));
+        let parts = stats["memory"]["parts"].as_array().unwrap_or_else(|| panic!("no memory in {text}"));
+        let part = parts.iter().find(|it| it["tier"] == tier && it["purpose"] == purpose);
+        part.and_then(|it| it["bytes"].as_u64()).unwrap_or_else(|| panic!("no {tier} {purpose} in {text}"))
+    }
+
     /// Its configuration file.
     pub fn config(&self) -> PathBuf {
         self.folder.path().join("larder.toml")

@@ -2,7 +2,7 @@
 
 use super::super::harness::origin::Script;
 use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
-use super::super::harness::{Origin, Response};
+use super::super::harness::{Larder, Origin, Response};
 
 #[test]
 fn a_restart_keeps_what_was_stored() {
@@ -171,4 +171,96 @@ fn a_directory_that_vanishes_fails_no_request() {
         let found = a.get(&format!("/{length}"));
         assert!(found.status == 200 && found.body == binary(length));
     }
+}
+
+/// An origin whose page `/N/how` has N bytes: with their length, in chunks, or cut off before their end.
+fn of_large() -> Origin {
+    Origin::scripted(|request| {
+        let mut parts = request.target().trim_start_matches('/').split('/');
+        let length: usize = parts.next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nCache-Control: max-age=600\r\n\
+                    ETag: \"e\"\r\n";
+        let bytes = binary(length);
+        match parts.next() {
+            Some("chunks") => {
+                let mut out = format!("{head}Transfer-Encoding: chunked\r\n\r\n").into_bytes();
+                for piece in bytes.chunks(100_000) {
+                    out.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+                    out.extend_from_slice(piece);
+                    out.extend_from_slice(b"\r\n");
+                }
+                out.extend_from_slice(b"0\r\n\r\n");
+                vec![Script::Send(out)]
+            }
+            Some("cut") => {
+                let head = format!("{head}Content-Length: {length}\r\n\r\n").into_bytes();
+                vec![Script::Send([head, bytes[..length - 1].to_vec()].concat()), Script::Close]
+            }
+            _ => {
+                let head = format!("{head}Content-Length: {length}\r\n\r\n").into_bytes();
+                vec![Script::Send([head, bytes].concat())]
+            }
+        }
+    })
+}
+
+/// A larder whose RAM holds bodies of a mebibyte, and its disk of eight.
+fn small_ram(origin: &Origin, folder: &std::path::Path) -> Larder {
+    let path = folder.join("disk");
+    let top = format!(
+        "cache.ram.size = \"4MiB\"\n[cache.disk]\npath = {path:?}\nsize = \"64MiB\"\nsegment_size = \"8MiB\"\n"
+    );
+    Larder::before_with(origin, "", &top)
+}
+
+#[test]
+fn what_ram_cannot_hold_is_a_hit_of_the_disk_also_after_a_kill() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_large());
+    let a = small_ram(&origin, folder.path());
+    let targets = ["/3000000/whole", "/3000000/chunks"];
+    for (at, target) in targets.into_iter().enumerate() {
+        let first = a.get(target);
+        assert!(
+            binary(3_000_000) == first.body && first.cache().contains("fwd=uri-miss"),
+            "{}",
+            first.cache()
+        );
+        written(&a, at as u64 + 1);
+        // However often it is used it stays where it is.
+        for _ in 0..4 {
+            let found = a.get(target);
+            assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
+            assert!(binary(3_000_000) == found.body, "{target}");
+        }
+        let part = a.client().request("GET", target, "Range: bytes=2999990-2999999\r\n", "");
+        assert_eq!((206, &binary(3_000_000)[2_999_990..]), (part.status, &part.body[..]));
+    }
+    assert_eq!((2, 0), (a.counter("disk_large_writes"), a.counter("disk_promotions")));
+    killed(a);
+    let b = small_ram(&origin, folder.path());
+    for target in targets {
+        let found = b.get(target);
+        assert!(found.cache().ends_with("; detail=disk"), "{target}: {}", found.cache());
+        assert!(binary(3_000_000) == found.body, "{target}");
+    }
+    assert_eq!(2, origin.requests());
+}
+
+#[test]
+fn what_ram_cannot_hold_is_not_kept_where_it_is_cut_off_or_removed() {
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_large());
+    let a = small_ram(&origin, folder.path());
+    for asked in 1..=2 {
+        assert!(!a.get("/3000000/cut").complete);
+        assert_eq!(asked, origin.requests());
+    }
+    assert_eq!((0, 0), (a.counter("disk_large_writes"), a.counter("disk_writes")));
+    a.get("/3000000/whole");
+    written(&a, 1);
+    assert_eq!(200, a.client().request("POST", "/3000000/whole", "", "").status);
+    killed(a);
+    let b = small_ram(&origin, folder.path());
+    assert!(b.get("/3000000/whole").cache().contains("fwd=uri-miss"), "it was removed");
+    // Twice cut, once whole, the POST, and now.
+    assert_eq!(5, origin.requests());
 }

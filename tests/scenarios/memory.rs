@@ -99,6 +99,45 @@ fn churn(larder: &Larder, most: u64) {
     assert_eq!(0, larder.counter("cache_over_budget"));
 }
 
+/// The smallest budget in which encoders and their bodies find room: what they take is a large part of it.
+const SMALL: u64 = 16 << 20;
+
+#[test]
+fn and_while_forms_are_made_with_every_tier_below() {
+    let origin = Origin::scripted(|request| {
+        let mut parts = request.target().split('/').skip(1).map(|it| it.parse().unwrap_or(0));
+        let (length, seed) = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let head = "HTTP/1.1 200 OK\nCache-Control: max-age=600\nContent-Type: text/html\n\n";
+        vec![Script::Send(response(&format!("{head}{}", body(seed, length))))]
+    });
+    let (memcached, folder) = (Memcached::start(), tempfile::tempdir().unwrap());
+    let top = format!("cache.ram.size = {SMALL}\ncache.compress.workers = 2\n")
+        + &disk(folder.path())
+        + &fleet(&[&memcached], "");
+    let larder = Larder::before_with(&origin, "compress = { enabled = true }", &top);
+    let most = SMALL + SMALL / 20 + BASE + WORKERS * (8 << 20);
+    let codings = ["zstd", "br", "gzip"];
+    let (mut worst, mut parts) = (0, 0);
+    for (length, count) in [(1_200_000, 24), (12_000, 300), (300_000, 60)] {
+        let mut client = larder.client();
+        for seed in 0..count {
+            let length = length / 2 + (seed * 7919) % length;
+            for it in 0..3 {
+                let fields = format!("Accept-Encoding: {}\r\n", codings[(seed + it) % 3]);
+                let page = client.request("GET", &format!("/{length}/{seed}"), &fields, "");
+                assert_eq!(200, page.status);
+            }
+            worst = worst.max(taken(&larder));
+            let coders = larder.memory("ram", "compression");
+            parts = parts.max(coders);
+        }
+        assert!(worst <= most, "{worst} bytes of {most} while bodies have about {length}");
+    }
+    assert!(larder.counter("coding_made") > 20, "{} forms", larder.counter("coding_made"));
+    assert!(parts > 1 << 20, "{parts} bytes at most in the books for encoders");
+    until("nothing is made any more", || larder.memory("ram", "compression") == 0);
+}
+
 #[test]
 fn memory_falls_when_pages_go_and_slow_readers_lose_nothing() {
     let origin = sized();

@@ -6,7 +6,7 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, Huffm
 use flate2::{Compression, Decompress, FlushDecompress, Status};
 use larder_semantics::coding::Coding;
 use std::io::{self, Write};
-use zstd::zstd_safe::{CParameter, DCtx, DParameter, InBuffer, OutBuffer};
+use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer};
 
 /// Bytes that there is room for in one step of a decoder: what a client is sent between two looks at other clients.
 pub const STEP: usize = 32 << 10;
@@ -40,6 +40,9 @@ pub struct Levels {
 /// The codec has no memory, or there is no codec for the coding.
 pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let most = plain.len() - plain.len() / 16;
+    if coding == Coding::Zstd {
+        return encode_zstd(levels, plain, most);
+    }
     let mut out = Bounded { bytes: Vec::new(), most };
     let done = match coding {
         Coding::Gzip => {
@@ -50,12 +53,13 @@ pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option
             let params = BrotliEncoderParams {
                 quality: levels.brotli.into(),
                 size_hint: plain.len(),
+                // A window that is larger than what there is takes memory, and finds no more.
+                lgwin: brotli_window(plain.len() as u64).cast_signed(),
                 ..BrotliEncoderParams::default()
             };
             brotli::BrotliCompress(&mut &plain[..], &mut out, &params).map(drop)
         }
-        Coding::Zstd => encode_zstd(levels, plain, &mut out),
-        Coding::Identity | Coding::Other => Err(io::ErrorKind::Unsupported.into()),
+        Coding::Zstd | Coding::Identity | Coding::Other => Err(io::ErrorKind::Unsupported.into()),
     };
     match done {
         Ok(()) => Ok(Some(out.bytes)),
@@ -64,16 +68,102 @@ pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option
     }
 }
 
-fn encode_zstd(levels: Levels, plain: &[u8], out: &mut Bounded) -> io::Result<()> {
-    let mut coder = zstd::stream::write::Encoder::new(out, levels.zstd.into())?;
-    coder.set_pledged_src_size(Some(plain.len() as u64))?;
-    coder.set_parameter(CParameter::ContentSizeFlag(true))?;
-    if plain.len() > 1 << ZSTD_WINDOW {
-        coder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW))?;
+/// At once, since all is there: so it needs no copy of its window.
+fn encode_zstd(levels: Levels, plain: &[u8], most: usize) -> io::Result<Option<Vec<u8>>> {
+    let failed = |code| io::Error::other(zstd::zstd_safe::get_error_name(code));
+    let mut coder = zstd_coder(levels, plain.len())?;
+    let mut out = Vec::with_capacity(most);
+    match coder.compress2(&mut out, plain) {
+        Ok(_) => {
+            out.shrink_to_fit();
+            Ok(Some(out))
+        }
+        // The only error that says it so: it has no number here.
+        Err(code) if zstd::zstd_safe::get_error_name(code) == TOO_SMALL => Ok(None),
+        Err(code) => Err(failed(code)),
     }
-    coder.write_all(plain)?;
-    coder.finish().map(drop)
 }
+
+fn zstd_coder(levels: Levels, length: usize) -> io::Result<CCtx<'static>> {
+    let failed = |code| io::Error::other(zstd::zstd_safe::get_error_name(code));
+    let mut coder = CCtx::try_create().ok_or(io::ErrorKind::OutOfMemory)?;
+    coder.set_parameter(CParameter::CompressionLevel(levels.zstd.into())).map_err(failed)?;
+    coder.set_parameter(CParameter::ContentSizeFlag(true)).map_err(failed)?;
+    if length > 1 << ZSTD_WINDOW {
+        coder.set_parameter(CParameter::WindowLog(ZSTD_WINDOW)).map_err(failed)?;
+    }
+    Ok(coder)
+}
+
+/// What [`encode`] takes beside the plain bytes, its result included: a bound, for which room is to be made before. Held
+/// against what they take by `tests/coding_memory.rs` and `codec/tests.rs`.
+#[must_use]
+pub fn memory(coding: Coding, levels: Levels, length: u64) -> u64 {
+    // The result grows by doubling; zstd's is reserved.
+    let result = 2 * length;
+    let coder = match coding {
+        Coding::Gzip => 420 << 10,
+        Coding::Brotli => brotli_memory(levels.brotli, length),
+        Coding::Zstd => zstd_memory(levels.zstd, length),
+        Coding::Identity | Coding::Other => 0,
+    };
+    result + coder
+}
+
+/// What decoding a body of `length` bytes may take, its result of at most `most` bytes included. An estimate: pages become 5
+/// to 20 times as large, and windows are as large as their content.
+#[must_use]
+pub fn decoding_memory(coding: Coding, length: u64, most: u64) -> u64 {
+    let window = match coding {
+        Coding::Gzip => 64 << 10,
+        Coding::Brotli | Coding::Zstd => (16 * length).clamp(256 << 10, 8 << 20),
+        Coding::Identity | Coding::Other => 0,
+    };
+    window + (16 * length).min(most)
+}
+
+/// The power of two that holds so many bytes.
+fn log(length: u64) -> u32 {
+    length.max(2).next_power_of_two().ilog2()
+}
+
+/// Brotli's window for a body, as a power of two: 16 bytes less are of use (RFC 7932 §9.1). Its default is 22; below 17 this
+/// encoder takes a table of 32 MiB at levels 5 to 9, whatever the body.
+fn brotli_window(length: u64) -> u32 {
+    log(length + 16).clamp(17, 22)
+}
+
+/// The ring of twice the window or block, the hash table that a level has, and what a block becomes.
+fn brotli_memory(level: u8, length: u64) -> u64 {
+    let window = brotli_window(length);
+    let ring = 2_u64 << window.max(18);
+    match level {
+        0..=1 => (512 << 10) + 2 * length,
+        2..=4 => ring + (2 << 20) + 2 * length,
+        5..=8 => ring + (4 << (14 + u32::from(level))) + (2 << 20) + 2 * length,
+        9 => ring + (38 << 20) + 2 * length,
+        _ => ring + (8 << window) + (1 << 20) + 64 * length,
+    }
+}
+
+/// Tables as `clevels.h` of zstd 1.5 has them, no larger than the window needs; and what a block of 128 KiB becomes.
+fn zstd_memory(level: u8, length: u64) -> u64 {
+    let (hash, chain) = match level {
+        0..=4 => (18, 18),
+        5..=8 => (20, 19),
+        9 => (21, 20),
+        10..=11 => (22, 21),
+        12..=16 => (23, 23),
+        _ => (22, 24),
+    };
+    let window = log(length).clamp(10, ZSTD_WINDOW);
+    let table = |most: u32| 4_u64 << most.min(window + 1);
+    let optimal = if level >= 13 { 3 << 20 } else { 0 };
+    table(hash) * 5 / 4 + table(chain) + optimal + (1 << 20)
+}
+
+/// What zstd says where a result has no room.
+const TOO_SMALL: &str = "Destination buffer is too small";
 
 /// Takes bytes until there are too many. Then `most` is zero.
 struct Bounded {

@@ -7,6 +7,7 @@ use larder_counters::Counters;
 use larder_semantics::coding::Coding;
 use larder_semantics::transcode::{self, Plan};
 use larder_stdx::clock;
+use larder_store::memory::Work;
 use larder_store::{Body, Forms, NotMade, Store, Stored};
 use larder_transport::body::FileSlice;
 use parking_lot::{Condvar, Mutex};
@@ -58,6 +59,8 @@ struct Order {
     coding: Coding,
     /// By the precise clock.
     since: u64,
+    /// The body on the heap may be evicted while it waits, and takes room all the same.
+    _waits: Work,
 }
 
 impl Coders {
@@ -79,8 +82,14 @@ impl Coders {
         if !forms.claim(coding) {
             return;
         }
-        let order =
-            Order { stored: stored.clone(), forms: forms.clone(), coding, since: clock::precise_micros() };
+        let on_heap = if let Body::Heap(bytes) = &stored.body { bytes.len() } else { 0 };
+        let order = Order {
+            stored: stored.clone(),
+            forms: forms.clone(),
+            coding,
+            since: clock::precise_micros(),
+            _waits: self.store.note_work(on_heap as u64),
+        };
         let mut state = self.state.lock();
         let length = stored.body.len();
         if state.bytes > 0 && state.bytes + length > MOST_BYTES {
@@ -143,6 +152,11 @@ impl Coders {
     fn make(&self, order: &Order) {
         let Order { stored, forms, coding, .. } = order;
         let coding = *coding;
+        // Until the form is kept: what it was made with is there that long.
+        let Ok(_room) = self.store.work(self.memory(forms.plan, coding, stored.body.len())) else {
+            self.counters.coding_no_memory.add_shared(1);
+            return forms.not_made(coding, NotMade::Later);
+        };
         let made = match bytes_of(&stored.body) {
             Some(bytes) => self.transcode(forms.plan, coding, &bytes),
             None => Err(NotMade::Later),
@@ -157,6 +171,14 @@ impl Coders {
                 let _ = self.store.keep_form(forms, coding, head, fields, body);
             }
             Err(why) => forms.not_made(coding, why),
+        }
+    }
+
+    /// What making a form takes, the bytes themselves included where they have to be read.
+    fn memory(&self, plan: Plan, coding: Coding, length: u64) -> u64 {
+        match coding {
+            Coding::Identity => codec::decoding_memory(plan.own, length, plan.max_size),
+            _ => codec::memory(coding, self.settings.levels, length),
         }
     }
 

@@ -153,6 +153,32 @@ impl Calls {
         self.again(Call::Open, || rustix::fs::openat(directory, name, flags, mode))
     }
 
+    /// A file in a directory that nobody finds there, and that is gone with its descriptor. Where the file system cannot
+    /// make one without a name it has a name for a moment.
+    pub fn open_unnamed(&self, directory: &std::path::Path) -> Result<OwnedFd> {
+        const NAME: &str = "large.new";
+        let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
+        #[cfg(target_os = "linux")]
+        match self
+            .again(Call::Open, || rustix::fs::open(directory, flags | OFlags::TMPFILE | OFlags::EXCL, mode))
+        {
+            Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::ISDIR) => {}
+            other => return other,
+        }
+        let path = directory.join(NAME);
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let file = match self.again(Call::Open, || rustix::fs::open(&path, flags, mode)) {
+            // Left behind by a process that was killed in this moment.
+            Err(it) if it.errno == Errno::EXIST => {
+                let _ = rustix::fs::unlink(&path);
+                self.again(Call::Open, || rustix::fs::open(&path, flags, mode))
+            }
+            other => other,
+        }?;
+        self.again(Call::Unlink, || rustix::fs::unlink(&path))?;
+        Ok(file)
+    }
+
     /// False where another process has it.
     pub fn lock(&self, file: &OwnedFd) -> Result<bool> {
         match self.again(Call::Lock, || rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive)) {

@@ -3,6 +3,7 @@
 
 use crate::ram::AsIs;
 use crate::s3fifo::table_bytes;
+use larder_wire::segment::UNIT;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -167,6 +168,12 @@ impl Index {
 
     pub fn knows(&self, hash: u64) -> bool {
         self.shard(hash).read().contains_key(&hash)
+    }
+
+    /// Bytes of the newest record under a hash; zero where there is none.
+    pub fn newest_size(&self, hash: u64) -> u64 {
+        let units = self.shard(hash).read().get(&hash).map_or(0, |it| it.newest.spot.size);
+        u64::from(units) * UNIT
     }
 
     /// Everything under a hash, newest first.

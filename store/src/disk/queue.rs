@@ -2,7 +2,7 @@
 
 use crate::ledger::Leaving;
 use crate::purges::{Rule, Seq};
-use crate::shelf::{Offered, Stored};
+use crate::shelf::{Body, Offered, Stored};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -105,7 +105,8 @@ impl Queue {
         leaving: Option<Leaving>,
         too_late: impl FnOnce() -> bool,
     ) -> Push {
-        let cost = stored.heap_cost() + stored.body.len() + key.len() as u64 + size_of::<Op>() as u64;
+        let body = if matches!(stored.body, Body::Disk(_)) { 0 } else { stored.body.len() };
+        let cost = stored.heap_cost() + body + key.len() as u64 + size_of::<Op>() as u64;
         let key: Box<[u8]> = key.into();
         let mut inner = self.inner.lock();
         // A removal that `too_late` does not know of yet gets a later stamp than this.

@@ -1,8 +1,9 @@
 //! One segment file, and the sum of all of them. What is in it is not known here.
 
-use super::calls::{Calls, Failed, Looks};
+use super::calls::{Call, Calls, Failed, Looks};
 use larder_transport::body::FileOwner;
 use parking_lot::Mutex;
+use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,6 +23,13 @@ impl Space {
 
     pub fn take(&self, bytes: u64) {
         self.0.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Enters bytes, if there are `most` at most then. The log keeps room for one segment free, for this too.
+    pub fn take_room(&self, bytes: u64, most: u64) -> Result<(), Failed> {
+        let enter = |used: u64| Some(used + bytes).filter(|it| *it <= most);
+        let full = Failed { call: Call::Allocate, errno: Errno::NOSPC };
+        self.0.fetch_update(Relaxed, Relaxed, enter).map(drop).map_err(|_| full)
     }
 }
 

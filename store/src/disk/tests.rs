@@ -7,6 +7,7 @@ mod faults;
 mod index;
 mod journal;
 mod keeping;
+mod large;
 mod listing;
 mod restart;
 mod space;

@@ -171,3 +171,24 @@ fn any_bytes_are_decoded_or_refused_and_in_pieces_alike() {
         }
     }
 }
+
+#[test]
+fn no_zstd_takes_more_than_is_said() {
+    let mut wrong = Vec::new();
+    for length in [1_000, 20_000, 200_000, 1_500_000, 9_000_000] {
+        let plain: Vec<u8> = (0..length).map(|it| b"abcdefgh ijkl"[(it * it / 7) % 13]).collect();
+        for level in [1, 3, 4, 5, 8, 9, 11, 12, 15, 16, 19] {
+            if level > 9 && length > 2_000_000 {
+                continue; // Minutes in a debug build.
+            }
+            let levels = Levels { zstd: level, ..LEVELS };
+            let mut coder = zstd_coder(levels, length).unwrap();
+            coder.compress2(&mut Vec::with_capacity(length + 1000), &plain[..]).unwrap();
+            let (took, said) = (coder.sizeof() as u64, zstd_memory(level, length as u64));
+            if took > said || said > 3 * took + (2 << 20) {
+                wrong.push(format!("{level} of {length}: {took} bytes, {said} said"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

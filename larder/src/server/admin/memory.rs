@@ -61,6 +61,7 @@ impl Admin {
             part("ram", "index", ram.index),
             part("ram", "forms", ram.forms),
             part("ram", "fills", ram.fills),
+            part("ram", "compression", ram.coders),
             part("disk", "index", disk.0),
             part("disk", "queue", disk.1),
             part("server", "files", files + copies),

@@ -1,0 +1,77 @@
+//! A body that RAM cannot hold goes to the disk tier while it goes to its readers. How it gets there is in `store::disk`; the
+//! fill that carries it, in `fetch`.
+
+use crate::assemble::assemble;
+use crate::coding;
+use crate::fetch::Job;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::tiers;
+use larder_stdx::clock;
+use larder_store::fill::{SharedHead, Watch};
+use larder_store::{FillWriter, disk};
+use std::sync::Arc;
+
+/// How far it is.
+pub(crate) enum Large {
+    /// RAM may hold it yet.
+    NotYet,
+    /// It is on its way to the disk.
+    OnItsWay(disk::Large),
+    /// It is kept nowhere: there is no disk for it, or it was given up.
+    Never,
+}
+
+impl Large {
+    /// Takes note of the next bytes, before they are pushed; begins with the first that show that RAM cannot hold it. The
+    /// readers may wait for the disk a little, as `disk::Large::push` says.
+    pub async fn note(&mut self, job: &Job, head: &SharedHead, writer: &FillWriter, bytes: &Bytes) {
+        if bytes.is_empty() {
+            return;
+        }
+        if matches!(self, Large::NotYet) && writer.outgrows_ram(bytes.len() as u64, head.length) {
+            *self = Large::begin(job, head, writer).await;
+        }
+        if let Large::OnItsWay(large) = self
+            && large.push(bytes.clone()).await.is_err()
+        {
+            *self = Large::Never;
+        }
+    }
+
+    async fn begin(job: &Job, head: &SharedHead, writer: &FillWriter) -> Large {
+        let policy = &job.route.policy;
+        let fits = head.length.is_none_or(|it| it <= policy.max_object);
+        let disk = job.gateway.disk_of(policy).filter(|_| fits && writer.may_store());
+        let Some(disk) = disk.filter(|_| tiers::goes_down(&head.meta, clock::wall())) else {
+            return Large::Never;
+        };
+        let Some(mut large) = disk.begin_large(head.length) else { return Large::Never };
+        // What has come of a body whose length nobody knew; the fill holds it until it is in its file.
+        for held in writer.chunks() {
+            if large.push(held).await.is_err() {
+                return Large::Never;
+            }
+        }
+        Large::OnItsWay(large)
+    }
+
+    /// It has come whole: it becomes a response of the disk tier's, unless its key was removed since it was asked for.
+    pub async fn keep(self, job: &Job, head: &SharedHead, trailers: Option<FieldList>, watch: &Watch) {
+        let Large::OnItsWay(large) = self else { return };
+        let policy = &job.route.policy;
+        let Some(disk) = job.gateway.disk_of(policy) else { return };
+        // The fleet gets nothing of it: another node may have its turn.
+        drop(job.win.take());
+        let Ok(body) = large.finish().await else { return };
+        let (meta, fields) = (head.meta.clone(), head.fields.clone());
+        let (variant, marks) = (head.variant.clone(), head.marks.clone());
+        if body.len() > policy.max_object || meta.partial.is_some() {
+            return;
+        }
+        let stored = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
+        let stored = Arc::new(coding::ready(stored, policy));
+        job.gateway.counters.disk_large_writes.add(1);
+        disk.write_unless(&job.key, &stored, || watch.was_removed());
+    }
+}

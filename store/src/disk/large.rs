@@ -1,0 +1,243 @@
+//! A body that RAM cannot hold, on its way to the log: it goes into a file without a name while it goes to its readers, by the
+//! pool, so that no event loop waits for the device. Nobody finds it before it is whole and a record; what is cut off, and
+//! what a killed process has begun, leaves nothing behind. How it is appended is in `writer`.
+
+use super::calls::Failed;
+use super::{Base, Disk};
+use crate::ledger::{Charge, Ledger};
+use crate::shelf::Body;
+use bytes::Bytes;
+use larder_stdx::clock;
+use larder_transport::body::{FileOwner, FileSlice};
+use parking_lot::Mutex;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How many may be on their way at a time.
+const MOST: usize = 4;
+
+/// Bytes that are written at once, about.
+const PART: u64 = 256 << 10;
+
+/// Bytes that wait to be written at most: then the readers wait for the device.
+const AHEAD: u64 = 1 << 20;
+
+/// How long the device may keep the readers waiting, all in all; then the response goes on without it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long what has come whole may take until it is in its file: nobody waits for that.
+const LAST_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pieces that one call writes: less than the kernel's limit.
+const PIECES: usize = 256;
+
+/// A body that is not kept after all. The reason is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp;
+
+/// The file, until the record is written.
+struct Unnamed {
+    base: Arc<Base>,
+    /// The tier's directory.
+    path: PathBuf,
+    file: OnceLock<OwnedFd>,
+    /// Bytes in it, which are in the tier's space.
+    length: Mutex<u64>,
+    on_their_way: Arc<AtomicUsize>,
+}
+
+impl Unnamed {
+    /// Appends; waits for the device.
+    fn append(&self, pieces: &[Bytes]) -> Result<(), Failed> {
+        let mut length = self.length.lock();
+        if self.file.get().is_none() {
+            let file = self.base.calls.open_unnamed(&self.path)?;
+            let _ = self.file.set(file);
+        }
+        let Some(file) = self.file.get() else { return Ok(()) };
+        for pieces in pieces.chunks(PIECES) {
+            let bytes: u64 = pieces.iter().map(|it| it.len() as u64).sum();
+            self.base.space.take_room(bytes, self.base.size)?;
+            let at = *length;
+            *length += bytes;
+            let parts: Vec<&[u8]> = pieces.iter().map(|it| &it[..]).collect();
+            self.base.calls.write(file, &parts, at)?;
+        }
+        Ok(())
+    }
+}
+
+impl FileOwner for Unnamed {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.file.get().expect("`finish` makes no body of what was never opened").as_fd()
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        self.base.space.take(*self.length.get_mut());
+        self.on_their_way.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Pieces that wait, and what the RAM tier's books have for them.
+#[derive(Default)]
+struct Waiting {
+    pieces: Vec<Bytes>,
+    charges: Vec<Charge>,
+    bytes: u64,
+}
+
+/// A body on its way. Dropped before [`Large::finish`] it leaves nothing.
+pub struct Large {
+    disk: Arc<Disk>,
+    file: Arc<Unnamed>,
+    length: u64,
+    waiting: Waiting,
+    /// What is being written: becomes ready when it is.
+    writing: Option<oneshot::Receiver<(Result<(), Failed>, u64)>>,
+    pub(crate) patience: Duration,
+}
+
+impl Disk {
+    /// Begins to keep a body that RAM cannot hold, of this length where that is known; `None`, and counted, where the
+    /// tier is off, has no room for so large a one, or has too many on their way. Waits for nothing.
+    #[must_use]
+    pub fn begin_large(self: &Arc<Self>, length: Option<u64>) -> Option<Large> {
+        let base = self.base();
+        if !self.is_on() {
+            base.counters.disk_off_skipped.add_shared(1);
+            return None;
+        }
+        if length.is_some_and(|it| it >= base.segment_size) {
+            base.counters.disk_too_large.add_shared(1);
+            return None;
+        }
+        if self.on_their_way.fetch_add(1, Relaxed) >= MOST {
+            self.on_their_way.fetch_sub(1, Relaxed);
+            base.counters.disk_large_given_up.add_shared(1);
+            return None;
+        }
+        let file = Arc::new(Unnamed {
+            base: self.reader.base.clone(),
+            path: self.path.clone(),
+            file: OnceLock::new(),
+            length: Mutex::new(0),
+            on_their_way: self.on_their_way.clone(),
+        });
+        let (waiting, patience) = (Waiting::default(), PATIENCE);
+        Some(Large { disk: self.clone(), file, length: 0, waiting, writing: None, patience })
+    }
+
+    /// What waits to be written is entered in these books from now on.
+    pub(crate) fn count_in(&self, ledger: &Arc<Ledger>) {
+        let _ = self.ledger.set(ledger.clone());
+    }
+}
+
+impl Large {
+    /// Adds bytes. Waits where a mebibyte is on its way already, but not longer than a second for the whole body.
+    ///
+    /// # Errors
+    /// The tier does not take them: it is too slow, has no room or has failed. Drop this then.
+    pub async fn push(&mut self, bytes: Bytes) -> Result<(), GivenUp> {
+        self.length += bytes.len() as u64;
+        if self.length >= self.disk.base().segment_size {
+            self.counters().disk_too_large.add_shared(1);
+            return Err(GivenUp);
+        }
+        if let Some(ledger) = self.disk.ledger.get() {
+            self.waiting.charges.push(Charge::new(ledger, bytes.len() as u64, |it| &it.fills));
+        }
+        self.waiting.bytes += bytes.len() as u64;
+        self.waiting.pieces.push(bytes);
+        self.write_on(PART)?;
+        while self.waiting.bytes > AHEAD {
+            self.written().await?;
+            self.write_on(PART)?;
+        }
+        Ok(())
+    }
+
+    /// The body, when all of it is in its file: to be written with the rest of its response, [`Disk::write_unless`].
+    ///
+    /// # Errors
+    /// As of [`Large::push`]; nobody has to wait for this.
+    pub async fn finish(mut self) -> Result<Body, GivenUp> {
+        self.patience = LAST_PATIENCE;
+        while self.writing.is_some() || self.waiting.bytes > 0 {
+            self.write_on(1)?;
+            self.written().await?;
+        }
+        if self.length == 0 {
+            return Err(GivenUp);
+        }
+        Ok(Body::Disk(FileSlice { owner: self.file.clone(), offset: 0, length: self.length }))
+    }
+
+    /// Has what waits written, if it is `least` bytes and nothing else is being written.
+    fn write_on(&mut self, least: u64) -> Result<(), GivenUp> {
+        if let Some(writing) = &mut self.writing {
+            match writing.try_recv() {
+                Ok((done, _)) => self.is_done(done)?,
+                Err(oneshot::error::TryRecvError::Empty) => return Ok(()),
+                Err(oneshot::error::TryRecvError::Closed) => return Err(self.give_up()),
+            }
+        }
+        if self.waiting.bytes < least {
+            return Ok(());
+        }
+        let (file, Waiting { pieces, charges, .. }) = (self.file.clone(), std::mem::take(&mut self.waiting));
+        let work = move || {
+            let done = file.append(&pieces);
+            drop((pieces, charges));
+            done
+        };
+        match self.disk.reader.pool.run(work) {
+            Ok(writing) => self.writing = Some(writing),
+            Err(_) => {
+                self.counters().disk_pool_full.add_shared(1);
+                return Err(self.give_up());
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until what is being written is.
+    async fn written(&mut self) -> Result<(), GivenUp> {
+        let Some(writing) = &mut self.writing else { return Ok(()) };
+        let since = clock::precise_micros();
+        let written = tokio::time::timeout(self.patience, writing).await;
+        let waited = clock::precise_micros().saturating_sub(since);
+        self.patience = self.patience.saturating_sub(Duration::from_micros(waited));
+        match written {
+            Ok(Ok((done, _))) => self.is_done(done),
+            Ok(Err(_)) | Err(_) => Err(self.give_up()),
+        }
+    }
+
+    fn is_done(&mut self, done: Result<(), Failed>) -> Result<(), GivenUp> {
+        self.writing = None;
+        done.map_err(|_| {
+            self.counters().disk_failures.add_shared(1);
+            self.give_up()
+        })
+    }
+
+    fn give_up(&self) -> GivenUp {
+        self.counters().disk_large_given_up.add_shared(1);
+        GivenUp
+    }
+
+    fn counters(&self) -> &larder_counters::Counters {
+        &self.disk.base().counters
+    }
+}
