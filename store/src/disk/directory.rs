@@ -2,6 +2,7 @@
 //! known here.
 
 use super::calls::{Call, Calls, Failed};
+use super::segment::Segment;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io;
@@ -16,6 +17,9 @@ const NEW_MARKER: &str = "larder-disk.new";
 const LOCK: &str = "larder-disk.lock";
 /// What may be there before the first start.
 const HARMLESS: [&str; 3] = ["lost+found", NEW_MARKER, LOCK];
+
+/// What else is ours, beside segments.
+const OURS: [&str; 3] = ["purges", "purges.new", "large.new"];
 
 const TITLE: &str = "larder disk tier, version ";
 
@@ -62,7 +66,12 @@ impl Directory {
         let file = file.map_err(|it| refused(path, it))?;
         let names = calls.list(&file).map_err(|it| refused(path, it))?;
         let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
-        let is_harmless = |it: &Vec<u8>| HARMLESS.iter().any(|known| known.as_bytes() == it);
+        // Where our lock is, a marker was, and what looks like ours is: it is worth nothing without the secret.
+        let was_ours = names.iter().any(|it| it == LOCK.as_bytes());
+        let is_harmless = |it: &Vec<u8>| {
+            let is_of = |all: &[&str]| all.iter().any(|known| known.as_bytes() == it);
+            is_of(&HARMLESS) || was_ours && (is_of(&OURS) || Segment::number(it).is_some())
+        };
         if let Some(other) = names.iter().find(|it| !is_marked && !is_harmless(it)) {
             let other = String::from_utf8_lossy(other);
             let what = format!("holds other files ({other}) and is no disk tier: name an empty directory");

@@ -32,6 +32,27 @@ fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
 }
 
 #[test]
+fn our_own_files_without_their_marker_are_given_up_and_not_called_foreign() {
+    let mut tier = Tier::new();
+    tier.text("a", "one");
+    tier.close();
+    fs::remove_file(tier.path().join("larder-disk")).unwrap();
+    tier.open().unwrap();
+    assert_eq!(None, tier.get("a"), "nobody can tell whether it is right");
+    tier.text("b", "two");
+    tier.restart();
+    assert_eq!(Some(b"two".to_vec()), tier.get("b"));
+    // Without our lock nobody knows whose they are.
+    tier.close();
+    for it in ["larder-disk", "larder-disk.lock"] {
+        fs::remove_file(tier.path().join(it)).unwrap();
+    }
+    let said = refused(&tier, tier.path());
+    assert!(said.contains("is no disk tier"), "{said}");
+    assert!(!tier.segments().is_empty());
+}
+
+#[test]
 fn another_version_is_refused() {
     let mut tier = Tier::new();
     tier.close();
