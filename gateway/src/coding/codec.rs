@@ -157,9 +157,10 @@ fn zstd_memory(level: u8, length: u64) -> u64 {
         _ => (22, 24),
     };
     let window = log(length).clamp(10, ZSTD_WINDOW);
-    let table = |most: u32| 4_u64 << most.min(window + 1);
-    let optimal = if level >= 13 { 3 << 20 } else { 0 };
-    table(hash) * 5 / 4 + table(chain) + optimal + (1 << 20)
+    // Chains are twice as long where they are trees.
+    let (trees, optimal) = if level >= 13 { (1, 3 << 20) } else { (0, 0) };
+    let tables = (5_u64 << hash.min(window + 1)) + (4 << chain.min(window + trees));
+    tables + optimal + (1 << 20)
 }
 
 /// What zstd says where a result has no room.
