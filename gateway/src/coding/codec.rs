@@ -158,7 +158,7 @@ fn zstd_memory(level: u8, length: u64) -> u64 {
     };
     let window = log(length).clamp(10, ZSTD_WINDOW);
     // Chains are twice as long where they are trees.
-    let (trees, optimal) = if level >= 13 { (1, 3 << 20) } else { (0, 0) };
+    let (trees, optimal) = if level >= 13 { (1, (16 * length).clamp(256 << 10, 3 << 20)) } else { (0, 0) };
     let tables = (5_u64 << hash.min(window + 1)) + (4 << chain.min(window + trees));
     tables + optimal + (1 << 20)
 }
