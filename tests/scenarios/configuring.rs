@@ -1,6 +1,7 @@
 //! The configuration over the admin, row W4: read, checked, edited, put in force, rolled back. The file is the real one.
 
 use crate::harness::origin::Received;
+use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin};
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -200,6 +201,43 @@ fn what_needs_a_restart_is_said_and_refused() {
 }
 
 #[test]
+fn what_needs_a_restart_waits_in_the_file_for_one() {
+    let (_origin, larder) = commented();
+    let (before, hash) = text_and_hash(&larder);
+    let text = before.replace("workers = 2", "workers = 3 # more");
+    let asked = json!({ "text": text, "base": hash, "when": "restart" }).to_string();
+    let (status, told) = admin(&larder, "PUT", "/api/v1/config", asked.as_bytes());
+    assert_eq!(
+        (200, &json!(false), &json!(["workers"])),
+        (status, &told["reloaded"], &told["pending"]),
+        "{told}"
+    );
+    assert_eq!(text, file(&larder));
+    let waiting = config(&larder);
+    assert_eq!((&json!(["workers"]), &json!(hash)), (&waiting["pending"], &waiting["running_hash"]));
+    assert_eq!(1, waiting["history"].as_array().unwrap().len(), "it can be gone back");
+    // Back to what runs needs no restart, and that again can wait.
+    let id = &waiting["history"][0]["id"];
+    let (status, told) = post(&larder, "rollback", &json!({ "to": id }));
+    assert_eq!((200, &json!(true), &json!([])), (status, &told["reloaded"], &told["pending"]), "{told}");
+    assert_eq!(json!([]), config(&larder)["pending"]);
+    let waited = &config(&larder)["history"][0]["id"];
+    let (status, _) = post(&larder, "rollback", &json!({ "to": waited }));
+    assert_eq!(422, status, "nobody said that it may wait");
+    let (status, told) = post(&larder, "rollback", &json!({ "to": waited, "when": "restart" }));
+    assert_eq!((200, &json!(["workers"])), (status, &told["pending"]), "{told}");
+    // What is wrong waits for nothing.
+    let broken =
+        json!({ "text": text.replace("workers", "wrokers"), "base": told["hash"], "when": "restart" });
+    assert_eq!(422, admin(&larder, "PUT", "/api/v1/config", broken.to_string().as_bytes()).0);
+    assert_eq!(text, file(&larder));
+    // Only the next start reads it.
+    assert_eq!(json!(hash), config(&larder)["running_hash"]);
+    let next = Larder::start(Setup { config: file(&larder), env: Vec::new() });
+    assert_eq!((json!([]), text), (config(&next)["pending"].clone(), file(&next)));
+}
+
+#[test]
 fn what_is_no_request_is_refused() {
     let (_origin, larder) = commented();
     let before = file(&larder);
@@ -213,6 +251,7 @@ fn what_is_no_request_is_refused() {
     check("PUT", "/api/v1/config", b"{\"text\"\n\x00}", 400, "not JSON");
     check("PUT", "/api/v1/config", b"{}", 400, "\"text\" is missing");
     check("PUT", "/api/v1/config", b"{\"text\":\"\"}", 400, "\"base\" is missing");
+    check("PUT", "/api/v1/config", b"{\"text\":\"\",\"base\":\"\",\"when\":\"later\"}", 400, "\"when\" is \"now\"");
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"99\"}", 404, "has no text 99");
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is no id of the history");
     check("POST", "/api/v1/config/check", b"{\"text\":7}", 400, "\"text\" is a text, not 7");

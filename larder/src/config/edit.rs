@@ -68,6 +68,36 @@ impl Edit {
     }
 }
 
+/// Which lines of a text are in which site and route.
+pub struct Sections {
+    /// The line of each header, and what it is within.
+    starts: Vec<(u32, Vec<Step>)>,
+}
+
+impl Sections {
+    /// Of this text; of one that is not TOML, nothing is known.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let headers = Document::parse(text).map(|it| Node::Table(it.as_table()).headers());
+        let (mut line, mut at, mut starts) = (1u32, 0, Vec::new());
+        for header in headers.unwrap_or_default() {
+            let lines = text[at..header.start].matches('\n').count();
+            line = line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
+            at = header.start;
+            let last = header.path.iter().rposition(|it| matches!(it, Step::At(_))).map_or(0, |it| it + 1);
+            starts.push((line, header.path[..last].to_vec()));
+        }
+        Self { starts }
+    }
+
+    /// The site, or the route of a site, whose section has this line, counted from 1; empty where it is in none.
+    #[must_use]
+    pub fn with(&self, line: u32) -> &[Step] {
+        let next = self.starts.partition_point(|it| it.0 <= line);
+        next.checked_sub(1).map_or(&[], |it| &self.starts[it].1)
+    }
+}
+
 /// The text with all edits done, one after the other; an edit that fails leaves no text at all.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use crate::cli::Plan;
 use crate::config::{self, AdminListen, Config, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use crate::token::{self, Kept, Token};
-use admin::{Access, Admin, Audit, Configuring, ReloadOrder};
+use admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
@@ -383,12 +383,15 @@ impl House {
                 }
                 Event::Reload(why) => drop(self.reload(why, admin.as_deref())),
                 Event::Ordered(order) => {
-                    let outcome = self.reload("the admin asked for it", admin.as_deref());
+                    let outcome = match order.deed {
+                        Deed::TakeOver => self.reload("the admin asked for it", admin.as_deref()),
+                        Deed::LeaveForStart => self.leave_for_start(),
+                    };
                     if let Some(file) = &mut file {
                         file.taken();
                     }
                     // Whoever asked may be gone; it is done all the same.
-                    let _ = order.send(outcome);
+                    let _ = order.outcome.send(outcome);
                 }
                 Event::Look => {
                     if file.as_mut().is_some_and(Watch::changed) {
@@ -488,6 +491,19 @@ impl House {
                 Err(problems)
             }
         }
+    }
+
+    /// Checks what the next start will read, as far as that can be known now; the running one stays.
+    fn leave_for_start(&self) -> Result<(), String> {
+        let read = self.plan.load().map_err(|it| it.to_string())?;
+        itself::check(&read, self.admin_at)?;
+        let file = self.plan.file().map_or(String::new(), |it| it.display().to_string());
+        self.errors.event(
+            Level::Info,
+            "left-for-restart",
+            &[("file", &file), ("now", "the running one stays")],
+        );
+        Ok(())
     }
 
     /// Lets the workers finish, but not for ever.

@@ -4,7 +4,7 @@
 use super::{Admin, Answer, Asked, problem, problem_at};
 use crate::cli::Plan;
 use crate::config::diff::{self, Line};
-use crate::config::edit::{self, Edit};
+use crate::config::edit::{self, Edit, Sections, Step};
 use crate::config::kind::Kind;
 use crate::config::store::{Store, hash};
 use crate::config::table::{self, Takes};
@@ -14,13 +14,27 @@ use larder_stdx::clock;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// An order to take the file over, with where the outcome is told.
-pub type Order = oneshot::Sender<Result<(), String>>;
+/// An order to the main loop about the file, which has another text now.
+pub struct Order {
+    /// What becomes of it.
+    pub deed: Deed,
+    /// Where the outcome is told: one sentence where it is refused.
+    pub outcome: oneshot::Sender<Result<(), String>>,
+}
+
+/// What becomes of a text that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is taken over at once.
+    TakeOver,
+    /// It stays as it is until the next start takes it over.
+    LeaveForStart,
+}
 
 /// What `GET /api/v1/config` gives.
-pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","hash","running_hash","document","flags","keys","history"],
+pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","hash","running_hash","pending","document","flags","keys","history"],
 "properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
-"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"document":{"type":["object","null"]},
+"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"]},
 "flags":{"type":"array","items":{"type":"object","required":["key","flag","value"]}},
 "keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
 "history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
@@ -31,7 +45,7 @@ pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"require
 
 /// What it gives.
 pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
-"problems":{"type":"array","items":{"type":"object","required":["line","column","key","message"],"properties":{"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
+"problems":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
 "warnings":{"type":"array","items":{"type":"object"}},"restart":{"type":"array","items":{"type":"string"}},
 "diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}},
 "document":{"type":["object","null"]}}}"#;
@@ -50,15 +64,17 @@ pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"pro
 /// What is put in force: the text, and the hash of the one that it was made of.
 pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
-"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"}}}"#;
+"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
+"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
 
 /// What a rollback takes: an id of the history.
 pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
 "to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
-"base":{"type":"string","description":"the hash of the text that is to be replaced"}}}"#;
+"base":{"type":"string","description":"the hash of the text that is to be replaced"},
+"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
 
-/// What is given where a text came into force.
-pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"}}}"#;
+/// What is given where a text came into force, or waits for the next start: `pending` are the keys that it waits for.
+pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
 
 /// What the endpoints need of the process.
 pub struct Configuring {
@@ -100,14 +116,21 @@ impl Configuring {
         store.why_not().map_or(Ok(store), Err)
     }
 
-    /// Puts `text` in the place of `old` and has it taken over; where that is refused, `old` is there again.
-    async fn swap(&self, store: &Store, old: &str, text: &str, by: &str) -> Result<(), NotSwapped> {
+    /// Puts `text` in the place of `old` and has done with it what `deed` says; where that is refused, `old` is there again.
+    async fn swap(
+        &self,
+        store: &Store,
+        old: &str,
+        text: &str,
+        by: &str,
+        deed: Deed,
+    ) -> Result<(), NotSwapped> {
         let kept = store.keep(old, by, clock::wall().0).map_err(NotSwapped::Write)?;
         if let Err(why) = store.replace(text) {
             store.forget(kept);
             return Err(NotSwapped::Write(why));
         }
-        let Err(why) = self.reload().await else { return Ok(()) };
+        let Err(why) = self.order(deed).await else { return Ok(()) };
         let now = match store.replace(old) {
             Ok(()) => "The file is as it was.".to_owned(),
             Err(why) => format!("And the file could not be put back: {why}"),
@@ -116,11 +139,11 @@ impl Configuring {
         Err(NotSwapped::Reload(format!("{why} {now}")))
     }
 
-    /// Has the file taken over.
-    async fn reload(&self) -> Result<(), String> {
-        let (order, outcome) = oneshot::channel();
+    /// Tells the main loop what to do with the file.
+    async fn order(&self, deed: Deed) -> Result<(), String> {
+        let (sender, outcome) = oneshot::channel();
         let stopping = "larder is stopping.";
-        self.orders.send(order).await.map_err(|_| stopping)?;
+        self.orders.send(Order { deed, outcome: sender }).await.map_err(|_| stopping)?;
         outcome.await.map_err(|_| stopping)?
     }
 }
@@ -140,6 +163,8 @@ impl Admin {
             |it: crate::config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let running = self.live.borrow().config.text.as_ref().map(|it| hash(it));
+        let now = hash(&text);
+        let pending = if running.as_ref() == Some(&now) { Vec::new() } else { self.checked(&text).restart };
         let flags: Vec<Value> = plan
             .settings()
             .iter()
@@ -150,7 +175,7 @@ impl Admin {
             json!({
                 "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
                 "editable": why.is_none(), "why": why,
-                "text": text, "hash": hash(&text), "running_hash": running,
+                "text": text, "hash": now, "running_hash": running, "pending": pending,
                 "document": edit::as_json(&text).ok(),
                 "flags": flags,
                 "keys": keys(),
@@ -189,7 +214,10 @@ impl Admin {
     pub(super) async fn put_config(&self, asked: Asked<'_>) -> Answer {
         let by = asked.by();
         let text = asked.json["text"].as_str().unwrap_or_default();
-        self.put_in_force(text, asked.json["base"].as_str(), &by).await
+        match needing_start(&asked.json) {
+            Ok(then) => self.put_in_force(text, asked.json["base"].as_str(), &by, then).await,
+            Err(refusal) => refusal,
+        }
     }
 
     /// `POST /api/v1/config/rollback`.
@@ -199,6 +227,10 @@ impl Admin {
             Value::String(it) => it.parse().ok(),
             it => it.as_u64(),
         };
+        let then = match needing_start(&asked.json) {
+            Ok(then) => then,
+            Err(refusal) => return refusal,
+        };
         let Some(id) = id else {
             return problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to");
         };
@@ -207,7 +239,7 @@ impl Admin {
             Err(why) => return problem_at(409, why, "path"),
         };
         match store.past(id) {
-            Some(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by).await,
+            Some(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by, then).await,
             None => {
                 let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
                 problem_at(404, detail, "to")
@@ -215,9 +247,9 @@ impl Admin {
         }
     }
 
-    /// Replaces the file's text, if it is `base` still, and has it taken over. Where that is refused, the old text is there
-    /// again.
-    async fn put_in_force(&self, text: &str, base: Option<&str>, by: &str) -> Answer {
+    /// Replaces the file's text, if it is `base` still, and has it taken over, or left for the next start where it needs one
+    /// and `then` allows that. Where that is refused, the old text is there again.
+    async fn put_in_force(&self, text: &str, base: Option<&str>, by: &str, then: NeedingStart) -> Answer {
         let _turn = self.configuring.turn.lock().await;
         let read = self.configuring.editable().and_then(|it| it.read().map(|text| (it, text)));
         let (store, old) = match read {
@@ -233,14 +265,22 @@ impl Admin {
             );
         }
         let checked = self.checked(text);
-        if !checked.problems.is_empty() || !checked.restart.is_empty() {
-            return checked.refusal();
-        }
-        match self.configuring.swap(&store, &old, text, by).await {
-            Ok(()) => Answer::Json(200, json!({ "hash": hash(text), "reloaded": true })),
+        let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
+            (true, true, _) => Deed::TakeOver,
+            (true, false, NeedingStart::Waits) => Deed::LeaveForStart,
+            _ => return checked.refusal(text),
+        };
+        match self.configuring.swap(&store, &old, text, by, deed).await {
+            Ok(()) => {
+                let reloaded = deed == Deed::TakeOver;
+                Answer::Json(
+                    200,
+                    json!({ "hash": hash(text), "reloaded": reloaded, "pending": checked.restart }),
+                )
+            }
             Err(NotSwapped::Write(why)) => problem(500, why),
             Err(NotSwapped::Reload(why)) => {
-                let row = json!({ "line": null, "column": null, "key": null, "message": why });
+                let row = json!({ "line": null, "column": null, "key": null, "within": [], "message": why });
                 Answer::Json(422, json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }))
             }
         }
@@ -249,23 +289,47 @@ impl Admin {
     /// Reads a text as the reload would.
     fn checked(&self, text: &str) -> Checked {
         let live = self.live.borrow().clone();
+        let sections = Sections::of(text);
+        let told = |it: &Problem| problem_json(it, &sections);
         match self.configuring.plan.read(text) {
             Ok(new) => {
                 let restart = reload::at_start(&live.config, &new);
                 Checked {
                     problems: Vec::new(),
-                    warnings: new.warnings.iter().map(problem_json).collect(),
+                    warnings: new.warnings.iter().map(told).collect(),
                     sources: restart.iter().map(|it| source_of(&new, it)).collect(),
                     restart,
                 }
             }
             Err(rejected) => Checked {
-                problems: rejected.0.iter().map(problem_json).collect(),
+                problems: rejected.0.iter().map(told).collect(),
                 warnings: Vec::new(),
                 restart: Vec::new(),
                 sources: Vec::new(),
             },
         }
+    }
+}
+
+/// What becomes of a text that changes what only a start takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NeedingStart {
+    /// It is refused.
+    Refused,
+    /// It is written, and waits.
+    Waits,
+}
+
+/// What `when` says.
+fn needing_start(asked: &Value) -> Result<NeedingStart, Answer> {
+    match asked.get("when").map(Value::as_str) {
+        None | Some(Some("now")) => Ok(NeedingStart::Refused),
+        Some(Some("restart")) => Ok(NeedingStart::Waits),
+        Some(_) => Err(problem_at(
+            400,
+            "\"when\" is \"now\", or \"restart\" to leave what needs one in the file for the next start.",
+            "when",
+        )),
     }
 }
 
@@ -281,10 +345,12 @@ struct Checked {
 
 impl Checked {
     /// The answer where it cannot be put in force.
-    fn refusal(self) -> Answer {
+    fn refusal(self, text: &str) -> Answer {
+        let sections = Sections::of(text);
         let of_start = |(key, source): (&&'static str, Source)| {
-            let text = "cannot change while running; change it in the file, and restart larder".to_owned();
-            problem_json(&Problem { source, key: dotted(key), text })
+            let text = "cannot change while running: have it wait in the file (\"when\":\"restart\"), and restart larder"
+                .to_owned();
+            problem_json(&Problem { source, key: dotted(key), text }, &sections)
         };
         let mut problems = self.problems;
         problems.extend(self.restart.iter().zip(self.sources).map(of_start));
@@ -310,7 +376,7 @@ fn source_of(config: &Config, key: &str) -> Source {
 }
 
 /// Where, which key, and what: as the command line says it.
-fn problem_json(it: &Problem) -> Value {
+fn problem_json(it: &Problem, sections: &Sections) -> Value {
     let (line, column) = match &it.source {
         Source::Line { line, column, .. } => (Some(*line), Some(*column)),
         _ => (None, None),
@@ -320,7 +386,15 @@ fn problem_json(it: &Problem) -> Value {
         _ => it.text.clone(),
     };
     let key = Some(&it.key).filter(|it| !it.is_empty());
-    json!({ "line": line, "column": column, "key": key, "message": message })
+    let steps: Vec<Value> = line.map_or(&[][..], |it| sections.with(it)).iter().map(step_json).collect();
+    json!({ "line": line, "column": column, "key": key, "within": steps, "message": message })
+}
+
+fn step_json(it: &Step) -> Value {
+    match it {
+        Step::Name(name) => name.as_str().into(),
+        Step::At(number) => (*number).into(),
+    }
 }
 
 fn line_json(it: Line<'_>) -> Value {
@@ -379,7 +453,7 @@ mod tests {
     use crate::cli::{self, Command};
 
     /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
-    fn swapped(outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
+    fn swapped(deed: Deed, outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("larder.toml");
         std::fs::write(&path, "old").unwrap();
@@ -390,12 +464,13 @@ mod tests {
         let store = configuring.editable().unwrap();
         let reload = async {
             let order: Order = inbox.recv().await.unwrap();
+            assert_eq!(deed, order.deed);
             let met = store.read().unwrap();
-            order.send(outcome).unwrap();
+            order.outcome.send(outcome).unwrap();
             met
         };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let both = async { tokio::join!(configuring.swap(&store, "old", "new", "me"), reload) };
+        let both = async { tokio::join!(configuring.swap(&store, "old", "new", "me", deed), reload) };
         let (swapped, met) = runtime.block_on(both);
         (swapped, met, store.read().unwrap(), store.history().len())
     }
@@ -403,8 +478,13 @@ mod tests {
     #[test]
     fn what_the_reload_refuses_is_taken_back() {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
-        assert_eq!(taken, swapped(Ok(())));
-        let why = NotSwapped::Reload("No. The file is as it was.".to_owned());
-        assert_eq!((Err(why), "new".to_owned(), "old".to_owned(), 0), swapped(Err("No.".to_owned())));
+        for deed in [Deed::TakeOver, Deed::LeaveForStart] {
+            assert_eq!(taken, swapped(deed, Ok(())));
+            let why = NotSwapped::Reload("No. The file is as it was.".to_owned());
+            assert_eq!(
+                (Err(why), "new".to_owned(), "old".to_owned(), 0),
+                swapped(deed, Err("No.".to_owned()))
+            );
+        }
     }
 }

@@ -38,7 +38,7 @@ pub use access::Access;
 use access::{Refusal, Who};
 pub use audit::Audit;
 use bytes::Bytes;
-pub use config::{Configuring, Order as ReloadOrder};
+pub use config::{Configuring, Deed, Order as ReloadOrder};
 use larder_counters::Counters;
 use larder_gateway::Gateway;
 use larder_semantics::field::FieldList;

@@ -317,7 +317,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
     row("GET", "/api/v1/config", "The configuration: its text, every key, and the texts before it.", |it, _| Box::pin(async move { it.config() }))
         .gives(config::TOLD).example("", ""),
-    row("PUT", "/api/v1/config", "Puts a text in force, unless the file was changed meanwhile (409) or it is not sound (422).", |it, asked| Box::pin(it.put_config(asked)))
+    row("PUT", "/api/v1/config", "Puts a text in force, unless the file was changed meanwhile (409) or it is not sound (422); what needs a restart waits in the file for it, with `when`.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
     row("POST", "/api/v1/config/check", "What is wrong with a text, and what it would change.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
