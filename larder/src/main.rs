@@ -57,7 +57,9 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Objects(asked) => answered(objects::ask(&asked), asked.output, objects::tell),
+        Command::Objects(asked) => answered(objects::ask(&asked), asked.output, |page| {
+            objects::tell(page, larder::terminal::Screen::now())
+        }),
         Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {

@@ -3,8 +3,8 @@
 
 use crate::ask;
 use crate::cli::Objects;
+use crate::terminal::{Screen, bytes, harmless, url_within};
 use larder_stdx::clock;
-use larder_stdx::size::ByteSize;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -18,8 +18,11 @@ const LOOKING: Duration = Duration::from_secs(10);
 /// What one call shows, where nothing else is said; as the admin has it.
 const LIMIT: usize = 100;
 
-/// The most columns that a URL takes.
+/// The most columns that a URL takes where no terminal says how many there are.
 const URL: usize = 100;
+
+/// Columns that a URL takes at least, though lines be broken for it.
+const LEAST: usize = 16;
 
 /// Asks for one page. What is on the disk is looked through a part at a time: this goes on until the page is full, all
 /// was looked at, or `LOOKING` has passed.
@@ -78,7 +81,7 @@ fn written(query: &[(&str, String)]) -> String {
 
 /// The page as a person reads it.
 #[must_use]
-pub fn tell(page: &Value) -> String {
+pub fn tell(page: &Value, screen: Screen) -> String {
     let none = Vec::new();
     let objects = page["objects"].as_array().unwrap_or(&none);
     let mut out = String::new();
@@ -90,22 +93,22 @@ pub fn tell(page: &Value) -> String {
         );
     }
     for it in objects {
-        let number = |name: &str| it[name].as_i64().unwrap_or(0);
         let tiers: Vec<&str> =
             it["tiers"].as_array().unwrap_or(&none).iter().filter_map(Value::as_str).collect();
         let optional =
             |name: &str, tell: &dyn Fn(i64) -> String| it[name].as_i64().map_or("-".to_owned(), tell);
-        let _ = writeln!(
-            out,
-            "{:>6}  {:>9}  {:>8}  {:>9}  {:>8}  {:<8}  {}",
+        let start = format!(
+            "{:>6}  {:>9}  {:>8}  {:>9}  {:>8}  {:<8}  ",
             optional("status", &|it| it.to_string()),
-            ByteSize(u64::try_from(number("bytes")).unwrap_or(0)).to_string(),
+            bytes(it["bytes"].as_f64().unwrap_or(0.0)),
             optional("age", &span),
             optional("expires_in", &|it| if it > 0 { span(it) } else { "stale".to_owned() }),
             optional("hits", &|it| it.to_string()),
             tiers.join("+"),
-            shortened(it["key"].as_str().unwrap_or("")),
         );
+        let key = harmless(it["key"].as_str().unwrap_or(""));
+        let room = screen.width.map_or(URL, |it| it.saturating_sub(start.chars().count()).max(LEAST));
+        let _ = writeln!(out, "{start}{}", url_within(&key, room));
     }
     let below = objects.iter().filter(|it| it["tiers"][0] == "disk").count();
     let shown = objects.len() - below;
@@ -140,15 +143,6 @@ fn span(seconds: i64) -> String {
     }
 }
 
-/// What a terminal may be sent of a key, in one line.
-fn shortened(key: &str) -> String {
-    let plain: String = key.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
-    match plain.char_indices().nth(URL) {
-        Some((at, _)) => format!("{}…", &plain[..at]),
-        None => plain,
-    }
-}
-
 /// A value as a query has it.
 fn encoded(value: &str) -> String {
     let mut out = String::new();
@@ -176,9 +170,15 @@ mod tests {
                              "key": "http://a/\u{1b}[31m" });
         let page = json!({ "total": 9, "matched": 3, "objects": [object] });
         let expect = "STATUS       SIZE       AGE  FRESH FOR      HITS  TIERS     URL\n   \
-                      200       2KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n\
+                      200    2.0 KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n\
                       1 of 3 that match, among 9 objects in RAM\n";
-        assert_eq!(expect, tell(&page));
+        assert_eq!(expect, tell(&page, Screen::NONE));
+        let narrow = tell(&page, Screen { colour: false, width: Some(70), height: None });
+        assert!(narrow.lines().next().is_some_and(|it| it.len() < 70), "{narrow}");
+        let long = json!({ "status": 200, "key": "http://a.example/one/page" });
+        let told =
+            tell(&json!({ "objects": [long] }), Screen { colour: false, width: Some(80), height: None });
+        assert!(told.lines().nth(1).is_some_and(|it| it.ends_with("  …/one/page")), "{told}");
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
             json!({ "total": 0, "matched": 0, "objects": [{ "tiers": ["disk"] }], "next": next,
                                                     "disk": { "objects": 9, "looked_at": 9 - left, "left": left } })
         };
-        let end = |page: Value| tell(&page).lines().skip(2).collect::<Vec<_>>().join("|");
+        let end = |page: Value| tell(&page, Screen::NONE).lines().skip(2).collect::<Vec<_>>().join("|");
         assert_eq!("0 of 0 objects in RAM; 1 on disk alone", end(page(0, Value::Null)));
         let more = "0 of 0 objects in RAM; 1 on disk alone, where 5 of 9 were not looked at yet|There may be more: --cursor dw.3.7";
         assert_eq!(more, end(page(5, json!("dw.3.7"))));

@@ -4,7 +4,7 @@
 use crate::ask::{self, Events};
 use crate::cli::{Output, Tail};
 use crate::log::escape;
-use crate::terminal::{Ink, Screen, bytes, harmless, micros, within};
+use crate::terminal::{Ink, Screen, bytes, harmless, micros, url_within};
 use serde_json::Value;
 use std::io::Write;
 
@@ -87,7 +87,7 @@ pub fn line(record: &Value, screen: Screen) -> String {
     let (method, route) = (text("method"), text("route"));
     let before = format!("{time} {status:>3} {cache:<10} {size:>8} {took:>7} {method:<4} {route} ");
     let room = screen.width.map(|it| it.saturating_sub(before.chars().count() + cut.len()));
-    let url = room.map_or(text("url"), |it| within(&text("url"), it));
+    let url = room.map_or(text("url"), |it| url_within(&text("url"), it));
     format!(
         "{} {} {} {size:>8} {took:>7} {method:<4} {} {url}{}",
         screen.paint(Ink::Dim, &time),
@@ -115,8 +115,8 @@ mod tests {
         }
         let start = "22:13:20 200 hit         2.0 KiB   85 us GET  api ";
         check("whole", None, &format!("{start}http://h/?list"));
-        check("whole", Some(start.len() + 9), &format!("{start}http://h…"));
-        check("cut", Some(start.len() + 17), &format!("{start}http://h… cut off"));
+        check("whole", Some(start.len() + 9), &format!("{start}…/?list"));
+        check("cut", Some(start.len() + 14), &format!("{start}…/?li… cut off"));
         check("whole", Some(10), start);
     }
 

@@ -182,6 +182,89 @@ pub fn within(text: &str, width: usize) -> String {
     short
 }
 
+/// Columns below which no host is shown, whether it fits or not: what stands beneath each other is to look alike.
+const HOST: usize = 48;
+
+/// A URL in `width` columns. Where it is too long, the host goes first: the path tells more.
+#[must_use]
+pub fn url_within(url: &str, width: usize) -> String {
+    let path = url.find("://").and_then(|it| url[it + 3..].find('/').map(|at| it + 3 + at));
+    match path {
+        Some(path) if width < HOST || url.chars().count() > width => {
+            within(&format!("…{}", &url[path..]), width)
+        }
+        _ => within(url, width),
+    }
+}
+
+/// Numbers as small columns beside each other, the latest at the right: as many as `width`, the largest the highest. `full` is the
+/// height of the highest, if it is known.
+#[must_use]
+pub fn spark(
+    numbers: impl DoubleEndedIterator<Item = Option<f64>>,
+    width: usize,
+    full: Option<f64>,
+) -> String {
+    let latest: Vec<Option<f64>> = numbers.rev().take(width).collect();
+    let most = full.unwrap_or_else(|| latest.iter().flatten().fold(0.0, |most: f64, it| most.max(*it)));
+    let column = |it: &Option<f64>| match it {
+        None => ' ',
+        Some(it) if most > 0.0 => {
+            let height = (it / most * 8.0).ceil().clamp(1.0, 8.0) as u32;
+            char::from_u32(0x2580 + height).unwrap_or(' ')
+        }
+        Some(_) => '\u{2581}',
+    };
+    latest.iter().rev().map(column).collect()
+}
+
+/// A line that is put together from left to right and is never wider than the terminal.
+pub struct Line {
+    screen: Screen,
+    text: String,
+    used: usize,
+}
+
+impl Line {
+    /// An empty one.
+    #[must_use]
+    pub fn new(screen: Screen) -> Self {
+        Self { screen, text: String::new(), used: 0 }
+    }
+
+    /// Columns that are left; a great many where lines may be of any length.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.screen.width.map_or(usize::MAX, |it| it.saturating_sub(self.used))
+    }
+
+    /// Appends `text`, or as much of it as there is room for.
+    #[must_use]
+    pub fn put(mut self, ink: Ink, text: &str) -> Self {
+        let text = within(text, self.room());
+        self.used += text.chars().count();
+        if !text.is_empty() {
+            self.text.push_str(&self.screen.paint(ink, &text));
+        }
+        self
+    }
+
+    /// Appends all of the parts, or none of them where there is no room.
+    #[must_use]
+    pub fn group(self, parts: &[(Ink, &str)]) -> Self {
+        if parts.iter().map(|it| it.1.chars().count()).sum::<usize>() > self.room() {
+            return self;
+        }
+        parts.iter().fold(self, |line, it| line.put(it.0, it.1))
+    }
+
+    /// It as it is printed.
+    #[must_use]
+    pub fn end(self) -> String {
+        self.text
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,5 +279,43 @@ mod tests {
         assert_eq!(["0", "7.3", "812", "12 345", "1.2 M"], [0.0, 7.3, 812.2, 12_345.0, 1.2e6].map(count));
         assert_eq!(("ab", "a…", ""), (&*within("ab", 2), &*within("abc", 2), &*within("abc", 0)));
         assert_eq!("a?[2Jb", harmless("a\x1b[2Jb"));
+    }
+
+    #[test]
+    fn a_url_loses_its_host_before_its_path() {
+        let check = |width: usize, expect: &str| assert_eq!(expect, url_within("http://host/a/page", width));
+        check(48, "http://host/a/page");
+        check(47, "…/a/page");
+        check(8, "…/a/page");
+        check(5, "…/a/…");
+        check(0, "");
+        let long = format!("http://host/{}", "a".repeat(47));
+        assert_eq!(format!("…/{}…", "a".repeat(45)), url_within(&long, 48));
+        assert_eq!(("/a/p…", "http…"), (&*url_within("/a/page", 5), &*url_within("http://h", 5)));
+    }
+
+    #[test]
+    fn columns_are_as_high_as_their_numbers() {
+        let told = |numbers: &[Option<f64>], width, full| spark(numbers.iter().copied(), width, full);
+        let rising = [Some(0.0), Some(1.0), Some(4.0), None, Some(8.0)];
+        assert_eq!("▁▁▄ █", told(&rising, 9, None));
+        assert_eq!(" █", told(&rising, 2, None));
+        assert_eq!("▁▁▂ ▄", told(&rising, 9, Some(16.0)));
+        assert_eq!(("", "▁▁"), (&*told(&[], 3, None), &*told(&[Some(0.0); 2], 3, None)));
+    }
+
+    #[test]
+    fn a_line_is_never_wider_than_the_terminal() {
+        for (colour, width) in [(false, 12), (true, 12), (false, 3), (false, 0)] {
+            let screen = Screen { colour, width: Some(width), height: None };
+            let line = Line::new(screen)
+                .put(Ink::Bold, "requests ")
+                .group(&[(Ink::Dim, "far too "), (Ink::Red, "long")]);
+            let line = line.put(Ink::Green, "12 345");
+            assert_eq!(0, line.room(), "{width}");
+            let plain =
+                ["\x1b[1m", "\x1b[32m", "\x1b[0m"].iter().fold(line.end(), |it, code| it.replace(code, ""));
+            assert_eq!(within("requests 12…", width), plain);
+        }
     }
 }

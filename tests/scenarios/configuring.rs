@@ -251,7 +251,13 @@ fn what_is_no_request_is_refused() {
     check("PUT", "/api/v1/config", b"{\"text\"\n\x00}", 400, "not JSON");
     check("PUT", "/api/v1/config", b"{}", 400, "\"text\" is missing");
     check("PUT", "/api/v1/config", b"{\"text\":\"\"}", 400, "\"base\" is missing");
-    check("PUT", "/api/v1/config", b"{\"text\":\"\",\"base\":\"\",\"when\":\"later\"}", 400, "\"when\" is \"now\"");
+    check(
+        "PUT",
+        "/api/v1/config",
+        b"{\"text\":\"\",\"base\":\"\",\"when\":\"later\"}",
+        400,
+        "\"when\" is \"now\"",
+    );
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"99\"}", 404, "has no text 99");
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is no id of the history");
     check("POST", "/api/v1/config/check", b"{\"text\":7}", 400, "\"text\" is a text, not 7");

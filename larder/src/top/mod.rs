@@ -8,12 +8,14 @@ use crate::cli::Top;
 use crate::terminal::{Full, Screen};
 use larder_counters::top::By;
 use larder_transport::listener::Listen;
-use picture::{Picture, of_key};
+use picture::{Beat, COLUMNS, Picture, of_key};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io::Read;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 /// How long one answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,6 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Reading {
     /// The statistics.
     pub stats: Value,
+    /// What its URLs are ordered by.
+    pub by: By,
     /// The heaviest URLs.
     pub top: Value,
 }
@@ -35,7 +39,15 @@ pub fn run(order: &Top) -> Result<(), String> {
     let screen = Screen::now();
     if order.once || !screen.is_terminal() {
         let reading = read(&admin, order.by)?;
-        let picture = Picture { order: order.by, before: None, now: &reading, interactive: false };
+        let beats = VecDeque::new();
+        let picture = Picture {
+            order: order.by,
+            before: None,
+            now: &reading,
+            beats: &beats,
+            trouble: None,
+            interactive: false,
+        };
         for line in picture.lines(screen) {
             println!("{line}");
         }
@@ -43,8 +55,8 @@ pub fn run(order: &Top) -> Result<(), String> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|it| format!("No runtime can be made: {it}."))?;
-    let done = runtime.block_on(watch(&admin, order.by));
-    // The thread that reads keys may wait for one for ever.
+    let done = runtime.block_on(watch(admin, order));
+    // The threads that read keys and ask larder may wait for long.
     runtime.shutdown_background();
     done
 }
@@ -52,25 +64,26 @@ pub fn run(order: &Top) -> Result<(), String> {
 fn read(admin: &Listen, by: By) -> Result<Reading, String> {
     let stats = ask::get(admin, "/api/v1/stats", PATIENCE)?;
     let top = ask::get(admin, &format!("/api/v1/top?by={}&limit=100", by.name()), PATIENCE)?;
-    Ok(Reading { stats, top })
+    Ok(Reading { stats, by, top })
 }
 
-async fn watch(admin: &Listen, mut by: By) -> Result<(), String> {
+async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
     let broken = |it: std::io::Error| format!("Signals cannot be waited for: {it}.");
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(broken)?;
     let mut resized = signal(SignalKind::window_change()).map_err(broken)?;
+    // Where nobody answers at first, there is nothing to show.
+    let mut shown = Shown::new(read(&admin, order.by)?);
     let mut keys = keys();
-    let mut before: Option<Reading> = None;
-    let mut now = read(admin, by)?;
     let full = Full::take();
+    let mut by = order.by;
+    let mut looking: Option<Looking> = None;
     let mut tick = tokio::time::interval(Duration::from_secs(1));
     tick.reset();
     loop {
-        let picture = Picture { order: by, before: before.as_ref(), now: &now, interactive: true };
-        full.show(&picture.lines(Screen::now()));
-        let fresh = tokio::select! {
+        full.show(&shown.picture(by).lines(Screen::now()));
+        let is_fresh = tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
             _ = hangup.recv() => return Ok(()),
@@ -83,12 +96,85 @@ async fn watch(admin: &Listen, mut by: By) -> Result<(), String> {
                     _ => continue,
                 },
             },
+            Some((is_fresh, found)) = done(&mut looking) => {
+                looking = None;
+                shown.take(found, is_fresh);
+                // A key was pressed meanwhile.
+                if shown.now.by == by || shown.trouble.is_some() { continue }
+                false
+            }
             _ = tick.tick() => true,
         };
-        let next = read(admin, by)?;
-        match fresh {
-            true => before = Some(std::mem::replace(&mut now, next)),
-            false => now.top = next.top,
+        if looking.is_none() {
+            let named = order.ask.clone();
+            // A larder that was started anew may listen elsewhere.
+            let look = move || ask::admin(named.as_ref(), None).and_then(|it| read(&it, by));
+            looking = Some(Looking { is_fresh, answer: tokio::task::spawn_blocking(look) });
+        }
+    }
+}
+
+/// A question that is on its way, so that keys are heard meanwhile.
+struct Looking {
+    /// Whether it begins a new second, and not only another order of URLs.
+    is_fresh: bool,
+    answer: JoinHandle<Result<Reading, String>>,
+}
+
+/// Waits for the answer; where nothing was asked, for ever.
+async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<Reading, String>)> {
+    let Some(it) = looking else { return std::future::pending().await };
+    let answer = (&mut it.answer).await.unwrap_or_else(|it| Err(format!("larder cannot be asked: {it}.")));
+    Some((it.is_fresh, answer))
+}
+
+/// What is on the screen.
+struct Shown {
+    before: Option<Reading>,
+    now: Reading,
+    beats: VecDeque<Beat>,
+    trouble: Option<String>,
+}
+
+impl Shown {
+    fn new(now: Reading) -> Self {
+        Self { before: None, now, beats: VecDeque::new(), trouble: None }
+    }
+
+    fn picture(&self, order: By) -> Picture<'_> {
+        Picture {
+            order,
+            before: self.before.as_ref(),
+            now: &self.now,
+            beats: &self.beats,
+            trouble: self.trouble.as_deref(),
+            interactive: true,
+        }
+    }
+
+    fn take(&mut self, found: Result<Reading, String>, is_fresh: bool) {
+        let next = match found {
+            Err(why) => {
+                self.trouble = Some(why);
+                return;
+            }
+            Ok(next) => next,
+        };
+        self.trouble = None;
+        if !is_fresh {
+            (self.now.top, self.now.by) = (next.top, next.by);
+            return;
+        }
+        let before = std::mem::replace(&mut self.now, next);
+        let up = |it: &Reading| it.stats["uptime"].as_u64().unwrap_or(0);
+        // Of a larder that was started anew, what the one before counted says nothing.
+        self.before = Some(before).filter(|it| up(it) <= up(&self.now));
+        if self.before.is_some() {
+            let beat = self.picture(self.now.by).beat();
+            self.beats.push_back(beat);
+        }
+        if self.beats.len() > COLUMNS {
+            self.beats.pop_front();
         }
     }
 }
@@ -101,4 +187,41 @@ fn keys() -> mpsc::UnboundedReceiver<u8> {
         while std::io::stdin().lock().read(&mut key).is_ok_and(|it| it > 0) && sender.send(key[0]).is_ok() {}
     });
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn reading(uptime: u64, requests: u64) -> Reading {
+        let stats =
+            json!({ "uptime": uptime, "now_us": uptime * 1_000_000, "counters": { "requests": requests } });
+        Reading { stats, by: By::Requests, top: json!({ "total": requests }) }
+    }
+
+    #[test]
+    fn a_larder_that_goes_and_comes_again_is_told_of() {
+        let mut shown = Shown::new(reading(100, 50));
+        let rates = |it: &Shown| it.beats.iter().map(|it| it.rate).collect::<Vec<_>>();
+        shown.take(Ok(reading(102, 60)), true);
+        assert_eq!((vec![5.0], None), (rates(&shown), shown.trouble.clone()));
+        shown.take(Err("Nobody answers.".to_owned()), true);
+        assert_eq!((vec![5.0], Some("Nobody answers.")), (rates(&shown), shown.trouble.as_deref()));
+        // It was started anew: its sums are smaller, and no rate can be told yet.
+        shown.take(Ok(reading(1, 7)), true);
+        assert!(shown.before.is_none() && shown.trouble.is_none());
+        shown.take(Ok(reading(2, 9)), true);
+        assert_eq!(vec![5.0, 2.0], rates(&shown));
+    }
+
+    #[test]
+    fn another_order_is_no_new_second() {
+        let mut shown = Shown::new(reading(100, 50));
+        shown.take(Ok(Reading { by: By::Bytes, ..reading(101, 60) }), false);
+        assert_eq!(
+            (0, By::Bytes, 100),
+            (shown.beats.len(), shown.now.by, shown.now.stats["uptime"].as_u64().unwrap())
+        );
+    }
 }

@@ -1,9 +1,17 @@
 //! What `larder top` shows: from two readings to lines. No terminal and no clock are here, so that a test can look at it.
 
 use super::Reading;
-use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, within};
+use crate::terminal::{Ink, Line, Screen, bytes, count, harmless, micros, spark, url_within, within};
 use larder_counters::top::By;
 use serde_json::Value;
+use std::collections::VecDeque;
+
+/// Seconds that are told as small columns at most.
+pub const COLUMNS: usize = 120;
+/// Columns from which on a URL has a bar beside it.
+const WIDE: usize = 100;
+/// Columns of that.
+const BAR: usize = 12;
 
 /// What a key chooses: `1` to `4`, or the first letter.
 #[must_use]
@@ -23,33 +31,65 @@ fn spell(by: By, value: f64) -> String {
     }
 }
 
+/// What one second was like, for the small columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Beat {
+    /// Requests per second.
+    pub rate: f64,
+    /// The share of hits, 0 to 1; `None` where nothing was asked for.
+    pub hits: Option<f64>,
+}
+
 /// What is to be shown.
 pub struct Picture<'a> {
-    /// What URLs are ordered by.
+    /// What URLs are to be ordered by; the reading may still have them by another.
     pub order: By,
     /// The reading before; without one, everything is since the start.
     pub before: Option<&'a Reading>,
     /// The latest.
     pub now: &'a Reading,
+    /// The seconds before, the latest at the end.
+    pub beats: &'a VecDeque<Beat>,
+    /// Why there is no later one.
+    pub trouble: Option<&'a str>,
     /// Whether keys do something.
     pub interactive: bool,
 }
 
 impl Picture<'_> {
-    /// The picture, as many lines as the screen has at most.
+    /// The picture, as many lines as the screen has at most, and none wider than it is.
     #[must_use]
     pub fn lines(&self, screen: Screen) -> Vec<String> {
-        let mut lines = vec![self.title(screen), String::new()];
-        lines.extend([self.traffic(screen), self.latency(screen), self.memory(screen), String::new()]);
         let height = screen.height.unwrap_or(usize::MAX);
+        let mut lines = vec![self.title(screen)];
+        lines.push(match self.trouble {
+            // What to do about it is for those who have not begun.
+            Some(why) => {
+                let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
+                Line::new(screen).put(Ink::Red, why).put(Ink::Red, ". Trying again; q quits.").end()
+            }
+            None => String::new(),
+        });
+        lines.extend([self.requests(screen), self.hits(screen)]);
+        lines.extend([self.latency(screen), self.sent(screen), self.memory(screen), String::new()]);
         // At least half of what is left is for URLs.
         let routes = self.routes(screen, (height.saturating_sub(lines.len() + 4) / 2).min(12));
-        lines.extend(routes);
-        lines.push(String::new());
+        if !routes.is_empty() {
+            lines.extend(routes);
+            lines.push(String::new());
+        }
         let room = height.saturating_sub(lines.len() + 1).min(if self.interactive { 100 } else { 20 });
         lines.extend(self.urls(screen, room));
         lines.truncate(height);
         lines
+    }
+
+    /// What this second was like.
+    #[must_use]
+    pub fn beat(&self) -> Beat {
+        let (hits, others) = self.hits_and_others();
+        let asked = hits + others;
+        Beat { rate: self.counter("requests") / self.seconds(), hits: (asked > 0.0).then(|| hits / asked) }
     }
 
     fn title(&self, screen: Screen) -> String {
@@ -58,17 +98,14 @@ impl Picture<'_> {
             stats["listen"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let up = stats["uptime"].as_u64().unwrap_or(0);
         let up = match (up / 86_400, up / 3600 % 24, up / 60 % 60) {
+            (0, 0, 0) => format!("{up} s"),
             (0, 0, minutes) => format!("{minutes} min {} s", up % 60),
             (0, hours, minutes) => format!("{hours} h {minutes} min"),
             (days, hours, _) => format!("{days} d {hours} h"),
         };
-        let since = if self.before.is_some() { "" } else { ", everything since then" };
-        format!(
-            "{} {}  {}",
-            screen.paint(Ink::Bold, "larder"),
-            listen.join(" "),
-            screen.paint(Ink::Dim, &format!("up {up}{since}"))
-        )
+        let since = if self.before.is_some() || self.interactive { "" } else { ", everything since then" };
+        let (listen, up) = (format!(" {}", listen.join(" ")), format!("  up {up}{since}"));
+        Line::new(screen).put(Ink::Bold, "larder").group(&[(Ink::Plain, &listen)]).put(Ink::Dim, &up).end()
     }
 
     /// Seconds between the readings; since the start where there is but one.
@@ -88,26 +125,24 @@ impl Picture<'_> {
         self.grown(|it| it["counters"][name].as_f64())
     }
 
-    fn traffic(&self, screen: Screen) -> String {
-        let seconds = self.seconds();
-        let rate = |name: &str| self.counter(name) / seconds;
-        let (hits, asked) =
-            (self.counter("cache_hits"), self.counter("cache_misses") + self.counter("cache_passes"));
-        let ratio = share(hits, hits + asked);
-        let saved = self.grown(|it| it["saved"]["origin_us"].as_f64());
-        format!(
-            "{}  {}/s   {} {}   {} {}/s   {} {}/s   {} {}",
-            screen.paint(Ink::Bold, "requests"),
-            count(rate("requests")),
-            screen.paint(Ink::Dim, "hits"),
-            screen.paint(Ink::Green, &ratio),
-            screen.paint(Ink::Dim, "sent"),
-            bytes(rate("client_bytes_sent")),
-            screen.paint(Ink::Dim, "origin"),
-            count(rate("origin_requests")),
-            screen.paint(Ink::Dim, "origin time saved"),
-            micros(saved),
-        )
+    /// Hits, and what the cache had to do with and had not.
+    fn hits_and_others(&self) -> (f64, f64) {
+        (self.counter("cache_hits"), self.counter("cache_misses") + self.counter("cache_passes"))
+    }
+
+    fn requests(&self, screen: Screen) -> String {
+        let rate = format!("{:>11}  ", format!("{}/s", count(self.counter("requests") / self.seconds())));
+        let line = Line::new(screen).put(Ink::Bold, "requests").put(Ink::Plain, &rate);
+        let columns = spark(self.beats.iter().map(|it| Some(it.rate)), line.room().min(COLUMNS), None);
+        line.put(Ink::Cyan, &columns).end()
+    }
+
+    fn hits(&self, screen: Screen) -> String {
+        let (hits, others) = self.hits_and_others();
+        let ratio = format!("{:>11}  ", share(hits, hits + others));
+        let line = Line::new(screen).put(Ink::Bold, "hits    ").put(Ink::Green, &ratio);
+        let columns = spark(self.beats.iter().map(|it| it.hits), line.room().min(COLUMNS), Some(1.0));
+        line.put(Ink::Green, &columns).end()
     }
 
     fn latency(&self, screen: Screen) -> String {
@@ -120,15 +155,34 @@ impl Picture<'_> {
                 .map(|it| percentile(&buckets, it).map_or("-".to_owned(), |it| micros(it as f64)))
         };
         let [p50, p90, p99, p999] = of("all");
-        let (hit, miss) = (of("hit"), of("miss"));
-        format!(
-            "{}   p50 {p50}   p90 {p90}   p99 {p99}   p99.9 {p999}   {}",
-            screen.paint(Ink::Bold, "latency"),
-            screen.paint(
-                Ink::Dim,
-                &format!("hits p50 {} p99 {}   misses p50 {} p99 {}", hit[0], hit[2], miss[0], miss[2])
-            ),
-        )
+        let mut line = Line::new(screen).put(Ink::Bold, "latency ");
+        for (name, value) in [("p50", p50), ("p90", p90), ("p99", p99), ("p99.9", p999)] {
+            line = line.group(&[(Ink::Dim, &format!("   {name} ")), (Ink::Plain, &format!("{value:>6}"))]);
+        }
+        for (name, it) in [("hits", of("hit")), ("misses", of("miss"))] {
+            line = line.group(&[(Ink::Dim, &format!("   {name} p50 {} p99 {}", it[0], it[2]))]);
+        }
+        line.end()
+    }
+
+    fn sent(&self, screen: Screen) -> String {
+        let seconds = self.seconds();
+        let rate = |name: &str| self.counter(name) / seconds;
+        let saved = self.grown(|it| it["saved"]["origin_us"].as_f64());
+        // Of one look, all that was saved; of two, how fast.
+        let saved = match self.before {
+            None => micros(saved),
+            Some(_) => format!("{} a second", micros(saved / seconds)),
+        };
+        Line::new(screen)
+            .put(Ink::Bold, "sent    ")
+            .put(Ink::Plain, &format!("{:>11}", format!("{}/s", bytes(rate("client_bytes_sent")))))
+            .group(&[
+                (Ink::Dim, "   origin "),
+                (Ink::Plain, &format!("{}/s", count(rate("origin_requests")))),
+            ])
+            .group(&[(Ink::Dim, "   origin time saved "), (Ink::Plain, &saved)])
+            .end()
     }
 
     fn memory(&self, screen: Screen) -> String {
@@ -136,16 +190,14 @@ impl Picture<'_> {
         let (used, budget) = (&stats["ram"]["used_bytes"], &stats["ram"]["budget_bytes"]);
         let (used, budget) = (used.as_f64().unwrap_or(0.0), budget.as_f64().unwrap_or(0.0));
         let rss = stats["memory"]["rss_bytes"].as_f64().map_or("-".to_owned(), bytes);
-        let filled = if budget > 0.0 { (used / budget * 20.0).round().clamp(0.0, 20.0) as usize } else { 0 };
-        let bar = format!("{}{}", "#".repeat(filled), "·".repeat(20 - filled));
-        format!(
-            "{}    {} of {} {}   {} {rss}",
-            screen.paint(Ink::Bold, "memory"),
-            bytes(used),
-            bytes(budget),
-            screen.paint(Ink::Cyan, &bar),
-            screen.paint(Ink::Dim, "process"),
-        )
+        let filled = if budget > 0.0 { (used / budget * 20.0).ceil().clamp(0.0, 20.0) as usize } else { 0 };
+        Line::new(screen)
+            .put(Ink::Bold, "memory  ")
+            .put(Ink::Plain, &format!("{:>11}", bytes(used)))
+            .put(Ink::Dim, &format!(" of {}  ", bytes(budget)))
+            .group(&[(Ink::Cyan, &"#".repeat(filled)), (Ink::Dim, &"·".repeat(20 - filled))])
+            .group(&[(Ink::Dim, "   process "), (Ink::Plain, &rss)])
+            .end()
     }
 
     fn routes(&self, screen: Screen, most: usize) -> Vec<String> {
@@ -158,7 +210,7 @@ impl Picture<'_> {
             "{:<name_width$} {:>10} {:>8} {:>8} {:>10} {:>10}",
             "route", "requests/s", "hits", "p99", "sent/s", "5xx"
         );
-        let mut lines = vec![screen.paint(Ink::Bold, &head)];
+        let mut lines = vec![Line::new(screen).put(Ink::Dim, &head).end()];
         let seconds = self.seconds();
         for (at, it) in routes.iter().enumerate().take(most - 1) {
             // Readings before a reload may have other routes.
@@ -170,15 +222,20 @@ impl Picture<'_> {
             };
             let buckets = difference(&it["latency"], before.map(|it| &it["routes"][at]["latency"]));
             let name = within(&harmless(it["name"].as_str().unwrap_or("")), name_width);
-            let failures = count(grown("errors_5xx"));
-            lines.push(format!(
-                "{name:<name_width$} {:>10} {:>8} {:>8} {:>10} {:>10}",
-                count(grown("requests") / seconds),
-                share(grown("hits"), grown("requests")),
-                percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64)),
-                bytes(grown("bytes_sent") / seconds),
-                failures,
-            ));
+            let failures = grown("errors_5xx");
+            let row = Line::new(screen)
+                .put(Ink::Plain, &format!("{name:<name_width$} {:>10} ", count(grown("requests") / seconds)))
+                .put(Ink::Green, &format!("{:>8} ", share(grown("hits"), grown("requests"))))
+                .put(
+                    Ink::Plain,
+                    &format!(
+                        "{:>8} {:>10} ",
+                        percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64)),
+                        bytes(grown("bytes_sent") / seconds),
+                    ),
+                )
+                .put(if failures > 0.0 { Ink::Red } else { Ink::Dim }, &format!("{:>10}", count(failures)));
+            lines.push(row.end());
         }
         lines
     }
@@ -188,27 +245,32 @@ impl Picture<'_> {
             let name = it.name().replace('_', " ");
             let key = it.place() + 1;
             let label = if self.interactive { format!("{key} {name}") } else { name };
-            if it == self.order {
-                screen.paint(Ink::Bold, &format!("[{label}]"))
-            } else {
-                screen.paint(Ink::Dim, &label)
-            }
+            if it == self.order { (Ink::Bold, format!("[{label}]")) } else { (Ink::Dim, label) }
         };
-        let columns: Vec<String> = By::ALL.into_iter().map(chosen).collect();
+        let mut head = Line::new(screen).put(Ink::Bold, "URLs by");
+        for it in By::ALL {
+            let (ink, label) = chosen(it);
+            head = head.put(Ink::Plain, "  ").put(ink, &label);
+        }
         let quit = if self.interactive { "   q quits" } else { "" };
-        let mut lines = vec![format!(
-            "{} {}{}",
-            screen.paint(Ink::Bold, "URLs by"),
-            columns.join("  "),
-            screen.paint(Ink::Dim, quit)
-        )];
+        let mut lines = vec![head.group(&[(Ink::Dim, quit)]).end()];
+        let by = self.now.by;
         let total = self.now.top["total"].as_f64().unwrap_or(0.0);
-        for it in self.now.top["entries"].as_array().into_iter().flatten().take(most) {
-            let value = it["value"].as_f64().unwrap_or(0.0);
-            let start = format!("{:>10} {:>7}  ", spell(self.order, value), share(value, total));
+        let entries = || self.now.top["entries"].as_array().into_iter().flatten().take(most);
+        let value = |it: &Value| it["value"].as_f64().unwrap_or(0.0);
+        let first = entries().map(value).fold(0.0, f64::max);
+        // A bar where there is room beside the URLs.
+        let bar = if screen.width.is_some_and(|it| it >= WIDE) { BAR } else { 0 };
+        for it in entries() {
+            let filled = if first > 0.0 { (value(it) / first * bar as f64).ceil() as usize } else { 0 };
+            let line = Line::new(screen)
+                .put(Ink::Plain, &format!("{:>10} ", spell(by, value(it))))
+                .put(Ink::Dim, &format!("{:>7}  ", share(value(it), total)))
+                .put(Ink::Cyan, &format!("{:<bar$}", "\u{2584}".repeat(filled.min(bar))))
+                .put(Ink::Plain, if bar > 0 { "  " } else { "" });
             let url = harmless(it["url"].as_str().unwrap_or(""));
-            let url = screen.width.map_or(url.clone(), |it| within(&url, it.saturating_sub(start.len())));
-            lines.push(format!("{start}{url}"));
+            let url = url_within(&url, line.room());
+            lines.push(line.put(Ink::Plain, &url).end());
         }
         lines
     }
@@ -260,6 +322,7 @@ mod tests {
                 "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits }, "latency": latency }],
                 "ram": { "used_bytes": 1_048_576, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
+            by: By::Requests,
             top: json!({ "total": 200, "entries": [{ "url": "http://h/a", "value": 150 }, { "url": "http://h/b", "value": 50 }] }),
         }
     }
@@ -267,18 +330,18 @@ mod tests {
     #[test]
     fn rates_are_of_the_time_between_two_readings() {
         let (before, now) = (reading(100, 1000, 0), reading(102, 3000, 1500));
-        let picture = Picture { order: By::Requests, before: Some(&before), now: &now, interactive: true };
+        let beats = [0.5, 1.0].map(|it| Beat { rate: it, hits: Some(it) }).into();
+        let picture = of(By::Requests, Some(&before), &now, &beats, true);
         let text = picture.lines(Screen::NONE).join("\n");
         for expect in [
-            "requests  1 000/s",
-            "hits 75.0 %",
-            "sent 1.0 MiB/s",
-            "origin 250/s",
-            "p50 10 us",
+            "requests    1 000/s  ▄█\n",
+            "hits         75.0 %  ▄█\n",
+            "sent      1.0 MiB/s   origin 250/s   origin time saved 0 us a second\n",
+            "p50  10 us",
             "p99 2.0 ms",
-            "1.0 MiB of 4.0 MiB #####···············   process 50 MiB",
+            "1.0 MiB of 4.0 MiB  #####···············   process 50 MiB",
             "up 1 h 1 min\n",
-            "[1 requests]  2 misses  3 bytes  4 origin time   q quits",
+            "URLs by  [1 requests]  2 misses  3 bytes  4 origin time   q quits",
             "       150  75.0 %  http://h/a",
         ] {
             assert!(text.contains(expect), "{expect:?} is not in\n{text}");
@@ -289,12 +352,41 @@ mod tests {
         );
     }
 
+    fn of<'a>(
+        order: By,
+        before: Option<&'a Reading>,
+        now: &'a Reading,
+        beats: &'a VecDeque<Beat>,
+        interactive: bool,
+    ) -> Picture<'a> {
+        Picture { order, before, now, beats, trouble: None, interactive }
+    }
+
     #[test]
     fn one_reading_is_since_the_start_and_what_is_missing_is_no_matter() {
-        let now = Reading { stats: json!({}), top: json!({}) };
-        let picture = Picture { order: By::Bytes, before: None, now: &now, interactive: false };
-        let text = picture.lines(Screen { colour: true, width: Some(20), height: Some(9) }).join("\n");
-        assert!(text.contains("everything since then") && text.contains("[bytes]"), "{text}");
+        let now = Reading { stats: json!({}), by: By::Bytes, top: json!({}) };
+        let picture = of(By::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
+        assert!(picture.contains("everything since then") && picture.contains("[bytes]"), "{picture}");
+    }
+
+    #[test]
+    fn a_second_is_told_by_its_rate_and_its_hits() {
+        let (before, now, none) = (reading(100, 1000, 0), reading(102, 3000, 1500), VecDeque::new());
+        let beat = |now, before| of(By::Requests, Some(before), now, &none, true).beat();
+        assert_eq!(Beat { rate: 1000.0, hits: Some(0.75) }, beat(&now, &before));
+        assert_eq!(Beat { rate: 0.0, hits: None }, beat(&now, &now));
+    }
+
+    #[test]
+    fn trouble_is_told_over_what_was_known_last() {
+        let (now, none) = (reading(5, 10, 5), VecDeque::new());
+        let picture = Picture {
+            trouble: Some("Nobody answers; do this."),
+            ..of(By::Requests, None, &now, &none, true)
+        };
+        let lines = picture.lines(Screen::NONE);
+        assert_eq!("Nobody answers. Trying again; q quits.", lines[1]);
+        assert!(lines.iter().any(|it| it.contains("http://h/a")));
     }
 
     #[test]
@@ -307,12 +399,16 @@ mod tests {
     }
 
     #[test]
-    fn no_more_lines_than_the_screen_has() {
-        let now = reading(5, 10, 5);
-        for height in 0..30 {
-            let picture = Picture { order: By::Requests, before: None, now: &now, interactive: true };
-            let lines = picture.lines(Screen { colour: false, width: Some(80), height: Some(height) });
+    fn no_more_lines_than_the_screen_has_and_none_wider() {
+        let (before, now) = (reading(100, 1000, 0), reading(102, 3000, 1500));
+        let beats: VecDeque<Beat> = (0..200).map(|it| Beat { rate: f64::from(it), hits: None }).collect();
+        for (height, width) in
+            (0..30).flat_map(|height| [(height, 0), (height, 1), (height, 39), (height, 80), (height, 200)])
+        {
+            let picture = of(By::Requests, Some(&before), &now, &beats, true);
+            let lines = picture.lines(Screen { colour: false, width: Some(width), height: Some(height) });
             assert!(lines.len() <= height, "{height}");
+            assert!(lines.iter().all(|it| it.chars().count() <= width), "{width}: {lines:#?}");
         }
     }
 }
