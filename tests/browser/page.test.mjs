@@ -222,6 +222,35 @@ it('switches sampling on, and draws where time went', async () => {
   await page.locator('.toast', { hasText: 'off' }).waitFor();
 });
 
+it('hears traces from the stream, and asks for no list again', async () => {
+  const asked = [];
+  const heard = (request) => asked.push(new URL(request.url()).pathname);
+  page.on('request', heard);
+  await go('traces');
+  await page.reload();
+  await page.getByLabel('Sampling of api').selectOption({ label: 'Every request' });
+  const latest = async () => {
+    await page.getByRole('button', { name: 'Latest' }).click();
+    return text('.traces tbody tr');
+  };
+  await until('traces come', async () => (await page.locator('.traces tbody tr').count()) > 3);
+  const before = asked.length;
+  const first = await latest();
+  await until('newer ones come', async () => (await latest()) !== first);
+  await until('and newer ones', async () => (await latest()) !== first);
+  page.off('request', heard);
+  assert.ok(asked.includes('/api/v1/traces/stream'));
+  assert.deepEqual(asked.slice(before).filter((it) => it.startsWith('/api/v1/traces')), [], 'nothing is polled');
+  await page.getByRole('button', { name: 'Pause' }).click();
+  const stopped = await latest();
+  const total = await page.locator('.head-sub').innerText();
+  assert.match(total, /^Paused/);
+  await ask(`${larder.site}/api/items/1`);
+  assert.equal(await latest(), stopped, 'nothing comes while it is stopped');
+  await page.getByLabel('Sampling of api').selectOption({ label: 'Off' });
+  await page.locator('.toast', { hasText: 'off' }).first().waitFor();
+});
+
 it('refuses a bad configuration in place, at its line', async () => {
   const before = larder.configuration();
   await go('config?part=text');
@@ -265,6 +294,98 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   await page.locator('.toast', { hasText: 'again' }).waitFor();
   assert.equal(larder.configuration(), before);
   await until('the old value holds', () => lives(60));
+});
+
+it('adds a site and a route by the form, in their order, and removes them; comments stay', async () => {
+  const before = larder.configuration();
+  await go('config?part=form');
+  const dialog = page.locator('dialog');
+  await page.getByRole('button', { name: 'New route of *' }).click();
+  await dialog.getByRole('textbox', { name: 'Path' }).fill('/shop/*');
+  await dialog.getByRole('textbox', { name: 'Origin' }).fill('a name with spaces');
+  await dialog.getByRole('button', { name: 'Add' }).click();
+  await dialog.locator('[role=alert]', { hasText: 'proxy.to' }).waitFor();
+  assert.equal(await dialog.getByRole('combobox', { name: 'Tried' }).innerText().then((it) => it.includes('before /*')), true);
+  await dialog.getByRole('textbox', { name: 'Origin' }).fill(/to = \["(.*?)"\]/.exec(before)[1]);
+  await page.keyboard.press('Enter');
+  await dialog.waitFor({ state: 'detached' });
+  const routes = () => page.locator('.section.below:not(.add) .mono').allInnerTexts();
+  // It stands before the route that would take all of it.
+  await until('the route is there', async () => (await routes()).join(' ') === '/api/* /shop/* /*');
+  await page.getByRole('button', { name: 'Move this route up' }).click();
+  await until('it moved', async () => (await routes()).join(' ') === '/shop/* /api/* /*');
+  await page.getByRole('button', { name: 'New site' }).click();
+  await dialog.getByRole('textbox', { name: 'Hosts' }).fill('one.test, two.test');
+  await dialog.getByRole('button', { name: 'Files' }).click();
+  await dialog.getByRole('textbox', { name: 'Directory' }).fill('/');
+  await dialog.getByRole('button', { name: 'Add' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('.apply', { hasText: 'valid' }).waitFor();
+  await page.click('text=Review and apply');
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  const now = larder.configuration();
+  for (const part of ['# A minute is long enough for the cook.', "# The kitchen's larder.", '# what this machine can spare', 'hosts = ["one.test", "two.test"]', 'path = "/shop/*"']) {
+    assert.ok(now.includes(part), `${part} is not in\n${now}`);
+  }
+  assert.ok(now.indexOf('/shop/*') < now.indexOf('/api/*'), now);
+  assert.match((await ask(`${larder.site}/shop/1`)).body, /The page at \/shop\/1/);
+  const [site] = await page.locator('.section:not(.below)', { hasText: 'one.test' }).all();
+  await site.click();
+  await page.getByRole('button', { name: 'Remove this site' }).click();
+  await page.locator('.section.below:not(.add)', { hasText: '/shop/*' }).click();
+  await page.getByRole('button', { name: 'Remove this route' }).click();
+  await until('both are gone', async () => (await routes()).join(' ') === '/api/* /*');
+  await page.locator('.apply', { hasText: 'valid' }).waitFor();
+  await page.click('text=Review and apply');
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  const lines = (it) => it.split('\n').filter((line) => line.trim() !== '');
+  assert.deepEqual(lines(larder.configuration()), lines(before), 'every line is there again');
+});
+
+it('marks what is wrong in the route that has it, and in no other', async () => {
+  await go('config?part=form');
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
+  await field.fill('a while');
+  await field.press('Enter');
+  await page.locator('.setting .bad', { hasText: 'a while' }).waitFor();
+  const marked = await page.locator('.section:has(.icon):not(.add)').allInnerTexts();
+  assert.deepEqual(marked.map((it) => it.trim()), ['/*']);
+  await page.click('text=Discard');
+});
+
+it('saves what needs a restart for the next one, says so, and goes back', async () => {
+  const before = larder.configuration();
+  await go('config?part=form');
+  const field = page.getByRole('textbox', { name: /^workers/ });
+  await field.fill('2');
+  await field.press('Enter');
+  await page.locator('.apply', { hasText: 'valid' }).waitFor();
+  await page.click('text=Review and apply');
+  const dialog = page.locator('dialog');
+  await dialog.locator('text=Takes effect at the next restart').waitFor();
+  await dialog.getByRole('button', { name: 'Save for the next restart' }).click();
+  await page.locator('.toast', { hasText: 'at the next restart' }).waitFor();
+  await page.locator('.waits', { hasText: 'workers' }).waitFor();
+  assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
+  await page.locator('.waits').getByRole('button', { name: 'Go back' }).click();
+  await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await page.locator('.toast', { hasText: 'in force again' }).waitFor();
+  await page.locator('.waits').waitFor({ state: 'detached' });
+  assert.equal(larder.configuration(), before);
+});
+
+it('remembers its charts when it is loaded anew', async () => {
+  await go('overview');
+  await page.locator('.tiles:not(.loading)').waitFor();
+  const kept = () => page.evaluate(() => dispatchEvent(new Event('pagehide')) && JSON.parse(sessionStorage.getItem('larder.points')).length);
+  await until('some seconds are known', async () => (await kept()) > 5);
+  const before = await kept();
+  await page.reload();
+  await page.locator('.tiles:not(.loading)').waitFor();
+  assert.ok((await kept()) >= before, 'what was seen is still there');
 });
 
 it('can be walked through with the keyboard alone', async () => {
@@ -316,6 +437,20 @@ for (const scheme of ['dark', 'light']) {
     await page.locator('dialog .fields').waitFor();
     found.push(...(await audit(page)).map((it) => `drawer: ${it}`));
     await page.keyboard.press('Escape');
+    assert.deepEqual(found, []);
+  });
+
+  it(`has none in its dialogs, ${scheme}`, async () => {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    const found = [];
+    for (const [view, name] of [['objects', 'Purge …'], ['objects', 'Overlay …'], ['config?part=form', 'New site …']]) {
+      await go(view);
+      await page.getByRole('button', { name }).click();
+      await page.locator('dialog').waitFor();
+      found.push(...(await audit(page)).map((it) => `${name}: ${it}`));
+      await page.keyboard.press('Escape');
+      await page.locator('dialog').waitFor({ state: 'detached' });
+    }
     assert.deepEqual(found, []);
   });
 }

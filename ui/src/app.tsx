@@ -114,7 +114,7 @@ class Guard extends Component<{ children: ComponentChildren }, { broken: string 
 }
 
 function Shell({ leave }: { leave: () => void }): JSX.Element {
-  const { view, params } = usePlace();
+  const { view, params, turn } = usePlace();
   const [help, setHelp] = useState(false);
   const main = useRef<HTMLElement>(null);
   const now = VIEWS.find((it) => it.name === view) ?? VIEWS[0]!;
@@ -183,7 +183,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
       </header>
       <main id="main" ref={main} tabIndex={-1} aria-label={now.title}>
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
-        <Guard key={`${now.name}?${params}`}>
+        <Guard key={turn}>
           <now.draw params={params} />
         </Guard>
       </main>

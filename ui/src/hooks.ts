@@ -20,11 +20,11 @@ export function place(): Place {
   return { view, params: new URLSearchParams(params) };
 }
 
-/** Where the address names, kept up to date. */
-export function usePlace(): Place {
-  const [it, set] = useState(place);
+/** Where the address names, kept up to date; `turn` is another each time that somebody goes somewhere. */
+export function usePlace(): Place & { turn: number } {
+  const [it, set] = useState(() => ({ ...place(), turn: 0 }));
   useEffect(() => {
-    const changed = (): void => set(place());
+    const changed = (): void => set((before) => ({ ...place(), turn: before.turn + 1 }));
     addEventListener('hashchange', changed);
     return () => removeEventListener('hashchange', changed);
   }, []);

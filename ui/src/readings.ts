@@ -67,11 +67,16 @@ class Readings {
   start(): void {
     if (this.running) return;
     this.running = true;
+    this.points = recalled();
+    addEventListener('pagehide', remember);
     void this.turn();
   }
 
   stop(): void {
+    if (!this.running) return;
     this.running = false;
+    removeEventListener('pagehide', remember);
+    sessionStorage.removeItem(KEPT);
     window.clearTimeout(this.timer);
     this.readings = [];
     this.points = [];
@@ -106,6 +111,9 @@ class Readings {
       last = undefined;
       this.points.push({ ...EMPTY, at: it.at });
     }
+    const before = this.points.at(-1);
+    // What was seen before a reload of the page goes on after a gap.
+    if (!last && before && before.requests !== null) this.points.push({ ...EMPTY, at: before.at + 0.5 });
     if (last) {
       if (it.at - last.at > GAP) this.points.push({ ...EMPTY, at: last.at + 1 });
       this.points.push(point(last, it));
@@ -195,6 +203,27 @@ export function quantile(buckets: [number, number][], share: number): number | n
     if (seen >= all * share) return upper;
   }
   return null;
+}
+
+/** Where the points wait while the page is loaded anew. */
+const KEPT = 'larder.points';
+
+function remember(): void {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify(readings.points));
+  } catch {
+    // Without room for them, the charts begin anew.
+  }
+}
+
+function recalled(): Point[] {
+  try {
+    const kept: unknown = JSON.parse(sessionStorage.getItem(KEPT) ?? '[]');
+    const oldest = Date.now() / 1000 - (KEPT_POINTS * PERIOD) / 1000;
+    return Array.isArray(kept) ? (kept as Point[]).filter((it) => typeof it?.at === 'number' && it.at > oldest && it.at <= Date.now() / 1000) : [];
+  } catch {
+    return [];
+  }
 }
 
 export const readings = new Readings();

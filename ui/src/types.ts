@@ -217,6 +217,8 @@ export interface ConfigProblem {
   line: number | null;
   column: number | null;
   key: string | null;
+  /** The site, or the route of a site, that it is in. */
+  within: (string | number)[];
   message: string;
 }
 
@@ -227,6 +229,8 @@ export interface Config {
   text: string;
   hash: string;
   running_hash: string | null;
+  /** Keys that the file has otherwise than what runs, and that only a start takes over. */
+  pending: string[];
   /** The text's values; null where it is malformed. */
   document: Settings | null;
   keys: Key[];

@@ -85,6 +85,17 @@ export function Cache({ it }: { it: string }): JSX.Element {
   return <span class={`cache ${kind}`}>{it || '–'}</span>;
 }
 
+/** A URL whose host stands back: where there are many, it is mostly the same. */
+export function Url({ it }: { it: string }): JSX.Element {
+  const host = /^[a-z]+:\/\/[^/]+/.exec(it)?.[0] ?? '';
+  return (
+    <>
+      {host && <span class="host">{host}</span>}
+      {it.slice(host.length)}
+    </>
+  );
+}
+
 export function Status({ it }: { it: number }): JSX.Element {
   return <span class={`status s${Math.floor(it / 100)}`}>{it || '–'}</span>;
 }

@@ -43,14 +43,15 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
       {
         width: box.current!.clientWidth,
         height,
-        padding: [8, 8, 0, 0],
+        padding: [8, 34, 0, 0],
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, points: { show: false } },
         scales: { x: { time: true }, y: { distr: 3, range: (_, low, high) => bounds(low, high) } },
         axes: [
           {
             stroke: faint, font, grid: { show: false }, ticks: { show: false }, size: 22, gap: 4, space: 90,
-            values: (_, at) => at.map((it) => clock(it * 1e6)),
+            // Of a second or two, its parts are told.
+            values: (_, at) => at.map((it) => clock(it * 1e6, (at[1] ?? 0) - (at[0] ?? 0) < 1)),
           },
           {
             stroke: faint, font, grid: { stroke: colour('--line'), width: 1 }, ticks: { show: false }, size: 62, gap: 8,

@@ -1,6 +1,6 @@
 // The configuration: as a form and as the text of the same file; checked while one writes, shown as a difference, applied, rolled
 // back.
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Problem, get, post, put } from '../api';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
@@ -81,9 +81,22 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="help" /> {data.why ?? 'This configuration cannot be changed here.'}
         </p>
       )}
-      {data.running_hash !== null && data.running_hash !== data.hash && (
+      {data.pending.length > 0 && (
+        <div class="waits" role="status">
+          <Icon name="clock" />
+          <p>
+            <b>Waits for a restart.</b> The file is saved with another <Keys of={data.pending} />; larder runs as before until it is restarted.
+          </p>
+          {part !== 'history' && (
+            <button class="link" onClick={() => setPart('history')}>
+              Go back …
+            </button>
+          )}
+        </div>
+      )}
+      {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
         <p class="banner" role="alert">
-          <Icon name="warn" /> The file is not what runs: it was changed since, and was refused or needs a restart.
+          <Icon name="warn" /> The file is not what runs: it was changed since, and was refused.
         </p>
       )}
       {part !== 'history' && (
@@ -111,6 +124,20 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
       {part === 'history' && <History config={data} done={done} />}
       {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} close={() => setChecking(false)} done={done} />}
+    </>
+  );
+}
+
+/** Names of keys, as a sentence lists them. */
+function Keys({ of }: { of: string[] }): JSX.Element {
+  return (
+    <>
+      {of.map((it, at) => (
+        <Fragment key={it}>
+          {at === 0 ? '' : at === of.length - 1 ? ' and ' : ', '}
+          <code>{it}</code>
+        </Fragment>
+      ))}
     </>
   );
 }
@@ -171,8 +198,8 @@ function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
   const apply = async (): Promise<void> => {
     setBusy(true);
     try {
-      await put('/api/v1/config', draft);
-      done('The new configuration is in force.');
+      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { ...draft, when: needsStart ? 'restart' : 'now' });
+      done(reloaded ? 'The new configuration is in force.' : 'Saved. It takes effect at the next restart.');
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
       setBusy(false);
@@ -188,8 +215,8 @@ function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
           <button class="button" onClick={close}>
             Not yet
           </button>
-          <button class="button primary" data-first disabled={busy || needsStart} onClick={() => void apply()}>
-            Apply
+          <button class="button primary" data-first disabled={busy} onClick={() => void apply()}>
+            {needsStart ? 'Save for the next restart' : 'Apply'}
           </button>
         </>
       }
@@ -197,9 +224,13 @@ function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
       <Diff of={checked.diff} />
       {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
       {needsStart && (
-        <p class="hint">
-          <Icon name="warn" /> {checked.restart.join(', ')} cannot change while larder runs: change it in the file, and restart larder.
-        </p>
+        <div class="waits">
+          <Icon name="clock" />
+          <p>
+            <b>Takes effect at the next restart.</b> <Keys of={checked.restart} /> cannot change while larder runs, so that the file waits as a whole; larder runs as before until it is
+            restarted.
+          </p>
+        </div>
       )}
       <Failed problem={problem} />
       {problem && problem.status === 422 && <Problems of={(problem.body as { problems?: ConfigProblem[] }).problems ?? []} />}
@@ -210,8 +241,8 @@ function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
 function History({ config, done }: { config: Configuration; done: (said: string) => void }): JSX.Element {
   const back = async (id: string, time: number): Promise<void> => {
     try {
-      await post('/api/v1/config/rollback', { to: id });
-      done(`The configuration of ${format.moment(time)} is in force again.`);
+      const { reloaded } = await post<{ reloaded: boolean }>('/api/v1/config/rollback', { to: id, when: 'restart' });
+      done(`The configuration of ${format.moment(time)} is ${reloaded ? 'in force again' : 'in the file again, and takes effect at the next restart'}.`);
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
     }

@@ -1,11 +1,12 @@
 // The configuration as a form: a section for each part of the file, a site for each site, a field for each key. Every change is
 // made in the text by larder, which keeps comments and order.
-import type { JSX } from 'preact';
+import { Fragment, type JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { post } from '../api';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import type { Config, ConfigProblem, Key, Setting, Settings } from '../types';
+import { type Edit, NewRoute, covers, paths } from './config_new';
 
 type Path = (string | number)[];
 
@@ -22,6 +23,15 @@ function at(root: Settings, path: Path): Setting | undefined {
   return it;
 }
 
+/** The members of a list; none where there is no list. */
+function members(root: Settings, path: Path): Setting[] {
+  const it = at(root, path);
+  return Array.isArray(it) ? it : [];
+}
+
+/** The hosts of a site, as its name. */
+const named = (site: Setting | undefined): string => (isTable(site) ? [site['hosts'] ?? '*'].flat().join(', ') : '');
+
 interface Field {
   key: Key;
   path: Path;
@@ -36,6 +46,8 @@ interface Section {
   /** 1 for a route, which stands below its site. */
   depth: number;
   fields: Field[];
+  /** Where a site or a route stands in its list, and how many there are. */
+  of?: { list: Path; at: number; count: number };
 }
 
 const SECTIONS: [string, string][] = [
@@ -72,12 +84,13 @@ function sections(keys: Key[], root: Settings): Section[] {
   const ofRoute = keys.filter((it) => it.key.startsWith('site.route.'));
   const listed = new Set(ofRoute.map((it) => it.key.slice('site.route.'.length)));
   const cached = keys.filter((it) => isOfRoutes(it) && !listed.has(it.key));
-  const sites = at(root, ['site']);
-  (Array.isArray(sites) ? sites : []).forEach((site, s) => {
-    const hosts = isTable(site) ? [site['hosts'] ?? '*'].flat().join(', ') : '';
-    found.push({ id: `site ${s}`, title: hosts, sub: `Site ${s + 1}`, depth: 0, fields: ofSite.map((it) => field(it, 'site.', ['site', s])) });
-    const routes = at(root, ['site', s, 'route']);
-    (Array.isArray(routes) ? routes : []).forEach((route, r) => {
+  const sites = members(root, ['site']);
+  sites.forEach((site, s) => {
+    const hosts = named(site);
+    found.push({ id: `site ${s}`, title: hosts, sub: `Site ${s + 1}`, depth: 0, fields: ofSite.map((it) => field(it, 'site.', ['site', s])), of: { list: ['site'], at: s, count: sites.length } });
+    const list: Path = ['site', s, 'route'];
+    const routes = members(root, list);
+    routes.forEach((route, r) => {
       const base: Path = ['site', s, 'route', r];
       const path = isTable(route) && typeof route['path'] === 'string' ? route['path'] : '/*';
       const isFiles = isTable(route) && route['files'] !== undefined;
@@ -85,7 +98,7 @@ function sections(keys: Key[], root: Settings): Section[] {
       const fields = of.map((it) => field(it, 'site.route.', base));
       // Files are in no tier, so that nothing of the cache is theirs.
       const caching = isFiles ? [] : cached.map((it): Field => ({ key: it, name: it.key, path: [...base, ...it.key.split('.')] }));
-      found.push({ id: `route ${s} ${r}`, title: path, sub: `Route ${r + 1} of ${hosts}`, depth: 1, fields: [...fields, ...caching] });
+      found.push({ id: `route ${s} ${r}`, title: path, sub: `Route ${r + 1} of ${hosts}`, depth: 1, fields: [...fields, ...caching], of: { list, at: r, count: routes.length } });
     });
   });
   return found;
@@ -104,15 +117,29 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
   const [search, setSearch] = useState('');
   const all = useMemo(() => sections(config.keys, root), [config.keys, root]);
   const now = all.find((it) => it.id === chosen) ?? all[0]!;
+  const [adding, setAdding] = useState<{ site: number } | 'site' | null>(null);
   const given = (it: Field): Setting | undefined => at(root, it.path);
 
-  const set = async (path: Path, value: Setting | null): Promise<void> => {
+  const edit = async (...set: Edit[]): Promise<boolean> => {
     try {
-      write((await post<{ text: string }>('/api/v1/config/edit', { text, set: [{ path, value }] })).text);
+      write((await post<{ text: string }>('/api/v1/config/edit', { text, set })).text);
+      return true;
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
+      return false;
     }
   };
+  const move = async ({ list, at }: NonNullable<Section['of']>, to: number): Promise<void> => {
+    if (await edit({ path: [...list, at], to })) setChosen(list.length === 1 ? `site ${to}` : `route ${list[1]} ${to}`);
+  };
+  const remove = async (it: Section): Promise<void> => {
+    const { list, at } = it.of!;
+    if (!(await edit({ path: [...list, at], value: null }))) return;
+    setChosen(list.length === 1 ? 'top' : `site ${list[1]}`);
+    say(`${list.length === 1 ? 'Site' : 'Route'} ${it.title} is out of the draft.`);
+  };
+  const sites = members(root, ['site']);
+  const site = adding !== null && adding !== 'site' ? sites[adding.site] : undefined;
   const words = search.trim().toLowerCase();
   const fits = (it: Field): boolean => `${it.key.key} ${it.key.help}`.toLowerCase().includes(words);
   const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits) })).filter((it) => it.fields.length) : [now];
@@ -126,32 +153,54 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
           <kbd aria-hidden="true">/</kbd>
         </div>
         <nav aria-label="Sections">
-          {all.map((it) => {
+          {all.map((it, number) => {
             const count = it.fields.filter((field) => given(field) !== undefined).length;
+            const next = all[number + 1];
+            const siteOf = Number(it.id.split(' ')[1]);
             return (
-              <button
-                key={it.id}
-                class={`section ${it.depth ? 'below' : ''}`}
-                aria-current={!words && it === now ? 'true' : undefined}
-                onClick={() => {
-                  setChosen(it.id);
-                  setSearch('');
-                }}
-              >
-                <span class={it.id.includes(' ') ? 'mono' : ''}>{it.title}</span>
-                {wrong(it) ? <Icon name="warn" size={13} /> : count > 0 && <span class="faint">{count}</span>}
-              </button>
+              <Fragment key={it.id}>
+                {it.id === 'site 0' && <p class="form-part">Sites</p>}
+                <button
+                  class={`section ${it.depth ? 'below' : ''}`}
+                  aria-current={!words && it === now ? 'true' : undefined}
+                  onClick={() => {
+                    setChosen(it.id);
+                    setSearch('');
+                  }}
+                >
+                  <span class={it.of ? 'mono' : ''}>{it.title}</span>
+                  {wrong(it) ? <Icon name="warn" size={13} /> : count > 0 && <span class="faint">{count}</span>}
+                </button>
+                {it.of && !next?.depth && config.editable && (
+                  <button class="section below add" aria-label={`New route of ${named(sites[siteOf])}`} onClick={() => setAdding({ site: siteOf })}>
+                    <span>
+                      <Icon name="plus" size={13} /> New route …
+                    </span>
+                  </button>
+                )}
+              </Fragment>
             );
           })}
+          {config.editable && (
+            <button class="section add" onClick={() => setAdding('site')}>
+              <span>
+                <Icon name="plus" size={13} /> New site …
+              </span>
+            </button>
+          )}
         </nav>
       </div>
       <div class="form-main">
         {shown.length === 0 && <p class="hint">No key fits.</p>}
         {shown.map((section) => (
           <section key={section.id} aria-label={section.title}>
-            <h2 class="form-title">
-              <span class={section.id.includes(' ') ? 'mono' : ''}>{section.title}</span> <span class="faint">{section.sub}</span>
-            </h2>
+            <header class="form-title">
+              <h2>
+                <span class={section.of ? 'mono' : ''}>{section.title}</span> <span class="faint">{section.sub}</span>
+              </h2>
+              {section.of && config.editable && <Tools it={section} move={(to) => void move(section.of!, to)} remove={() => void remove(section)} />}
+            </header>
+            {section.depth > 0 && <Unreached it={section} routes={paths(at(root, section.of!.list.slice(0, 2)) as Settings)} />}
             {sorted(section.fields, given, words !== '').map((it) => (
               <OneField
                 key={it.path.join('.')}
@@ -159,13 +208,62 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
                 value={given(it)}
                 problem={problems.find((one) => isAbout(one, it)) ?? null}
                 editable={config.editable}
-                set={(value) => void set(it.path, value)}
+                set={(value) => void edit({ path: it.path, value })}
               />
             ))}
           </section>
         ))}
       </div>
+      {adding !== null && (
+        <NewRoute
+          site={adding === 'site' ? null : { at: adding.site, name: named(site), routes: paths(site as Settings) }}
+          sites={sites.length}
+          text={text}
+          known={problems}
+          close={() => setAdding(null)}
+          done={(text, section) => {
+            write(text);
+            setAdding(null);
+            setSearch('');
+            setChosen(section);
+          }}
+        />
+      )}
     </div>
+  );
+}
+
+/** What can be done with a whole site or route. */
+function Tools({ it, move, remove }: { it: Section; move: (to: number) => void; remove: () => void }): JSX.Element {
+  const { at, count } = it.of!;
+  const what = it.depth ? 'route' : 'site';
+  return (
+    <div class="form-tools">
+      {count > 1 && (
+        <>
+          <button class="tool" disabled={at === 0} onClick={() => move(at - 1)} aria-label={`Move this ${what} up`} title="Try it earlier">
+            <Icon name="up" />
+          </button>
+          <button class="tool" disabled={at === count - 1} onClick={() => move(at + 1)} aria-label={`Move this ${what} down`} title="Try it later">
+            <Icon name="down" />
+          </button>
+        </>
+      )}
+      <button class="button" onClick={remove} aria-label={`Remove this ${what}`} title="Out of the draft; the file is changed when the draft is applied">
+        <Icon name="trash" /> Remove
+      </button>
+    </div>
+  );
+}
+
+/** Says of a route that another takes everything before it. */
+function Unreached({ it, routes }: { it: Section; routes: string[] }): JSX.Element | null {
+  const before = routes.slice(0, it.of!.at).findIndex((path) => covers(path, routes[it.of!.at]!));
+  if (before < 0) return null;
+  return (
+    <p class="hint">
+      <Icon name="warn" /> Route {before + 1}, <code>{routes[before]}</code>, stands before it and takes every path that it would: nothing comes here, unless that one is for some methods alone.
+    </p>
   );
 }
 
@@ -175,9 +273,9 @@ function sorted(of: Field[], given: (it: Field) => Setting | undefined, asIs: bo
   return [...of.filter((it) => given(it) !== undefined), ...of.filter((it) => given(it) === undefined)];
 }
 
-/** Whether a problem is of this field: by the key alone, as a file has one section of most; of routes, by the line's own text view. */
+/** Whether a problem is of this field: by its key, and by the site and the route that it is in. */
 function isAbout(it: ConfigProblem, field: Field): boolean {
-  if (it.key === null) return false;
+  if (it.key === null || !it.within.every((step, depth) => field.path[depth] === step)) return false;
   const path = field.path.filter((step) => typeof step === 'string').join('.');
   return it.key === path || it.key === field.key.key;
 }

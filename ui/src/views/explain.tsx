@@ -196,7 +196,7 @@ function Told({ it }: { it: Explanation }): JSX.Element {
               <table class="parts">
                 <tbody>
                   {it.settings.given.map((row) => (
-                    <Line key={row.key} name={row.key} it={row.where} mono />
+                    <Line key={row.key} name={row.key.replace('site[].route[].', '')} it={row.where.replace(/^.*\//, '')} title={`${row.key}, ${row.where}`} mono />
                   ))}
                 </tbody>
               </table>
@@ -223,9 +223,9 @@ function holds(what: string, count?: number): string {
   }
 }
 
-const Line = ({ name, it, mono }: { name: string; it: string | null | undefined; mono?: boolean }): JSX.Element | null =>
+const Line = ({ name, it, mono, title }: { name: string; it: string | null | undefined; mono?: boolean; title?: string }): JSX.Element | null =>
   it ? (
-    <tr>
+    <tr title={title}>
       <th scope="row" class={mono ? 'mono' : ''}>
         {name}
       </th>

@@ -1,8 +1,8 @@
 // Requests as they finish, through a filter; one can stop the stream, and look at one.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { Problem, events, query } from '../api';
-import { Cache, Empty, Failed, Head, Status } from '../parts/basic';
+import { Cache, Empty, Failed, Head, Status, Url } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -31,6 +31,7 @@ const EXAMPLES = ['status >= 500', 'cache != "hit"', 'duration_us > 100ms', 'pat
 /** Follows the stream while `paused` is not set; rows come in bunches. */
 function useStream(filter: string, paused: boolean): Stream {
   const [state, set] = useState<Stream>({ rows: [], seen: 0, lost: 0, rate: 0, state: 'opening', problem: null });
+  const shown = useRef(filter);
   useEffect(() => {
     if (paused) return;
     const ends = new AbortController();
@@ -58,7 +59,12 @@ function useStream(filter: string, paused: boolean): Stream {
         await events(
           `/api/v1/stream${query({ filter })}`,
           ends.signal,
-          () => set((it) => ({ ...it, state: 'open', problem: null })),
+          () => {
+            // What another filter let through is not what this one does; a filter that is wrong takes nothing away.
+            const other = shown.current !== filter;
+            shown.current = filter;
+            set((it) => ({ ...it, state: 'open', problem: null, ...(other ? { rows: [], seen: 0, lost: 0 } : {}) }));
+          },
           (event, data) => {
             if (event === 'request') fresh.push(data as RequestRecord);
             else if (event === 'lost') lost += (data as { count: number }).count;
@@ -190,7 +196,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
                   </td>
                   <td class="url">
                     <button data-row class="row-button" title={it.url}>
-                      <span class="faint">{it.method}</span> {it.url}
+                      <span class="faint">{it.method}</span> <Url it={it.url} />
                     </button>
                   </td>
                   <td>

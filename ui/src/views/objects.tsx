@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Problem, get, query } from '../api';
-import { Bones, Empty, Failed, Head, Segments, Status } from '../parts/basic';
+import { Bones, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import * as format from '../format';
@@ -162,10 +162,12 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
                     {column('hits', 'Hits')}
                     {column('age', 'Age')}
                     {column('expires', 'Expires in')}
-                    <th scope="col" class="wide-only">
+                    <th scope="col" class="num wide-only">
                       Variants
                     </th>
-                    <th scope="col">In</th>
+                    <th scope="col" class="after-num">
+                      In
+                    </th>
                   </tr>
                 </thead>
                 <tbody>
@@ -215,7 +217,7 @@ function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element 
     <tr onClick={open}>
       <td class="url">
         <button data-row class="row-button" title={it.url}>
-          {it.url}
+          <Url it={it.url} />
         </button>
       </td>
       <td>
@@ -225,8 +227,8 @@ function Row({ it, open }: { it: StoredObject; open: () => void }): JSX.Element 
       <td class="num">{format.flat(format.count(it.hits))}</td>
       <td class="num">{format.flat(format.seconds(it.age))}</td>
       <td class="num">{it.fresh ? format.flat(format.seconds(it.expires_in)) : <span class="chip">stale</span>}</td>
-      <td class="wide-only">{it.variants > 1 ? it.variants : <span class="faint">1</span>}</td>
-      <td>
+      <td class="num wide-only">{it.variants > 1 ? it.variants : <span class="faint">1</span>}</td>
+      <td class="after-num">
         {it.tiers.map((tier) => (
           <span class="chip" key={tier}>
             {tier}

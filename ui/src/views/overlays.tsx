@@ -47,7 +47,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
       ) : (
         <>
           <p class="found">
-            <b>{data.overlays.length}</b> overlays <span class="faint">{format.flat(format.bytes(data.bytes))} of {format.flat(format.bytes(data.limit_bytes))}</span>
+            <b>{data.overlays.length}</b> {data.overlays.length === 1 ? 'overlay' : 'overlays'} <span class="faint">{format.flat(format.bytes(data.bytes))} of {format.flat(format.bytes(data.limit_bytes))}</span>
           </p>
           <div class="scroll">
             <table class="table">
@@ -70,11 +70,11 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td class="url" title={it.uri}>
                       {it.uri}
                     </td>
-                    <td class="wide-only">{it.content_type}</td>
+                    <td class="nowrap wide-only">{it.content_type}</td>
                     <td class="num">{format.flat(format.bytes(it.bytes))}</td>
                     <td class="num">{format.flat(format.count(it.hits))}</td>
-                    <td>{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
-                    <td class="faint wide-only">{it.by}</td>
+                    <td class="nowrap">{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
+                    <td class="faint nowrap wide-only">{it.by}</td>
                     <td class="num">
                       <button class="button" aria-label={`Take away the overlay of ${it.uri}`} onClick={() => void remove(it.uri)}>
                         Take away

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { ask, get, query } from '../api';
-import { Bones, Empty, Failed, Head, Segments } from '../parts/basic';
+import { Bones, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { say } from '../parts/toast';
@@ -91,7 +91,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
                 <td class="url top-url">
                   <span class="top-bar" aria-hidden="true" style={{ width: `${(it.value / most) * 100}%` }} />
                   <button data-row class="row-button" title={`Explain ${it.url}`}>
-                    {it.url}
+                    <Url it={it.url} />
                   </button>
                 </td>
                 <td class="num">{figure(by, it.value)}</td>

@@ -1,8 +1,8 @@
 // Where the time of single requests went: a dot for each by when it began, and a bar of its stages; sampling is switched here.
 import type { JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { get, put, query } from '../api';
-import { Bones, Cache, Empty, Failed, Head, Segments } from '../parts/basic';
+import { put } from '../api';
+import { Bones, Cache, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
@@ -10,10 +10,10 @@ import { type Dot, Scatter } from '../parts/scatter';
 import { STAGES, StageBar, StageKey, StageTable } from '../parts/stages';
 import { say } from '../parts/toast';
 import * as format from '../format';
-import { go, note, useAsked } from '../hooks';
+import { go, note } from '../hooks';
 import type { Trace, Traces as All } from '../types';
+import { useTraces } from './traces_stream';
 
-const LIMIT = 400;
 const ROWS = 60;
 
 /** What the dots tell: a name, and the stages that it sums up; none are all. */
@@ -30,6 +30,12 @@ function measured(it: Trace, of: string[]): number | null {
   return there.length === 0 ? null : there.reduce((sum, name) => sum + it.stages[name]!, 0);
 }
 
+/** How many are here, and what is not. */
+function told(count: number, lost: number, stopped: boolean): string {
+  const left = lost > 0 ? `, ${lost.toLocaleString('en')} left out` : '';
+  return `${stopped ? 'Paused at the latest' : 'The latest'} ${count.toLocaleString('en')} requests${left}`;
+}
+
 export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
   const [route, setRoute] = useState(params.get('route') ?? '');
   const [measure, setMeasure] = useState(params.get('stage') ?? 'total');
@@ -37,12 +43,10 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
   const [scale, setScale] = useState<'time' | 'share'>('time');
   const [stopped, setStopped] = useState(false);
   const [open, setOpen] = useState<Trace | null>(null);
-  const asked = useAsked<All>(stopped ? null : route, (signal) => get(`/api/v1/traces${query({ route, limit: LIMIT })}`, signal), 2000);
-  const { data, problem, busy, again } = asked;
+  const { data, traces, lost, problem, again } = useTraces(route, stopped);
   const keep = (more: Record<string, string>): void => note('traces', { route, stage: measure === 'total' ? '' : measure, ...more });
 
   const of = MEASURES.find((it) => it[0] === measure)?.[2] ?? [measure];
-  const traces = useMemo(() => [...(data?.traces ?? [])].sort((a, b) => a.start_us - b.start_us), [data]);
   const seen = useMemo(() => traces.filter((it) => measured(it, of) !== null), [traces, measure]);
   const dots = useMemo(() => seen.map((it): Dot => ({ at: it.start_us, us: measured(it, of)!, marked: !it.cache.startsWith('hit') })), [seen, measure]);
   const rows = useMemo(() => {
@@ -53,7 +57,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
 
   return (
     <>
-      <Head title="Traces" sub={data ? `${traces.length.toLocaleString('en')} requests` : ''}>
+      <Head title="Traces" sub={data ? told(traces.length, lost, stopped) : ''}>
         <select
           class="auto"
           aria-label="Route"
@@ -70,12 +74,22 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
             </option>
           ))}
         </select>
+        <button
+          class="button"
+          onClick={() => {
+            const table = document.querySelector('.sampling');
+            table?.scrollIntoView({ block: 'center' });
+            table?.querySelector('select')?.focus();
+          }}
+        >
+          <Icon name="config" /> Sampling
+        </button>
         <button class="button" aria-pressed={stopped} onClick={() => setStopped(!stopped)}>
           <Icon name={stopped ? 'play' : 'pause'} /> {stopped ? 'Go on' : 'Pause'}
         </button>
       </Head>
       <Failed problem={problem} again={again} />
-      {!data && busy && <Bones />}
+      {!data && !problem && <Bones />}
       {data && (
         <>
           <div class="bar-row">
@@ -169,7 +183,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
                       <td class="faint">{format.clock(it.start_us, true)}</td>
                       <td class="url">
                         <button data-row class="row-button" title={it.url}>
-                          {it.url}
+                          <Url it={it.url} />
                         </button>
                       </td>
                       <td class="wide-only">
@@ -202,7 +216,7 @@ const RATES: [number, string][] = [
   [10000, '1 in 10,000'],
 ];
 
-function Sampling({ all, changed }: { all: All; changed: () => void }): JSX.Element {
+function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () => void }): JSX.Element {
   const set = async (route: string, every: number): Promise<void> => {
     try {
       await put('/api/v1/traces/sampling', { route, every });
