@@ -71,7 +71,8 @@ export function Segments<T extends string>({ label, of, now, choose }: Choices<T
   return (
     <div class="segments" role="group" aria-label={label}>
       {of.map(([name, text]) => (
-        <button key={name} aria-pressed={name === now} onClick={() => choose(name)}>
+        // In a form, it is not what sends it.
+        <button key={name} type="button" aria-pressed={name === now} onClick={() => choose(name)}>
           {text}
         </button>
       ))}

@@ -44,7 +44,7 @@ export function Dialog({ title, over, close, children, foot, wide, side }: Props
             {over && <div class="over">{over}</div>}
             <h2 id={id}>{title}</h2>
           </div>
-          <button class="tool" onClick={close} aria-label="Close" title="Close (Esc)">
+          <button type="button" class="tool" onClick={close} aria-label="Close" title="Close (Esc)">
             <Icon name="close" />
           </button>
         </header>

@@ -29,7 +29,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [checking, setChecking] = useState(false);
   const text = draft?.text ?? data?.text ?? '';
   const settled = useSettled(text, 250);
-  const checked = useAsked(data ? settled : null, async () => ({ of: settled, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
+  const checked = useAsked(data && settled === text ? settled : null, async () => ({ of: settled, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
   const changed = draft !== null && data !== null && draft.text !== data.text;
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.

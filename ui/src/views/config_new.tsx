@@ -41,7 +41,7 @@ interface Props {
 
 export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.Element {
   const [hosts, setHosts] = useState('');
-  const [path, setPath] = useState('/*');
+  const [path, setPath] = useState(site ? '' : '/*');
   const [kind, setKind] = useState<'proxy' | 'files'>('proxy');
   const [to, setTo] = useState('');
   const [chosen, setChosen] = useState<number | null>(null);
@@ -75,7 +75,7 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
   return (
     <Dialog
       title={site ? 'New route' : 'New site'}
-      over={site ? `of ${site.name}` : undefined}
+      over={site ? `For ${site.name}` : undefined}
       close={close}
       foot={
         <>
