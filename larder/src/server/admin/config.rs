@@ -214,7 +214,7 @@ impl Admin {
     pub(super) async fn put_config(&self, asked: Asked<'_>) -> Answer {
         let by = asked.by();
         let text = asked.json["text"].as_str().unwrap_or_default();
-        match needing_start(&asked.json) {
+        match needing_start(asked.json) {
             Ok(then) => self.put_in_force(text, asked.json["base"].as_str(), &by, then).await,
             Err(refusal) => refusal,
         }
@@ -227,7 +227,7 @@ impl Admin {
             Value::String(it) => it.parse().ok(),
             it => it.as_u64(),
         };
-        let then = match needing_start(&asked.json) {
+        let then = match needing_start(asked.json) {
             Ok(then) => then,
             Err(refusal) => return refusal,
         };
