@@ -1,8 +1,10 @@
 //! Where the time of a request goes: traces, how they are switched, how they are followed, and `Server-Timing`.
 
 use crate::harness::origin::{Gate, Script, response};
+use crate::harness::tiers::{disk, killed, of_size, written};
 use crate::harness::{Client, Larder, Origin, command, until};
 use serde_json::Value;
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 /// So long the origin is seen to think.
@@ -346,4 +348,71 @@ fn traces_are_recorded_and_drawn() {
         let ended = command::run(folder.path(), arguments);
         assert!(ended.code != 0 && ended.err.contains(sentence), "{arguments:?}: {ended:?}");
     }
+}
+
+/// Tells the kernel to forget the pages of every file beneath a directory.
+fn forget_pages(folder: &std::path::Path) {
+    for it in std::fs::read_dir(folder).unwrap().flatten() {
+        if it.path().is_dir() {
+            forget_pages(&it.path());
+            continue;
+        }
+        let file = std::fs::File::open(it.path()).unwrap();
+        file.sync_all().unwrap();
+        // SAFETY: posix_fadvise takes no pointers, and the descriptor is open.
+        let done = unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        assert_eq!(0, done);
+    }
+}
+
+#[test]
+fn a_read_of_the_disk_tells_its_wait_and_its_reading() {
+    const READS: usize = 8;
+    let (folder, origin) = (tempfile::tempdir().unwrap(), of_size());
+    let start = || {
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{}readers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+             trace = 1\nproxy = {{ to = [\"{}\"] }}\n",
+            disk(folder.path()),
+            origin.url()
+        );
+        Larder::start(crate::harness::server::Setup { config, env: Vec::new() })
+    };
+    let first = start();
+    let targets: Vec<String> = (0..READS).map(|it| format!("/{}", 900_000 + it)).collect();
+    targets.iter().for_each(|it| assert_eq!(200, first.get(it).status));
+    written(&first, READS as u64);
+    killed(first);
+    forget_pages(folder.path());
+    let larder = start();
+    // All at once: one thread reads, so the others wait for it.
+    let mut clients: Vec<Client> = targets
+        .iter()
+        .map(|it| {
+            let mut client = larder.client();
+            client.send(format!("GET {it} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            client
+        })
+        .collect();
+    for (client, target) in clients.iter_mut().zip(&targets) {
+        let found = client.read();
+        assert_eq!(
+            (200, target[1..].parse().unwrap()),
+            (found.status, found.body.len()),
+            "{}",
+            found.cache()
+        );
+    }
+    assert_eq!(READS as u64, origin.requests() as u64, "none was asked again");
+    let all = traces(&larder, READS);
+    let of = |it: &Value, stage: &str| it["stages"][stage].as_u64();
+    for it in &all {
+        assert_eq!("hit-disk", it["cache"], "{it}");
+        assert!(of(it, "read") > Some(0), "{it}");
+        let sum: u64 = it["stages"].as_object().unwrap().values().filter_map(Value::as_u64).sum();
+        assert_eq!(it["total_us"], sum, "{it}");
+    }
+    assert!(larder.counter("disk_pool_reads") >= READS as u64);
+    let waited = all.iter().filter(|it| of(it, "queue") > Some(0)).count();
+    assert!(waited >= 1, "{all:#?}");
 }
