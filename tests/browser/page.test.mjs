@@ -329,7 +329,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   await page.locator('.apply', { hasText: 'valid' }).waitFor();
   await page.click('text=Review and apply');
   await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
-  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  await dialog.waitFor({ state: 'detached' });
   const now = larder.configuration();
   for (const part of ['# A minute is long enough for the cook.', "# The kitchen's larder.", '# what this machine can spare', 'hosts = ["one.test", "two.test"]', 'path = "/shop/*"']) {
     assert.ok(now.includes(part), `${part} is not in\n${now}`);
@@ -345,7 +345,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   await page.locator('.apply', { hasText: 'valid' }).waitFor();
   await page.click('text=Review and apply');
   await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
-  await page.locator('.toast', { hasText: 'in force' }).waitFor();
+  await dialog.waitFor({ state: 'detached' });
   const lines = (it) => it.split('\n').filter((line) => line.trim() !== '');
   assert.deepEqual(lines(larder.configuration()), lines(before), 'every line is there again');
 });
