@@ -177,15 +177,18 @@ impl Gateway {
 
     /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
     /// large once it was used some times.
-    pub(crate) fn take_up(&self, policy: &Policy, hash: KeyHash, mut stored: Stored) -> (Stored, TakenUp) {
+    pub(crate) async fn take_up(
+        &self,
+        disk: &Disk,
+        policy: &Policy,
+        hash: KeyHash,
+        mut stored: Stored,
+    ) -> (Stored, TakenUp) {
         let Body::Disk(slice) = &stored.body else { return (stored, TakenUp::IntoRam) };
-        if !policy.tiers.ram {
+        if !policy.tiers.ram || self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
             return (stored, TakenUp::NotYet);
         }
-        if self.uses.borrow_mut().count(hash) < self.tiers.promote_after {
-            return (stored, TakenUp::NotYet);
-        }
-        match self.store.copy_in(slice) {
+        match disk.copy_in(&self.store, slice).await {
             Some(body) => {
                 self.counters.disk_promotions.add(1);
                 stored.body = body;

@@ -165,7 +165,7 @@ impl Job {
         let stored = stored?;
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let policy = &self.route.policy;
-        let (stored, taken_up) = self.gateway.take_up(policy, self.hash, stored);
+        let (stored, taken_up) = self.gateway.take_up(disk, policy, self.hash, stored).await;
         let stored = Arc::new(below::faced(stored, policy));
         if taken_up == TakenUp::IntoRam {
             self.put_in_ram(writer, &stored);

@@ -23,7 +23,8 @@ pub use large::{GivenUp, Large};
 
 use crate::ledger::{Leaving, Ledger};
 use crate::purges::{Rule, Seq};
-use crate::shelf::{Offered, Stored};
+use crate::ram::Store;
+use crate::shelf::{Body, Offered, Stored};
 use calls::{Calls, Failed};
 use directory::{Directory, Refused};
 use heads::Heads;
@@ -32,6 +33,7 @@ use journal::Journal;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock;
+use larder_transport::body::FileSlice;
 use larder_wire::segment::VERSION;
 use log::Log;
 use parking_lot::RwLock;
@@ -293,6 +295,13 @@ impl Disk {
     /// lies in the page cache: some microseconds. A look that has to be repeated with [`Disk::read`] is not counted.
     pub fn read_now(&self, key: &[u8], request: &[Field<'_>]) -> Option<Stored> {
         self.reader.read_now(key, request)
+    }
+
+    /// The bytes of a slice of this disk's as a body in RAM, copied by a reader of the pool: what was resident when it was
+    /// looked at may not be any more, and a large body takes its time. `None` where there is no room for it, it cannot be
+    /// read, or the readers are too busy.
+    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<Body> {
+        self.reader.copy_in(store, slice).await
     }
 
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part

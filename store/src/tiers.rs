@@ -8,10 +8,10 @@ use larder_transport::body::FileSlice;
 const STEP: usize = 256 * 1024;
 
 impl Store {
-    /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read. Meant
-    /// for what is resident: it reads on this thread.
+    /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read.
+    /// It reads on this thread, which waits for the device: see `Disk::copy_in`.
     #[must_use]
-    pub fn copy_in(&self, slice: &FileSlice) -> Option<Body> {
+    pub(crate) fn copy_in(&self, slice: &FileSlice) -> Option<Body> {
         if !self.could_hold(slice.length) {
             return None;
         }

@@ -8,6 +8,7 @@ use super::index::{Known, VERIFIED};
 use super::pool::Pool;
 use super::segment::Segment;
 use super::{Base, Waited, calls::Calls};
+use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -255,6 +256,13 @@ impl Reader {
             Ok(bytes) => bytes.ok_or(Unread::Corrupt),
             Err(_) => Err(self.failed()),
         }
+    }
+
+    /// See [`super::Disk::copy_in`].
+    pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<Body> {
+        let (store, slice) = (store.clone(), slice.clone());
+        let waited = Waited::default();
+        self.wait(Device::WaitedFor(&waited), move || store.copy_in(&slice)).await.ok().flatten()
     }
 
     fn failed(&self) -> Unread {

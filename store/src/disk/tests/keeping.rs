@@ -28,6 +28,23 @@ fn large_bodies_come_back_where_they_are() {
     }
 }
 
+/// The event loop reads nothing of a large body: without readers there is no copy.
+#[test]
+fn a_copy_for_ram_is_made_by_the_readers() {
+    let store = sample::store(8 << 20);
+    let mut tier = Tier::new();
+    tier.put("a", blob(1, 20_000));
+    for (readers, copied) in [(2, true), (0, false)] {
+        let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("it is large") };
+        tier.close();
+        tier.settings.readers = readers;
+        tier.open().unwrap();
+        let body = tier.runtime.block_on(tier.disk().copy_in(&store, &slice));
+        let expected = copied.then(|| noise(1, 20_000));
+        assert_eq!(expected, body.map(|it| contents(&it)), "{readers} readers");
+    }
+}
+
 #[test]
 fn nothing_of_a_response_is_lost() {
     let mut tier = Tier::new();
