@@ -88,6 +88,9 @@ fn request_lines(all: &mut Vec<Case>) {
     ] {
         refuse(all, BAD, format!("{line}\r\nHost: h\r\n\r\n"));
     }
+    for line in ["GET https://h/x HTTP/1.1", "GET HTTPS://h:443/x HTTP/1.1", "POST https://h HTTP/1.1"] {
+        refuse(all, &[421], format!("{line}\r\nHost: h\r\n\r\n"));
+    }
     for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3.0", "HTTP/9.9"] {
         refuse(all, &[505], format!("GET / {version}\r\nHost: h\r\n\r\n"));
     }

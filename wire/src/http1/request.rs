@@ -66,6 +66,8 @@ pub enum Reject {
     LineEnd,
     /// `Host` is missing (1.1), repeated, or invalid (400).
     Host,
+    /// An `https` address over a connection that is not encrypted (421, RFC 9110 §7.4).
+    NotSecured,
     /// The absolute-form's authority is not `Host`'s (400).
     HostMismatch,
     /// `Content-Length` is not one plain number below 2^63 (400).
@@ -91,6 +93,7 @@ impl Reject {
             Reject::HeadTooLarge => 431,
             Reject::UnknownCoding => 501,
             Reject::Expectation => 417,
+            Reject::NotSecured => 421,
             Reject::RequestLine
             | Reject::Target
             | Reject::Field
@@ -111,12 +114,13 @@ impl Reject {
             Reject::Version => "Only HTTP/1.0 and HTTP/1.1 are spoken on this connection.",
             Reject::TargetTooLong => "The address that was asked for is too long.",
             Reject::Target => "The request target is not valid.",
-            Reject::HeadTooLarge => "The request head is too large.",
+            Reject::HeadTooLarge => "The request head is too large, or has more than 128 fields.",
             Reject::Field => "A header field is malformed.",
             Reject::LineEnd => {
                 "A line of the request head does not end with CRLF, or holds a control character."
             }
             Reject::Host => "The Host field is missing, repeated or not valid.",
+            Reject::NotSecured => "An https address was asked for over a connection that is not encrypted.",
             Reject::HostMismatch => "The Host field does not match the request target.",
             Reject::ContentLength => "The Content-Length is not one plain number.",
             Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",

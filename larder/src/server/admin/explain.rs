@@ -173,6 +173,10 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     let url = asked["url"]
         .as_str()
         .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
+    let secured = url.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("https://"));
+    if secured {
+        return Ok(Err(Reject::NotSecured));
+    }
     let rest = url.strip_prefix("http://").ok_or_else(|| {
         Wrong::at("url", format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))
     })?;

@@ -38,17 +38,16 @@ pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject>
     absolute(method, raw)
 }
 
-/// Absolute-form: `http` or `https`, no user information. `http://host?query` is refused, since the target
+/// Absolute-form: `http`, no user information; `https` is not for a connection without TLS, whatever is behind it. `http://host?query` is refused, since the target
 /// that it means, `/?query`, stands nowhere in the buffer; no client that is known to us sends it.
 fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
     let (scheme, rest) = raw.split_once("://").ok_or(Reject::Target)?;
-    let port = if scheme.eq_ignore_ascii_case("http") {
-        "80"
-    } else if scheme.eq_ignore_ascii_case("https") {
-        "443"
-    } else {
+    if scheme.eq_ignore_ascii_case("https") {
+        return Err(Reject::NotSecured);
+    }
+    if !scheme.eq_ignore_ascii_case("http") {
         return Err(Reject::Target);
-    };
+    }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     if authority.is_empty() || !is_authority(authority.as_bytes()) || path.starts_with('?') {
@@ -56,7 +55,7 @@ fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
     }
     // RFC 9112 §3.2.4: an OPTIONS for a whole server arrives through a proxy without a path.
     let empty = if method == "OPTIONS" { "*" } else { "/" };
-    Ok(Target { target: if path.is_empty() { empty } else { path }, authority: Some((authority, port)) })
+    Ok(Target { target: if path.is_empty() { empty } else { path }, authority: Some((authority, "80")) })
 }
 
 /// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the

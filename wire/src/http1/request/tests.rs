@@ -133,11 +133,14 @@ fn targets() {
 
 #[test]
 fn absolute_targets() {
-    use Reject::Target;
+    use Reject::{NotSecured, Target};
     line("GET http://a/b?c HTTP/1.1", Ok("/b?c"));
     line("GET HTTP://A/b HTTP/1.1", Ok("/b"));
     line("GET http://a HTTP/1.1", Ok("/"));
-    line("GET https://a:443/ HTTP/1.1", Ok("/"));
+    line("GET https://a/ HTTP/1.1", Err(NotSecured));
+    line("GET HTTPS://a:443/b?c HTTP/1.1", Err(NotSecured));
+    line("OPTIONS https://a HTTP/1.1", Err(NotSecured));
+    line("CONNECT https://a/ HTTP/1.1", Err(Target));
     line("GET http://a:80/ HTTP/1.1", Ok("/"));
     line("GET http://a:/ HTTP/1.1", Ok("/"));
     line("GET http://a//b HTTP/1.1", Ok("//b"));
@@ -158,7 +161,6 @@ fn absolute_targets() {
     line("GET http://a.b/ HTTP/1.1", Err(HostMismatch));
     line("GET http://a:81/ HTTP/1.1", Err(HostMismatch));
     line("GET http://a:443/ HTTP/1.1", Err(HostMismatch));
-    line("GET https://a:80/ HTTP/1.1", Err(HostMismatch));
     refused("GET http://a/ HTTP/1.1\r\n\r\n", Host);
     refused("GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Host);
     refused("GET http://a80/ HTTP/1.1\r\nHost: a\r\n\r\n", HostMismatch);
