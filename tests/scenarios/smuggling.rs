@@ -96,6 +96,8 @@ fn a_corpus_of_raw_requests() {
                 let response = client.read();
                 assert!(statuses.contains(&response.status), "{}: {response:?}", case.name);
                 assert!(response.complete, "{}: {response:?}", case.name);
+                let date = response.field("date").and_then(|it| larder_semantics::date::parse(it.as_bytes()));
+                assert!(date.is_some(), "{}: {response:?}", case.name);
                 assert!(client.is_closed(), "{}: stays open", case.name);
                 assert_eq!(before, origin.requests(), "{}: reached the origin", case.name);
             }

@@ -67,7 +67,7 @@ impl Handler for Canned {
 
     async fn answer<'c>(&'c self, _: Rc<Request>, _: &'c Client, _: RequestBody<'c>, _: Reply<'c>) {}
 
-    fn rejected(&self, _: Reject, _: &Client) {}
+    fn rejected(&self, _: Reject, _: &Client, _: u64) {}
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -177,7 +177,19 @@ fn a_body_that_nobody_read_is_never_the_next_request() {
     check(&post("/slow", "Content-Length: 700000\r\n", &hidden.repeat(30_000)[..700_000]), close);
 }
 
-/// The answer to something that was refused.
+/// What was answered, without the one `Date` that a refusal has.
+#[track_caller]
+fn without_date(text: &str) -> String {
+    let (before, rest) = text.split_once("\r\nDate: ").unwrap_or_else(|| panic!("no Date: {text}"));
+    let (date, after) = rest.split_once("\r\n").unwrap();
+    assert!(
+        larder_semantics::date::parse(date.as_bytes()).is_some() && !after.contains("\r\nDate: "),
+        "{text}"
+    );
+    format!("{before}\r\n{after}")
+}
+
+/// The answer to something that was refused, without its `Date`.
 fn error(status: &str, sentence: &str) -> String {
     let page = format!("{status}\n{sentence}\n");
     format!(
@@ -192,12 +204,19 @@ fn a_refused_head_gets_a_page_and_a_close_and_nothing_more() {
     let server = Server::new();
     let both = "GET /a HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n";
     let page_of = error("400 Bad Request", "The request has both Content-Length and Transfer-Encoding.");
-    assert_eq!(page("/fast") + &page_of, server.talk(get("/fast") + both + &get("/fast")));
+    assert_eq!(page("/fast") + &page_of, without_date(&server.talk(get("/fast") + both + &get("/fast"))));
     let large = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(5000));
-    let page_of = error("431 Request Header Fields Too Large", "The request head is too large.");
-    assert_eq!(page_of, server.talk(large.repeat(100)), "the client sees it although it sent more");
+    let page_of = error(
+        "431 Request Header Fields Too Large",
+        "The request head is too large, or has more than 128 fields.",
+    );
+    assert_eq!(
+        page_of,
+        without_date(&server.talk(large.repeat(100))),
+        "the client sees it although it sent more"
+    );
     let page_of = error("414 URI Too Long", "The address that was asked for is too long.");
-    assert_eq!(page_of, server.talk(get(&"/x".repeat(600))));
+    assert_eq!(page_of, without_date(&server.talk(get(&"/x".repeat(600)))));
     let counters = &server.counters;
     let counts = [&counters.requests_rejected, &counters.head_too_large, &counters.target_too_long];
     assert_eq!([3, 1, 1], counts.map(|it| it.get()));

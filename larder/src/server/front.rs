@@ -162,8 +162,8 @@ impl Handler for Front {
         }
     }
 
-    fn rejected(&self, reject: Reject, client: &Client) {
-        self.observer.rejected(reject, client);
+    fn rejected(&self, reject: Reject, client: &Client, body: u64) {
+        self.observer.rejected(reject, client, body);
     }
 }
 

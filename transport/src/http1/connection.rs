@@ -5,6 +5,8 @@ use super::reply::{After, Reply};
 use super::request_body::{BodyState, RequestBody};
 use super::{Client, ClientGone, Handler, Now, Outbox};
 use crate::worker::{Expired, Reading, Watched, Worker};
+use larder_semantics::date;
+use larder_stdx::clock;
 use larder_wire::http1::request::{self, Parsed, Reject, Request, Storage, parse};
 use larder_wire::http1::{Framing, write};
 use rustix::io::Errno;
@@ -134,10 +136,14 @@ impl Connection {
             Turn::Write if self.flush().await.is_ok() => After::KeepAlive,
             Turn::Write => self.after_failure(),
             Turn::Refuse(reject) => {
-                handler.rejected(reject, client);
-                self.refuse(reject.status(), reject.sentence(), handler).await
+                let page = handler.refusal(reject.status(), reject.sentence());
+                handler.rejected(reject, client, page.1.len() as u64);
+                self.refuse(reject.status(), page).await
             }
-            Turn::Late => self.refuse(408, "The request's head did not arrive in time.", handler).await,
+            Turn::Late => {
+                let page = handler.refusal(408, "The request's head did not arrive in time.");
+                self.refuse(408, page).await
+            }
             Turn::Close => self.close(Farewell::Plain).await,
             Turn::Gone => After::Close,
         }
@@ -330,11 +336,11 @@ impl Connection {
     }
 
     /// Answers what was refused, and closes.
-    async fn refuse<H: Handler>(&self, status: u16, sentence: &str, handler: &H) -> After {
-        let (kind, page) = handler.refusal(status, sentence);
+    async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> After {
         self.with_output(|output| {
             let text = output.text();
             write::status_line(status, text);
+            write::field("Date", date::format(clock::wall()).as_bytes(), text);
             write::field("Content-Type", kind.as_bytes(), text);
             write::field("Content-Length", page.len().to_string().as_bytes(), text);
             write::field("Cache-Control", b"no-store", text);

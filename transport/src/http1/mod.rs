@@ -66,8 +66,8 @@ pub trait Handler: 'static {
         reply: Reply<'c>,
     ) -> impl Future<Output = ()> + 'c;
 
-    /// A head was refused: its status was answered and the connection is being closed. For logs.
-    fn rejected(&self, reject: Reject, client: &Client);
+    /// A head was refused: its status is being answered with `body` bytes, and the connection closed. For logs.
+    fn rejected(&self, reject: Reject, client: &Client, body: u64);
 
     /// What a client is sent of a head that was refused or did not come in time: content type and text.
     fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {

@@ -297,5 +297,5 @@ impl Handler for Answers {
         let _ = Self::run(&request, body, reply).await;
     }
 
-    fn rejected(&self, _: Reject, _: &Client) {}
+    fn rejected(&self, _: Reject, _: &Client, _: u64) {}
 }

@@ -276,7 +276,7 @@ impl Handler for Admin {
         }
     }
 
-    fn rejected(&self, reject: Reject, client: &Client) {
+    fn rejected(&self, reject: Reject, client: &Client, _: u64) {
         self.audit.rejected(client, reject.status(), reject.sentence());
     }
 
