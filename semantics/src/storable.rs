@@ -372,13 +372,17 @@ fn explicitly_storable(
     let said = &inputs.directives;
     let fresh_by_itself =
         said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
+    let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
     if request.method == "POST" {
+        let failed = status >= 500 && !by_config;
+        rule(trace, "RFC 9110 §9.3.3", Refusal::Status, failed, || {
+            format!("status {status}: what became of a POST is no page where the application failed")
+        })?;
         let own = names_own_target(request.uri, response.fields);
         rule(trace, "RFC 9110 §9.3.3", Refusal::Method, !(fresh_by_itself && own), || {
             format!("method POST; {}; {}", response.in_force(), lines(response.fields, "Content-Location"))
         })?;
     }
-    let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
     let storable = fresh_by_itself || said.public || by_config || is_heuristic_status(status);
     rule(trace, "RFC 9111 §3", Refusal::NoLifetime, !storable, || {
         format!("status {status}; {}; {}", response.in_force(), lines(response.fields, "Expires"))
