@@ -109,8 +109,8 @@ impl Machine<'_, '_> {
         if let (304, true, Some(old)) = (status, self.validate, &found) {
             return self.validated_alone(old, &arrived, since).await;
         }
-        if status == 304 && !self.facts.conditional {
-            return self.origin_failed(502); // Nobody had asked on a condition.
+        if forward::is_unasked(self.request, self.facts.conditional, status) {
+            return self.origin_failed(502);
         }
         if status >= 500
             && let Step::Hit = self.origin_failed(status)

@@ -46,7 +46,7 @@ pub(crate) enum Answer<'c> {
     /// Straight from the origin.
     Direct(Direct<'c>),
     /// Made here.
-    Own { status: u16, sentence: &'static str },
+    Own { status: u16, sentence: &'static str, report: Option<Report> },
 }
 
 /// A response that nobody else gets.
@@ -160,7 +160,9 @@ impl<'c> Machine<'_, 'c> {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
             }
             Answer::Direct(direct) => self.send_direct(&mut reply, direct).await,
-            Answer::Own { status, sentence } => self.send_own(&mut reply, status, sentence).await,
+            Answer::Own { status, sentence, report } => {
+                self.send_own(&mut reply, status, sentence, report).await
+            }
         };
         self.summary.body = reply.body_bytes();
         // What cut it short was counted where it was noticed: by the transport, or by the exchange with the origin.
@@ -178,6 +180,12 @@ impl<'c> Machine<'_, 'c> {
         body: ResponseBody,
         report: Option<Report>,
     ) -> Result<(), Cut> {
+        let report = match report {
+            Some(Report::Forwarded { reason, status, collapsed, .. }) if self.has_no_room => {
+                Some(Report::Forwarded { reason, status, stored: false, collapsed })
+            }
+            other => other,
+        };
         self.summary.status = status;
         self.summary.report = report;
         fields.retain(|it| !tags::is_hidden(it.name, &self.route.policy.tags));
@@ -491,7 +499,13 @@ impl<'c> Machine<'_, 'c> {
         Ok(direct.exchange.trailers().map(Arc::new))
     }
 
-    async fn send_own(&mut self, reply: &mut Reply<'c>, status: u16, sentence: &'static str) -> Sent {
+    async fn send_own(
+        &mut self,
+        reply: &mut Reply<'c>,
+        status: u16,
+        sentence: &'static str,
+        report: Option<Report>,
+    ) -> Sent {
         let mut fields = FieldList::new();
         fields.push("Date", date::format(clock::wall()));
         fields.push("Content-Type", "text/plain; charset=utf-8");
@@ -504,7 +518,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let text = explain::error_page(status, sentence);
         let length = text.len() as u64;
-        self.head(reply, status, fields, ResponseBody::Length(length), None).await?;
+        self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
         reply.piece(Piece::Bytes(text.into())).await?;
         Ok(None)
     }

@@ -439,6 +439,10 @@ fn readable(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }
 
+/// The sentence of the 504 for a request that forbids asking the origin.
+pub const ONLY_IF_CACHED: &str =
+    "Nothing that is stored may answer this request, and it forbids asking the application (only-if-cached).";
+
 /// One sentence for the error page of a status that larder makes itself.
 #[must_use]
 pub fn error_sentence(status: u16) -> &'static str {
@@ -450,9 +454,7 @@ pub fn error_sentence(status: u16) -> &'static str {
         413 => "The request's body is too large.",
         500 => "The server made a mistake.",
         503 => "The application has no connection free for this request; try again shortly.",
-        504 => {
-            "The application did not answer in time, or the answer was only allowed to come from the cache."
-        }
+        504 => "The application did not answer in time.",
         _ => "The application could not be reached, or its answer was not valid.",
     }
 }

@@ -177,8 +177,8 @@ impl Job {
     }
 
     async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
-        if arrived.response.status == 304 {
-            return self.fail(writer, FillHead::Failed(502)); // Nobody had asked on a condition.
+        if forward::is_unasked(&self.request, false, arrived.response.status) {
+            return self.fail(writer, FillHead::Failed(502));
         }
         if arrived.response.status >= 500 && self.may_serve_stale() {
             return self.fail(writer, FillHead::Failed(arrived.response.status));

@@ -210,6 +210,16 @@ pub fn goes_in_circles(gateway: &Gateway, fields: &[Field<'_>]) -> bool {
     fields.iter().any(|it| it.is("cdn-loop") && ours(it.value))
 }
 
+/// Whether an origin's answer cannot be one to this request, and would be taken for something else by the client: a 304
+/// where nobody had asked on a condition, a part (206) where the whole was asked for (RFC 9110 §15.3.7).
+pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
+    match status {
+        304 => !conditional,
+        206 => matches!(request.method.as_str(), "GET" | "HEAD") && !request.fields.contains("range"),
+        _ => false,
+    }
+}
+
 /// The fields by which a request asks for less than the whole, or only if something holds.
 fn is_condition(it: &Field<'_>) -> bool {
     match it.name.len() {

@@ -87,8 +87,8 @@ impl<'c> Machine<'_, 'c> {
         };
         self.local.took(started, exchange.answered());
         self.stages.enter(Stage::Lookup);
-        if response.status == 304 && !self.facts.conditional {
-            self.error = 502; // Nobody had asked on a condition.
+        if forward::is_unasked(self.request, self.facts.conditional, response.status) {
+            self.error = 502;
             return Step::Error;
         }
         self.invalidate(&response).await;

@@ -94,6 +94,10 @@ pub(crate) struct Machine<'a, 'c> {
     /// The store remembers already that answers are not shared.
     pub remembered: bool,
     pub error: u16,
+    /// Nothing that is stored could be served, and the request forbids asking.
+    pub only_if_cached: bool,
+    /// The response is shared while it comes, and it is known already that it will not be stored: there is no room.
+    pub has_no_room: bool,
     /// How long this request still waits for others, however many: made when the first wait begins.
     pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
@@ -144,6 +148,8 @@ impl Gateway {
             undecodable: false,
             remembered: false,
             error: 502,
+            only_if_cached: false,
+            has_no_room: false,
             patience: None,
             vary: Vec::new(),
         };
@@ -185,7 +191,7 @@ impl<'c> Machine<'_, 'c> {
         }
         if forward::max_forwards(&self.request.method, self.fields) == Some(0) {
             let sentence = "This server answers, since the request may go no further (Max-Forwards: 0).";
-            self.answer = Some(Answer::Own { status: 200, sentence });
+            self.answer = Some(Answer::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }
         self.gateway.counters.cache_two_ways.add(u64::from(self.route.two_ways));
@@ -264,7 +270,7 @@ impl<'c> Machine<'_, 'c> {
             Reuse::Validate(reason) => self.join(reason, true, flight, below),
             Reuse::Forward(reason) => self.join(reason, false, flight, below),
             Reuse::GatewayTimeout => {
-                self.error = 504;
+                (self.error, self.only_if_cached) = (504, true);
                 Step::Error
             }
         }
@@ -496,6 +502,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     pub fn read_along(&mut self, reader: FillReader, head: Arc<SharedHead>, collapsed: bool) {
+        self.has_no_room = head.length.is_some_and(|it| !self.gateway.store.has_room_for(it));
         let report = Report::Forwarded {
             reason: self.reason,
             status: if collapsed { None } else { self.local.origin_status.get() },
@@ -540,7 +547,14 @@ impl<'c> Machine<'_, 'c> {
     }
 
     fn error(&mut self) -> Step {
-        self.answer = Some(Answer::Own { status: self.error, sentence: explain::error_sentence(self.error) });
+        let (status, asked) = (self.error, self.local.origin_status.get());
+        let (sentence, report) = match status {
+            _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(Report::OnlyIfCached)),
+            // It was the origin's to answer.
+            502..=504 => (explain::error_sentence(status), Some(self.forwarded(asked))),
+            _ => (explain::error_sentence(status), None),
+        };
+        self.answer = Some(Answer::Own { status, sentence, report });
         Step::Deliver
     }
 }

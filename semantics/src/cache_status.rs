@@ -37,6 +37,8 @@ pub enum Report {
     },
     /// Answered by a page that the operator put over whatever is there.
     Overlay,
+    /// Nothing that is stored could be served, and the request forbade asking (`only-if-cached`).
+    OnlyIfCached,
     /// Asked the origin.
     Forwarded {
         /// Why.
@@ -65,6 +67,8 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
             }
         }
         Report::Overlay => out.extend_from_slice(b"larder; hit; detail=overlay"),
+        // Neither `hit` nor `fwd`: the cache made the answer itself.
+        Report::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
         Report::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
             out.extend_from_slice(token(reason).as_bytes());
@@ -101,7 +105,7 @@ pub fn token(reason: ForwardReason) -> &'static str {
 pub fn x_cache(report: Report) -> &'static str {
     match report {
         Report::Hit { .. } | Report::Overlay => "HIT",
-        Report::Forwarded { .. } => "MISS",
+        Report::Forwarded { .. } | Report::OnlyIfCached => "MISS",
     }
 }
 
@@ -123,6 +127,7 @@ mod tests {
         check(Report::Hit { ttl: i64::MIN, tier: Tier::Ram }, "larder; hit; ttl=-999999999999999", "HIT");
         check(Report::Hit { ttl: 3, tier: Tier::Disk }, "larder; hit; ttl=3; detail=disk", "HIT");
         check(Report::Hit { ttl: -3, tier: Tier::Fleet }, "larder; hit; ttl=-3; detail=fleet", "HIT");
+        check(Report::OnlyIfCached, "larder; detail=only-if-cached", "MISS");
         check(Report::Overlay, "larder; hit; detail=overlay", "HIT");
         let forwarded =
             |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };

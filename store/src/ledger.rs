@@ -98,7 +98,12 @@ impl Ledger {
 
     /// Bytes over the budget.
     pub fn excess(&self) -> u64 {
-        (self.used() + self.beyond.load(Relaxed)).saturating_sub(self.budget)
+        self.missing_for(0)
+    }
+
+    /// Bytes over the budget, were so many more in use.
+    pub fn missing_for(&self, bytes: u64) -> u64 {
+        (self.used() + self.beyond.load(Relaxed) + bytes).saturating_sub(self.budget)
     }
 
     /// Enters something that leaves RAM by way of the disk, `heap` bytes and `arena` bytes that are entered already: at

@@ -55,6 +55,17 @@ impl Store {
     pub fn note_work(&self, bytes: u64) -> Work {
         Work(Charge::new(&self.ledger, bytes, |it| &it.coders))
     }
+
+    /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now
+    /// stays where it is: the body is too large for one, or eviction of everything would not make room for it.
+    #[must_use]
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        if bytes > self.ledger.most_for_one() {
+            return false;
+        }
+        let missing = self.ledger.missing_for(bytes);
+        missing == 0 || missing <= self.evictable()
+    }
 }
 
 #[cfg(test)]
@@ -78,6 +89,23 @@ mod tests {
         assert_eq!(0, store.memory().coders);
         drop(store.note_work(100));
         assert!(store.used() <= 12 << 20);
+    }
+
+    #[test]
+    fn room_is_what_eviction_can_make() {
+        let budget = 4 << 20;
+        let store = store(budget);
+        let body = || store.make_body(&[Bytes::from(vec![7; 900_000])]).unwrap();
+        let keys = ["a", "b", "c", "d"];
+        for key in keys {
+            store.insert(store.hash(key.as_bytes()), key.as_bytes(), plain(body()), 4).unwrap();
+        }
+        assert!(store.has_room_for(budget / 4), "the others may go");
+        assert!(!store.has_room_for(budget / 4 + 1), "it is too large for one");
+        let sent = [(); 4].map(|()| body());
+        assert!(!store.has_room_for(900_000), "what is being sent cannot go");
+        drop(sent);
+        assert!(store.has_room_for(900_000));
     }
 
     #[test]

@@ -438,6 +438,11 @@ impl Store {
         self.ledger.used()
     }
 
+    /// Bytes that eviction can free: responses in the index, and forms.
+    pub(crate) fn evictable(&self) -> u64 {
+        self.books.lock().policy.bytes() + self.ledger.forms.get()
+    }
+
     /// Keys under which something is kept.
     #[must_use]
     pub fn objects(&self) -> u64 {

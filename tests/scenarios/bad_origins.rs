@@ -253,6 +253,22 @@ fn dripping(first: &'static [u8], drop: &'static [u8]) -> Origin {
     })
 }
 
+/// Whether the route caches or not, and whatever of it may be stored.
+#[test]
+fn a_part_that_nobody_asked_for_is_no_answer() {
+    let origin = Origin::new(|_| {
+        "HTTP/1.1 206 P\nCache-Control: max-age=60\nETag: \"a\"\nContent-Range: bytes 0-3/100\n\npart"
+            .to_owned()
+    });
+    for (cache, reason) in [("", "uri-miss; fwd-status=206"), ("enabled = false", "bypass")] {
+        let larder = Larder::before(&origin, cache);
+        let whole = larder.get("/");
+        assert_eq!((502, format!("larder; fwd={reason}").as_str()), (whole.status, whole.cache()), "{cache}");
+        let part = larder.client().get_with("/", "Range: bytes=0-3\r\n");
+        assert_eq!((206, "part"), (part.status, part.text().as_str()), "{cache}");
+    }
+}
+
 #[test]
 fn what_drips_is_bounded_as_a_whole() {
     check("a head", &impatient(&dripping(b"HTTP/1.1 200 OK\r\nX: ", b"y")), &[504]);

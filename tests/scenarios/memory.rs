@@ -191,3 +191,20 @@ fn memory_falls_when_pages_go_and_slow_readers_lose_nothing() {
     }
     until("the memory is given back", || taken(&larder) < empty + 8_000_000);
 }
+
+/// `stored` is not said of what cannot be: RFC 9211 §2.5 has it for what was stored.
+#[test]
+fn what_has_no_room_is_not_said_to_be_stored() {
+    let page = |length| format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", body(1, length));
+    for (length, expect) in [
+        (900_000, "larder; fwd=uri-miss; fwd-status=200; stored"),
+        // More than a quarter of what there is.
+        (1_100_000, "larder; fwd=uri-miss; fwd-status=200"),
+    ] {
+        let origin = Origin::fixed(&page(length));
+        let larder = Larder::before_with(&origin, "", "[cache.ram]\nsize = \"4MiB\"\n");
+        let first = larder.get("/");
+        assert_eq!((length, expect), (first.text().len(), first.cache()));
+        assert_eq!(expect.ends_with("stored"), larder.get("/").is_hit(), "{length}");
+    }
+}

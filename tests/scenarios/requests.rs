@@ -50,6 +50,8 @@ fn only_if_cached() {
     let page = pages.page(&["Cache-Control: max-age=100"]);
     let none = page.get("Cache-Control: only-if-cached");
     assert_eq!((504, 0), (none.status, page.requests()));
+    assert_eq!("larder; detail=only-if-cached", none.cache());
+    assert!(none.text().contains("it forbids asking the application (only-if-cached)"), "{none:?}");
     page.get("");
     assert_eq!(200, page.get("Cache-Control: only-if-cached").status);
     pages.advance(150);

@@ -64,6 +64,7 @@ impl Outcome {
                 (false, _) => "stale",
             },
             Some(Report::Overlay) => "overlay",
+            Some(Report::OnlyIfCached) => "only-if-cached",
             Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
             None => "",
         }
@@ -181,8 +182,8 @@ impl Observer {
         }
     }
 
-    /// Tells of a head that was refused.
-    pub fn rejected(&self, reject: Reject, client: &Client) {
+    /// Tells of a head that was refused, with a page of `body` bytes.
+    pub fn rejected(&self, reject: Reject, client: &Client, body: u64) {
         if !self.hears_fast() {
             return;
         }
@@ -197,7 +198,7 @@ impl Observer {
             at: None,
             fields: &[],
             micros: None,
-            outcome: &Outcome::whole(reject.status(), 0, None),
+            outcome: &Outcome::whole(reject.status(), body, None),
             spent: None,
             traced: false,
             span: None,

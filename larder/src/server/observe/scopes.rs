@@ -107,7 +107,7 @@ impl Scopes {
             Some(Report::Hit { .. }) => &self.own.hit,
             Some(Report::Forwarded { reason, .. }) if is_pass(reason) => &self.own.pass,
             Some(Report::Forwarded { .. }) => &self.own.miss,
-            Some(Report::Overlay) | None => &self.own.other,
+            Some(Report::Overlay | Report::OnlyIfCached) | None => &self.own.other,
         }
     }
 }
@@ -140,7 +140,7 @@ fn count(into: &RouteCounters, outcome: &Outcome) {
             into.misses.add(1);
             into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
         }
-        Some(Report::Overlay) | None => {}
+        Some(Report::Overlay | Report::OnlyIfCached) | None => {}
     }
 }
 
