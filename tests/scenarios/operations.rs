@@ -152,7 +152,7 @@ fn the_access_log_in_json() {
     for target in ["/a", "/a", "/cut"] {
         larder.get(target);
     }
-    larder.client().send("GET / HTTP/1.1\r\n\r\n").is_closed();
+    let page = larder.client().send("GET / HTTP/1.1\r\n\r\n").read().text();
     let lines = lines(&larder, "access.log", 4);
     let find = |target: &str, cache: &str| {
         let parsed = lines.iter().map(|it| serde_json::from_str::<serde_json::Value>(it).unwrap());
@@ -176,7 +176,9 @@ fn the_access_log_in_json() {
     assert!(hit["origin_us"].is_null());
     let cut = find("/cut", "uri-miss");
     assert_eq!(("cut", 9), (cut["end"].as_str().unwrap(), cut["bytes"].as_u64().unwrap()));
-    assert_eq!(400, find("-", "")["status"]);
+    let refused = find("-", "");
+    assert_eq!(400, refused["status"]);
+    assert_eq!(page.len() as u64, refused["bytes"].as_u64().unwrap(), "{refused}");
 }
 
 #[test]
@@ -402,6 +404,15 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     let nobody = run(folder.path(), &["explain", "http://a/", "--admin", &taken]);
     assert_eq!(1, nobody.code);
     assert!(nobody.err.starts_with(&format!("larder: No larder answers at {taken} (connection refused)")));
+}
+
+#[test]
+fn a_name_that_is_not_known_is_a_warning() {
+    let arguments = ["proxy", "http://nohost.invalid", "--listen", "127.0.0.1:0", "--admin", "off"];
+    let larder = Larder::within("exec 2>said.txt", &arguments);
+    let expect = "larder: warning: ORIGIN: the name nohost.invalid cannot be resolved now (";
+    until("it is told", || read(&larder, "said.txt").starts_with(expect));
+    assert_eq!(502, larder.get("/").status);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod descriptors;
 mod files;
 mod front;
 mod itself;
+pub mod names;
 mod nodes;
 mod observe;
 mod overlay;

@@ -1,0 +1,96 @@
+//! Origins whose names are not known when larder starts: told, not refused, for a name may come later. The lookups of
+//! requests are not here.
+
+use crate::config::{Config, Problem, Service, Source};
+use larder_origin::Address;
+use std::net::{IpAddr, ToSocketAddrs};
+
+/// A name that an origin has, and the route that says so.
+struct Named {
+    source: Source,
+    host: String,
+    port: u16,
+}
+
+/// Looks up the names of all origins in a thread of its own, for that may take long, and writes a warning to standard
+/// error for each that is not known.
+pub fn warn_of_unknown(config: &Config) {
+    let named = names(config);
+    if named.is_empty() {
+        return;
+    }
+    let look_up = |host: &str, port| {
+        let found = (host, port).to_socket_addrs().map_err(|it| crate::config::plain(&it))?;
+        if found.len() == 0 { Err("it has no address".to_owned()) } else { Ok(()) }
+    };
+    // Without a thread there is no warning: the requests will tell.
+    let _ = std::thread::Builder::new().name("names".to_owned()).spawn(move || {
+        for warning in unknown(named, look_up) {
+            eprintln!("larder: warning: {warning}");
+        }
+    });
+}
+
+/// Each name once; what is an address needs no lookup.
+fn names(config: &Config) -> Vec<Named> {
+    let mut names: Vec<Named> = Vec::new();
+    for route in config.sites.iter().flat_map(|it| &it.routes) {
+        let Service::Proxy(proxy) = &route.service else { continue };
+        let Address::Tcp(host, port) = &proxy.to else { continue };
+        if host.parse::<IpAddr>().is_err() && !names.iter().any(|it| it.host == *host) {
+            names.push(Named {
+                source: route.decided.by("site[].route[].proxy.to"),
+                host: host.clone(),
+                port: *port,
+            });
+        }
+    }
+    names
+}
+
+fn unknown(names: Vec<Named>, look_up: impl Fn(&str, u16) -> Result<(), String>) -> Vec<Problem> {
+    let warn = |it: Named| {
+        let why = look_up(&it.host, it.port).err()?;
+        let text = format!(
+            "the name {} cannot be resolved now ({why}); until it can, what would go there is answered with 502",
+            it.host
+        );
+        Some(Problem { source: it.source, key: "site.route.proxy.to".to_owned(), text })
+    };
+    names.into_iter().filter_map(warn).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn a_name_is_looked_up_once_and_an_address_never() {
+        let route = |to: &str| format!("[[site.route]]\nproxy = {{ to = [\"{to}\"] }}\n");
+        let text = [
+            "[[site]]\nhosts = [\"*\"]\n".to_owned(),
+            route("http://gone.test:80"),
+            route("gone.test:81"),
+            route("here.test:80"),
+            route("127.0.0.1:80"),
+            route("http://[::1]:80"),
+            route("unix:/run/a"),
+        ];
+        let config = Config::from_text(&text.concat(), "t.toml", Path::new("."), &[]).unwrap();
+        let asked = std::cell::RefCell::new(Vec::new());
+        let warnings = unknown(names(&config), |host, _| {
+            asked.borrow_mut().push(host.to_owned());
+            if host == "here.test" { Ok(()) } else { Err("no such name".to_owned()) }
+        });
+        assert_eq!(["gone.test", "here.test"], asked.borrow().as_slice());
+        let told: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            [
+                "t.toml:4: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, \
+              what would go there is answered with 502"
+            ],
+            told.as_slice()
+        );
+    }
+}
