@@ -505,6 +505,14 @@ impl Check {
     /// Warns of a route all of whose requests an earlier one takes.
     fn warn_unreachable(&mut self, routes: &[Route]) {
         for (index, route) in routes.iter().enumerate() {
+            if route.path.to_string().split('/').any(|it| matches!(it, "." | "..")) {
+                let text = format!(
+                    "\"{}\" has a \".\" or \"..\" of its own; paths are compared without them, so write it without",
+                    route.path
+                );
+                let key = "site.route.path".to_owned();
+                self.warnings.push(Problem { source: route.source.clone(), key, text });
+            }
             let takes_all = |it: &&Route| {
                 let methods = match (&it.methods, &route.methods) {
                     (Methods::Any, _) => true,

@@ -395,10 +395,22 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     let file = std::fs::OpenOptions::new().read(true).custom_flags(options).open(path);
     let file = file.map_err(|it| plain(&it))?;
     let is_file = file.metadata().is_ok_and(|it| it.is_file() || it.is_dir());
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     let from: Box<dyn Read> = if is_file { Box::new(file) } else { Box::new(Pipe(file)) };
-    let bytes = from.take(LARGEST + 1).read_to_string(&mut text).map_err(|it| plain(&it))?;
-    if bytes as u64 > LARGEST { Err("it is larger than 4MiB".to_owned()) } else { Ok(text) }
+    let count = from.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|it| plain(&it))?;
+    if count as u64 > LARGEST {
+        return Err("it is larger than 4MiB".to_owned());
+    }
+    String::from_utf8(bytes).map_err(|it| not_text(it.as_bytes(), it.utf8_error().valid_up_to()))
+}
+
+/// Where bytes stop being UTF-8; `at` is the first that is wrong. The column counts characters, as editors do.
+fn not_text(bytes: &[u8], at: usize) -> String {
+    let before = &bytes[..at];
+    let line = 1 + before.iter().filter(|it| **it == b'\n').count();
+    let begin = before.iter().rposition(|it| *it == b'\n').map_or(0, |it| it + 1);
+    let column = 1 + String::from_utf8_lossy(&before[begin..]).chars().count();
+    format!("line {line}, column {column}: the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at])
 }
 
 /// Something that is no file, and is open without waiting.

@@ -141,12 +141,12 @@ const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
     start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
-        "Where clients are served: `ADDR:PORT` (port 0 takes a free one) or `unix:PATH`.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+        "Where clients are served: `ADDR:PORT` (port 0 takes a free one) or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`).", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
-        "Largest request head; a longer one is refused with 431.", r#""32KiB""#),
+        "Largest request head; a longer one is refused with 431, and so is one of more than 128 fields.", r#""32KiB""#),
     once("limits.target_size", size(256, MIB), Some("8KiB"),
         "Largest request target (path and query); a longer one is refused with 414.", r#""4KiB""#),
     once("limits.body_size", size(0, TIB), Some("64MiB"),
@@ -204,7 +204,7 @@ pub const TABLE: &[Key] = &[
         "How long the tier stays off after an error of the disk.", r#""1m""#),
 
     start("cache.fleet.servers", Kind::List(Form::Memcached), None,
-        "The memcached servers, in the order that all nodes and clients share: `HOST:PORT` or `unix:PATH`, and `weight=N` behind a space; without it, there is no fleet.", r#"["10.0.0.1:11211", "10.0.0.2:11211"]"#),
+        "The memcached servers, in the order that all nodes and clients share: `HOST:PORT` or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`), and `weight=N` behind a space; without it, there is no fleet.", r#"["10.0.0.1:11211", "10.0.0.2:11211"]"#),
     start("cache.fleet.protocol", Kind::OneOf(&["meta", "binary"]), Some("meta"),
         "What is spoken with the servers: the meta commands (memcached 1.6 or newer), or the binary protocol.", r#""binary""#),
     start("cache.fleet.distribution", Kind::OneOf(&["ketama", "ketama_weighted", "modula"]), Some("ketama"),
@@ -323,7 +323,7 @@ pub const TABLE: &[Key] = &[
     each("cache.compress.types", Kind::List(Form::MediaType), Some(COMPRESSIBLE),
         "The media types that are compressed: exact, `text/*` for a whole type, `+xml` for every one that ends so.", r#"["text/*", "application/json", "+xml"]"#),
     each("cache.cache_status", Kind::Bool, Some("true"),
-        "Send `Cache-Status` with every response (RFC 9211).", "false"),
+        "Send `Cache-Status` (RFC 9211) with every response of the cache or of the origin behind it, and with larder's own 502, 503 and 504 in their place; not with files, and not with what larder answers before it looks into the cache (400, 404, 405, 508 and the like).", "false"),
     each("cache.x_cache", Kind::Bool, Some("false"),
         "Send the older `X-Cache: HIT` or `MISS` as well.", "true"),
 
@@ -401,7 +401,7 @@ pub const TABLE: &[Key] = &[
         "Send `Server-Timing` with every response: the stages that are over when its head is sent, in milliseconds.", "true"),
 
     once("site[].route[].proxy.to", Kind::List(Form::Origin), None,
-        "The origin: `http://HOST:PORT` or `unix:PATH`.", r#"["http://127.0.0.1:8000"]"#),
+        "The origin: `http://HOST:PORT` or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`).", r#"["http://127.0.0.1:8000"]"#),
     once("site[].route[].proxy.preserve_host", Kind::Bool, Some("true"),
         "Send the client's `Host` to the origin; otherwise the origin's own.", "false"),
     once("site[].route[].proxy.connect_timeout", time(1, HOUR), Some("5s"),

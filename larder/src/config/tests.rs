@@ -300,6 +300,26 @@ fn counters_name_keys_that_exist() {
 }
 
 #[test]
+fn a_file_that_is_not_utf_8_says_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.toml");
+    let check = |bytes: &[u8], expect: &str| {
+        std::fs::write(&path, bytes).unwrap();
+        let why = Config::load(&path, &[]).unwrap_err().to_string();
+        assert!(why.ends_with(expect), "{why}");
+    };
+    check(b"\xff", "cannot be read: line 1, column 1: the byte 0xff is not UTF-8; save the file as UTF-8");
+    check(
+        "# ü".as_bytes().split_last().unwrap().1,
+        "line 1, column 3: the byte 0xc3 is not UTF-8; save the file as UTF-8",
+    );
+    check(
+        b"workers = 2\n# \xc3\xbc\xe4\n",
+        "line 2, column 4: the byte 0xe4 is not UTF-8; save the file as UTF-8",
+    );
+}
+
+#[test]
 fn a_pipe_is_read_and_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
@@ -322,6 +342,12 @@ fn odd_values_are_warned_of() {
     assert_eq!(
         "t.toml:1: cache.max_object: a body of 2GiB can never be kept: cache.ram.size is 256MiB",
         read(&text).unwrap().warnings[0].to_string()
+    );
+    let text = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/../*\"\nproxy = { to = [\"a:1\"] }\n";
+    assert_eq!(
+        "t.toml:3: site.route.path: \"/../*\" has a \".\" or \"..\" of its own; paths are compared without them, so write it \
+         without",
+        read(text).unwrap().warnings[0].to_string()
     );
     refuse("listen = [\":80\", \"127.0.0.1:80\"]", "t.toml:1: listen: 127.0.0.1:80 is named twice");
     assert!(read(&format!("listen = [\":0\", \":0\"]\n{SITE}")).is_ok(), "two free ports are two ports");
