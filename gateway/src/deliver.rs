@@ -519,6 +519,8 @@ impl<'c> Machine<'_, 'c> {
         let text = explain::error_page(status, sentence);
         let length = text.len() as u64;
         self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
+        // For logs and statistics it came neither from the store nor from the origin.
+        self.summary.report = None;
         reply.piece(Piece::Bytes(text.into())).await?;
         Ok(None)
     }

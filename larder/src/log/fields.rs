@@ -34,7 +34,7 @@ pub struct Entry<'a> {
     pub referer: &'a [u8],
     /// The request's `User-Agent`.
     pub user_agent: &'a [u8],
-    /// What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, or why it forwarded, in the words of RFC 9211.
+    /// What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.
     pub cache: &'a str,
     /// The route: its name, else its first host pattern and its path pattern.
     pub route: &'a str,
@@ -102,7 +102,7 @@ pub const FIELDS: &[Field] = &[
         json: |it, _, out| escape::json(it.referer, out) },
     Field { name: "user_agent", since: Format::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent, out) },
-    Field { name: "cache", since: Format::Json, help: "What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, `only-if-cached` where nothing stored would do and the request forbade asking, or why it forwarded, in the words of RFC 9211.",
+    Field { name: "cache", since: Format::Json, help: "What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out) },
     Field { name: "route", since: Format::Json, help: "The route: `site.route.name`, else the site's first host pattern and the route's path pattern.",
         json: |it, _, out| escape::json(it.route.as_bytes(), out) },

@@ -64,9 +64,8 @@ impl Outcome {
                 (false, _) => "stale",
             },
             Some(Report::Overlay) => "overlay",
-            Some(Report::OnlyIfCached) => "only-if-cached",
             Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
-            None => "",
+            Some(Report::OnlyIfCached) | None => "",
         }
     }
 }
