@@ -15,7 +15,8 @@ use larder_stdx::clock;
 use larder_store::disk::Written;
 use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Removed, Win};
 use larder_store::ram::KeyHash;
-use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Stored, Strength};
+use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Shared, Stored, Strength};
+use larder_wire::envelope::Envelope;
 use larder_wire::http1::request::Request;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -44,7 +45,7 @@ pub struct Tiers {
 
 impl Tiers {
     /// Whether larder itself writes to the fleet: not where applications do.
-    fn fills_fleet(&self) -> bool {
+    pub(crate) fn fills_fleet(&self) -> bool {
         let settings = self.fleet.as_ref().map(|it| it.settings());
         settings.is_some_and(|it| it.put && it.filled_by == FilledBy::Larder)
     }
@@ -112,6 +113,10 @@ impl Gateway {
         win: Option<Win>,
         removed: impl Fn() -> bool,
     ) -> Option<Put> {
+        if self.fleet_of(policy).is_some() {
+            // Until it is there; and others may write there.
+            self.stands_alone(stored);
+        }
         if !tiers::goes_down(&stored.meta, clock::wall()) {
             return None;
         }
@@ -168,11 +173,46 @@ impl Gateway {
         }
     }
 
-    /// What was asked of the fleet holds for its local lifetime from now on.
+    /// What the fleet has, too, holds for its local lifetime from now on.
     pub(crate) fn stands(&self, stored: &Stored) {
+        self.stands_as(stored, Shared::Yes);
+    }
+
+    /// The same of what the fleet has not.
+    pub(crate) fn stands_alone(&self, stored: &Stored) {
+        self.stands_as(stored, Shared::No);
+    }
+
+    fn stands_as(&self, stored: &Stored, shared: Shared) {
         let Some(fleet) = &self.tiers.fleet else { return };
-        let until = clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs());
-        stored.recheck.store(until, std::sync::atomic::Ordering::Relaxed);
+        stored.is_due_at(clock::wall().0.saturating_add(fleet.settings().local_ttl.as_secs()), shared);
+    }
+
+    /// For how many seconds nobody waits for an answer that was not stored. Where others write to the fleet, they may
+    /// have written it by the time that a copy would be asked about.
+    pub(crate) fn remembers_misses(&self, policy: &Policy) -> u64 {
+        let most = u64::from(policy.hit_for_miss);
+        match self.fleet_of(policy) {
+            Some(fleet) if !self.tiers.fills_fleet() => most.min(fleet.settings().local_ttl.as_secs()),
+            _ => most,
+        }
+    }
+
+    /// Whether a purge of this node's knowledge is about a record of the fleet's.
+    pub(crate) fn has_purged(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        it: &Envelope,
+        by_application: bool,
+    ) -> bool {
+        let permitted = match by_application {
+            true => permitted(&it.meta, &it.fields, policy, request),
+            false => None,
+        };
+        let fields = permitted.as_ref().unwrap_or(&it.fields);
+        let marks = marks_of(it, fields, policy, by_application);
+        self.store.has_purged(&it.key, &it.meta, fields, &marks, it.body.length)
     }
 
     /// A response of the disk's as it is to be served, and whether RAM is to have it: what is small at once, what is
@@ -211,19 +251,13 @@ impl Gateway {
     /// What the fleet has as a stored response; `None` where it may not be one.
     pub(crate) fn of_fleet(&self, policy: &Policy, request: &Request, found: Found) -> Option<Stored> {
         let Found { envelope: it, body, by_application } = found;
-        let mut fields = it.fields;
+        let mut fields = it.fields.clone();
         if by_application {
             fields = permitted(&it.meta, &fields, policy, request)?;
         }
         // Where RAM has no room it is served all the same.
         let body = self.store.make_body(std::slice::from_ref(&body)).unwrap_or(Body::Heap(body));
-        let known: Vec<Position> = it.known.into_iter().map(|(log, entry)| Position { log, entry }).collect();
-        // An application need not say its tags beside its fields.
-        let tags = match by_application {
-            true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
-            false => it.tags,
-        };
-        let marks = Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } };
+        let marks = marks_of(&it, &fields, policy, by_application);
         let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
         Some(coding::ready(stored, policy))
     }
@@ -243,6 +277,17 @@ pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
 pub(crate) enum TakenUp {
     IntoRam,
     NotYet,
+}
+
+/// What purges look at in a record.
+fn marks_of(it: &Envelope, fields: &FieldList, policy: &Policy, by_application: bool) -> Marks {
+    let known: Vec<Position> = it.known.iter().map(|&(log, entry)| Position { log, entry }).collect();
+    // An application need not say its tags beside its fields.
+    let tags = match by_application {
+        true => tags::merged(&it.tags, &tags::of(&fields.view(), &policy.tags, &it.key)),
+        false => it.tags.clone(),
+    };
+    Marks { tags, born: Born { seq: 0, log: Positions::new(&known) } }
 }
 
 /// The fields of an application's page that are kept, if it may be stored at all: it is judged as an origin's is.

@@ -16,7 +16,8 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{Ask, Fleet, Got, Turn, Want, Win};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, FillHead, FillWriter, Stored, Waited};
+use larder_store::{Begin, FillHead, FillWriter, Shared, Stored, Waited};
+use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -184,7 +185,9 @@ impl Job {
     /// What came from the fleet is as warm after a restart as what came from the origin.
     fn put_on_disk(&self, writer: &FillWriter, stored: &Arc<Stored>) {
         let Some(disk) = self.gateway.disk_of(&self.route.policy) else { return };
-        if !tiers::goes_down(&stored.meta, clock::wall()) || disk.holds(&self.key, stored) {
+        // Where others write to the fleet they remove there, too, and nobody would see that here.
+        let is_ours = self.gateway.tiers.fills_fleet();
+        if !is_ours || !tiers::goes_down(&stored.meta, clock::wall()) || disk.holds(&self.key, stored) {
             return;
         }
         disk.write_unless(&self.key, stored, || writer.was_removed());
@@ -203,7 +206,7 @@ impl Job {
         let mut pause = FIRST_PAUSE;
         let mut held = held;
         loop {
-            let turn = match self.ask_fleet(fleet, held.as_ref().map(|it| &*it.0)).await {
+            let turn = match self.ask_fleet(fleet, held.as_ref()).await {
                 Said::Unavailable => return self.without_fleet(held),
                 Said::Stands(turn) => {
                     let Some((it, tier)) = &held else { return Descended::Nothing };
@@ -223,13 +226,16 @@ impl Job {
                     held = Some((stored, Tier::Fleet));
                     turn
                 }
-                Said::Lost(turn) => match &held {
-                    // It was never there.
-                    Some((it, Tier::Disk)) if !self.gateway.is_shared(it) && self.serves(it) => {
-                        return Descended::Found(it.clone(), Tier::Disk, Some(turn));
+                Said::Lost(turn) => {
+                    if let Some((it, tier)) = held.as_ref().filter(|it| self.is_alone(&it.0, it.1)) {
+                        // It was never there.
+                        self.gateway.stands_alone(it);
+                        if self.serves(it) {
+                            return Descended::Found(it.clone(), *tier, Some(turn));
+                        }
                     }
-                    _ => turn,
-                },
+                    turn
+                }
             };
             match turn {
                 Turn::Theirs if self.below == Below::First => {}
@@ -251,11 +257,24 @@ impl Job {
         }
     }
 
-    async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&Stored>) -> Said {
+    /// Whether what is held is not in the fleet for want of having been written there.
+    fn is_alone(&self, held: &Stored, tier: Tier) -> bool {
+        match tier {
+            Tier::Ram => held.is_shared() == Shared::No,
+            Tier::Disk => !self.gateway.is_shared(held),
+            Tier::Fleet => false,
+        }
+    }
+
+    async fn ask_fleet(&self, fleet: &Rc<Fleet>, held: Option<&(Arc<Stored>, Tier)>) -> Said {
         let policy = &self.route.policy;
         let fields = self.request.fields.view();
-        let want = if self.below == Below::Only { Want::Look } else { Want::Recompute };
-        let ask = Ask { key: &self.key, request: &fields, policy, want };
+        // What serves if the fleet has nothing needs no turn.
+        let suffices = held.is_some_and(|(it, tier)| self.is_alone(it, *tier) && self.serves(it));
+        let held = held.map(|it| &*it.0);
+        let want = if self.below == Below::Only || suffices { Want::Look } else { Want::Recompute };
+        let is_purged = |it: &Envelope, by: bool| self.gateway.has_purged(policy, &self.request, it, by);
+        let ask = Ask { key: &self.key, request: &fields, policy, want, is_purged: &is_purged };
         self.told.enter(Stage::Read);
         let got = fleet.get(ask).await;
         self.told.enter(Stage::Lookup);
@@ -287,8 +306,9 @@ impl Job {
     fn without_fleet(&mut self, held: Option<(Arc<Stored>, Tier)>) -> Descended {
         let Some((it, tier)) = held else { return Descended::Nothing };
         if self.serves(&it) {
-            if tier == Tier::Ram || self.gateway.is_shared(&it) {
-                self.gateway.stands(&it);
+            match self.is_alone(&it, tier) {
+                true => self.gateway.stands_alone(&it),
+                false => self.gateway.stands(&it),
             }
             return Descended::Found(it, tier, None);
         }

@@ -72,7 +72,7 @@ impl Judge<'_> {
 
     /// Nobody is to wait for another's answer under this key, for a while.
     pub fn remember_miss(&self) {
-        let until = route::misses_clock() + u64::from(self.route.policy.hit_for_miss) * 1000;
+        let until = route::misses_clock() + self.gateway.remembers_misses(&self.route.policy) * 1000;
         self.gateway.store.remember_miss(self.hash, self.key, until);
     }
 }

@@ -11,8 +11,8 @@ use larder_semantics::reuse::{self, Reuse};
 use larder_semantics::tiers::{self, Compared, Descent};
 use larder_semantics::trace::Silent;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::Stored;
 use larder_store::fleet::{Ask, Got, Want};
+use larder_store::{Shared, Stored};
 use larder_wire::http1::request::Request;
 use std::sync::Arc;
 
@@ -57,7 +57,10 @@ impl Gateway {
         }
         let mut doubted = false;
         if let Some(fleet) = self.fleet_of(policy) {
-            let holds = match fleet.get(Ask { key, request: &fields, policy, want: Want::Look }).await {
+            let holds = match fleet
+                .get(Ask { key, request: &fields, policy, want: Want::Look, is_purged: &|_, _| false })
+                .await
+            {
                 Got::Unavailable => Holds::Unknown,
                 Got::Miss { .. } => Holds::Nothing,
                 Got::Hit { found, .. } => {
@@ -81,7 +84,7 @@ impl Gateway {
             };
             doubted = holds == Holds::Nothing
                 && match &chosen {
-                    Some((it, Tier::Ram)) => it.is_due(now.0),
+                    Some((it, Tier::Ram)) => it.is_due(now.0) && it.is_shared() == Shared::Yes,
                     Some((it, _)) => self.is_shared(it),
                     None => false,
                 };
@@ -107,6 +110,7 @@ impl Gateway {
         let due = matches!(verdict, Reuse::Serve | Reuse::ServeStale)
             && self.fleet_of(policy).is_some()
             && held.is_some_and(|it| it.is_due(now.0));
-        due || tiers::descent(verdict, usable.ok(), facts, policy) == Descent::Worthwhile
+        let again = held.is_some_and(|it| it.is_due(now.0));
+        due || tiers::descent(verdict, usable.ok(), again, facts, policy) == Descent::Worthwhile
     }
 }

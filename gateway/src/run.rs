@@ -245,8 +245,9 @@ impl<'c> Machine<'_, 'c> {
     fn act(&mut self, decision: Reuse, now: WallTime, flight: KeyHash) -> Step {
         let policy = &self.route.policy;
         let held = self.found.as_ref().map(|it| &it.meta);
+        let again = self.found.as_ref().is_some_and(|it| it.is_due(now.0)) && self.tier == Tier::Ram;
         let worth = match self.may_descend() {
-            true => tiers::descent(decision, held, self.facts, policy),
+            true => tiers::descent(decision, held, again, self.facts, policy),
             false => Descent::InVain,
         };
         let due = self.may_descend() && self.is_due(decision, now);

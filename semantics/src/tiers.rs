@@ -1,6 +1,7 @@
 //! What the tiers below RAM are worth to a request, which responses may go down into them, and which of two copies is
 //! the newer. Where copies lie, and how they are moved, is in `store` and `gateway`.
 
+use crate::freshness::LifetimeSource;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::reuse::{ForwardReason, Reuse};
@@ -36,12 +37,20 @@ pub enum Descent {
 /// Whether a request that RAM decided about as `verdict`, with `held` in RAM, may find something better below.
 ///
 /// A client that wants the origin's own word (`no-cache`, `max-age=0`, where they are obeyed) gets it; what must be
-/// validated each time is no better for lying elsewhere.
+/// validated each time is no better for lying elsewhere, unless it is `due`: others write there, and it is time to look
+/// again. What a purge ended may lie there anew.
 #[must_use]
-pub fn descent(verdict: Reuse, held: Option<&Meta>, request: &RequestFacts<'_>, policy: &Policy) -> Descent {
+pub fn descent(
+    verdict: Reuse,
+    held: Option<&Meta>,
+    due: bool,
+    request: &RequestFacts<'_>,
+    policy: &Policy,
+) -> Descent {
     let asked = request.directives.obeyed(policy.request_directives);
     let wants_the_origin = asked.no_cache || asked.max_age == Some(0);
-    let always_asked = held.is_some_and(|it| it.no_cache || it.lifetime.seconds == 0);
+    let had_none = |it: &Meta| it.lifetime.seconds == 0 && it.lifetime.source != LifetimeSource::Purged;
+    let always_asked = held.is_some_and(|it| it.no_cache || had_none(it)) && !due;
     let open = match verdict {
         Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => false,
         Reuse::Validate(reason) | Reuse::Forward(reason) => {
@@ -114,6 +123,7 @@ pub fn compare(found: &Meta, held: &Meta, is_same: impl FnOnce() -> bool) -> Com
 mod tests {
     use super::*;
     use crate::field::Field;
+    use crate::purged::Verdict;
     use crate::request::RequestFacts;
     use crate::reuse;
     use crate::trace::Silent;
@@ -133,7 +143,7 @@ mod tests {
         let held = held.map(stored);
         let usable = held.as_ref().ok_or(ForwardReason::UriMiss);
         let verdict = reuse::decide(usable, &facts, &policy, WallTime(THEN.0 + seconds), &mut Silent);
-        assert_eq!(expect, descent(verdict, held.as_ref(), &facts, &policy), "{verdict:?}");
+        assert_eq!(expect, descent(verdict, held.as_ref(), false, &facts, &policy), "{verdict:?}");
     }
 
     #[test]
@@ -151,6 +161,30 @@ mod tests {
         check_descent(Some("max-age=60"), "no-cache", 1, Descent::InVain);
         check_descent(Some("no-cache, max-age=60"), "", 1, Descent::InVain);
         check_descent(Some("max-age=60"), "max-age=5", 10, Descent::Worthwhile);
+    }
+
+    #[test]
+    fn what_a_purge_ended_may_lie_below_anew() {
+        for strength in [Verdict::Soft, Verdict::Validate] {
+            // In its first second.
+            let held = strength(THEN).apply(&stored("max-age=60")).unwrap();
+            assert_eq!(0, held.lifetime.seconds);
+            assert_eq!(Descent::Worthwhile, descent_of(&held, false));
+        }
+    }
+
+    #[test]
+    fn what_is_always_asked_about_is_looked_for_when_it_is_due() {
+        for it in ["max-age=0", "no-cache, max-age=60"] {
+            assert_eq!(Descent::InVain, descent_of(&stored(it), false), "{it}");
+            assert_eq!(Descent::Worthwhile, descent_of(&stored(it), true), "{it}");
+        }
+    }
+
+    fn descent_of(held: &Meta, due: bool) -> Descent {
+        let (policy, facts) = (Policy::default(), RequestFacts::read("GET", &[]));
+        let verdict = reuse::decide(Ok(held), &facts, &policy, THEN, &mut Silent);
+        descent(verdict, Some(held), due, &facts, &policy)
     }
 
     #[test]

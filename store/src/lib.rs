@@ -24,4 +24,4 @@ pub use disk::{Disk, Waited};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
 pub use forms::{Form, Forms, NotMade};
 pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
-pub use ram::{Body, OnDisk, Settings, Shelf, Store, Stored};
+pub use ram::{Body, OnDisk, Settings, Shared, Shelf, Store, Stored};

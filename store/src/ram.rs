@@ -29,7 +29,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::shelf::{Body, OnDisk, Shelf, Stored};
+pub use crate::shelf::{Body, OnDisk, Shared, Shelf, Stored};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).

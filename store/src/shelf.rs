@@ -100,12 +100,25 @@ pub struct Stored {
     pub variant: Box<[u8]>,
     /// What purges look at.
     pub marks: Marks,
-    /// From this wall second on the fleet is asked whether it has a newer one; `u64::MAX` where it is not in the fleet.
+    /// From this wall second on the fleet is asked whether it has a newer one, with [`NOT_SHARED`] where the fleet does
+    /// not have this one; `u64::MAX` where nobody is to ask.
     pub recheck: AtomicU64,
     /// What the disk tier was given of it.
     pub on_disk: OnDisk,
     /// Other forms of it; `None` where there are none and will be none.
     pub forms: Option<Arc<Forms>>,
+}
+
+/// In [`Stored::recheck`]: the fleet does not have this one, so that nobody has removed it there either.
+pub const NOT_SHARED: u64 = 1 << 63;
+
+/// Whether the fleet has a response that this node has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// It has, or had: if it is there no more, somebody has removed it.
+    Yes,
+    /// It never had.
+    No,
 }
 
 impl Stored {
@@ -132,7 +145,19 @@ impl Stored {
     #[inline]
     #[must_use]
     pub fn is_due(&self, now: u64) -> bool {
-        self.recheck.load(Relaxed) <= now
+        self.recheck.load(Relaxed) & !NOT_SHARED <= now
+    }
+
+    /// From the wall second `at` on the fleet is to be asked.
+    pub fn is_due_at(&self, at: u64, shared: Shared) {
+        let bit = if shared == Shared::No { NOT_SHARED } else { 0 };
+        self.recheck.store(at.min(!NOT_SHARED) | bit, Relaxed);
+    }
+
+    /// Whether the fleet had it when it was last asked or written to.
+    #[must_use]
+    pub fn is_shared(&self) -> Shared {
+        if self.recheck.load(Relaxed) & NOT_SHARED == 0 { Shared::Yes } else { Shared::No }
     }
 
     fn is_same_variant(&self, other: &Self) -> bool {

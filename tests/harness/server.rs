@@ -144,6 +144,15 @@ impl Larder {
         client.read()
     }
 
+    /// Posts JSON to the admin.
+    pub fn admin_post(&self, path: &str, body: &str) -> super::Response {
+        let mut client = Client::connect(self.admin);
+        let lines = self.admin_lines();
+        client
+            .send(format!("POST {path} HTTP/1.1\r\n{lines}\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+        client.read()
+    }
+
     /// GETs a path of the admin listener.
     pub fn admin_get(&self, path: &str) -> super::Response {
         self.admin_request("GET", path)

@@ -423,6 +423,77 @@ fn an_application_fills_and_larder_serves() {
     assert_eq!((1, 0), (origin.requests(), larder.counter("fleet_puts")));
 }
 
+/// A larder before an origin that answers so, with a fleet that applications fill.
+fn filled_by_applications(answer: &str) -> (Memcached, Origin, Larder) {
+    let (memcached, origin) = (Memcached::start(), Origin::fixed(answer));
+    let top = fleet(&[&memcached], "timeout = \"1s\"\nfilled_by = \"applications\"\nlocal_ttl = \"2s\"");
+    let larder = Larder::before_with(&origin, "", &top);
+    (memcached, origin, larder)
+}
+
+#[test]
+fn what_the_origin_said_does_not_hide_what_an_application_writes() {
+    // The last two may not be stored for long or at all; one is asked about each time.
+    for said in ["max-age=60", "max-age=60, no-cache", "no-store"] {
+        let answer = format!("HTTP/1.1 404 Not Found\nCache-Control: {said}\nETag: \"0\"\n\nnot yet");
+        let (memcached, origin, larder) = filled_by_applications(&answer);
+        assert_eq!("not yet", larder.get("/page").text());
+        assert_eq!("not yet", larder.get("/page").text());
+        fill(&memcached, "http://h/page", "by the application");
+        larder.advance(3);
+        assert_eq!("by the application", larder.get("/page").text(), "{said}");
+        assert!(origin.requests() <= 2, "{said}");
+    }
+}
+
+#[test]
+fn what_only_the_origin_said_holds_for_its_lifetime() {
+    let (_memcached, origin, larder) =
+        filled_by_applications("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nof the origin");
+    larder.get("/page");
+    let reads = larder.counter("fleet_gets");
+    for turn in 1..=3 {
+        larder.advance(3);
+        assert!(larder.get("/page").is_hit());
+        assert!(larder.get("/page").is_hit());
+        assert_eq!(reads + turn, larder.counter("fleet_gets"), "it is asked once in its local lifetime");
+    }
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn what_an_application_deletes_and_writes_again_is_seen() {
+    let (memcached, origin, larder) =
+        filled_by_applications("HTTP/1.1 404 Not Found\nCache-Control: max-age=60\n\ngone");
+    fill(&memcached, "http://h/page", "first");
+    assert_eq!("first", larder.get("/page").text());
+    assert_eq!("DELETED\r\n", memcached.ask("delete http://h/page\r\n"));
+    larder.advance(3);
+    assert_eq!("gone", larder.get("/page").text());
+    fill(&memcached, "http://h/page", "second");
+    larder.advance(3);
+    assert_eq!("second", larder.get("/page").text());
+    assert_eq!(1, origin.requests());
+}
+
+#[test]
+fn after_a_soft_purge_what_an_application_wrote_since_is_found() {
+    for kind in ["soft", "validate"] {
+        let (memcached, origin, larder) =
+            filled_by_applications("HTTP/1.1 404 Not Found\nCache-Control: no-store\n\nnone");
+        fill(&memcached, "http://h/page", "first");
+        assert_eq!("first", larder.get("/page").text());
+        let body = format!("{{\"url\": \"http://h/page\", \"{kind}\": true}}");
+        assert_eq!(200, larder.admin_post("/cache/purge", &body).status);
+        assert_eq!("none", larder.get("/page").text(), "{kind}");
+        assert_eq!(1, origin.requests());
+        larder.advance(3);
+        fill(&memcached, "http://h/page", "second");
+        assert_eq!("second", larder.get("/page").text(), "{kind}");
+        assert_eq!(1, origin.requests());
+    }
+}
+
 #[test]
 fn a_page_of_the_older_form_is_served() {
     let memcached = Memcached::start();

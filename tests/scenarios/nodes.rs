@@ -2,6 +2,7 @@
 //! other. Time is real here, since leases are.
 
 use crate::harness::command::{run, wait};
+use crate::harness::origin::Gate;
 use crate::harness::origin::{Script, response};
 use crate::harness::relay::{Relay, Way};
 use crate::harness::{Client, Larder, Memcached, Origin, tiers, until};
@@ -453,4 +454,83 @@ fn a_node_that_follows_the_log_trusts_what_it_has() {
     larder.advance(61);
     let stale = client.get("/");
     assert_eq!((200, "hello".to_owned()), (stale.status, stale.text()), "{}", stale.cache());
+}
+
+/// Nodes that follow the purge log, before an origin that answers its first request at once and the others when the gate
+/// opens; what it says is what it is asked for the how-manieth time.
+fn herd(nodes: usize, memcached: &Memcached, gate: &Arc<Gate>) -> (Origin, Vec<Larder>) {
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| {
+        let answer = Script::Send(response(&format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nanswer {}",
+            it.number
+        )));
+        if it.number == 0 { vec![answer] } else { vec![Script::Gate(opened.clone()), answer] }
+    });
+    let fleet = format!(
+        "[cache.fleet]\nservers = [{:?}]\ntimeout = \"1s\"\npoll = \"50ms\"\nlease = \"2500ms\"\n",
+        memcached.name()
+    );
+    let larders: Vec<Larder> = (0..nodes).map(|_| Larder::before_with(&origin, "", &fleet)).collect();
+    for it in &larders {
+        until("it follows the log", || standing(it)["followed"] == 1);
+    }
+    (origin, larders)
+}
+
+fn purge_as(larder: &Larder, more: &str) {
+    let body = format!("{{\"url\": \"http://h/\", \"wait\": true{more}}}");
+    let answer = larder.admin_post("/cache/purge", &body);
+    assert_eq!(200, answer.status, "{answer:?}");
+    let answer: Value = serde_json::from_str(&answer.text()).unwrap();
+    assert_eq!(true, answer["complete"], "{answer}");
+}
+
+#[test]
+fn after_a_purge_one_node_asks_for_all() {
+    for kind in ["", ", \"soft\": true", ", \"validate\": true"] {
+        let (memcached, gate) = (Memcached::start(), Gate::new());
+        let (origin, larders) = herd(4, &memcached, &gate);
+        larders[0].get("/");
+        tiers::settled(&larders[0], 1);
+        for it in &larders {
+            assert_eq!("answer 0", it.get("/").text());
+        }
+        purge_as(&larders[0], kind);
+        let mut clients: Vec<_> = larders.iter().map(|it| it.client()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        }
+        until("one node asks, and the others wait for it", || {
+            let waits: u64 = larders.iter().map(|it| it.counter("recompute_waits")).sum();
+            assert!(gate.waiting() < 2, "two nodes ask ({kind})");
+            waits == 3 && gate.waiting() == 1
+        });
+        gate.open();
+        for client in &mut clients {
+            assert_eq!("answer 1", client.read().text(), "{kind}");
+        }
+        assert_eq!(2, origin.requests(), "{kind}");
+    }
+}
+
+#[test]
+fn after_a_purge_the_next_node_takes_what_the_first_has_fetched() {
+    for kind in ["", ", \"soft\": true", ", \"validate\": true"] {
+        let (memcached, gate) = (Memcached::start(), Gate::new());
+        gate.open();
+        let (origin, larders) = herd(3, &memcached, &gate);
+        larders[0].get("/");
+        tiers::settled(&larders[0], 1);
+        for it in &larders {
+            assert_eq!("answer 0", it.get("/").text());
+        }
+        purge_as(&larders[0], kind);
+        assert_eq!("answer 1", larders[1].get("/").text(), "{kind}");
+        tiers::settled(&larders[1], 1);
+        for it in [&larders[2], &larders[0]] {
+            assert_eq!("answer 1", it.get("/").text(), "{kind}");
+        }
+        assert_eq!(2, origin.requests(), "{kind}");
+    }
 }

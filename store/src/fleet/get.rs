@@ -112,7 +112,7 @@ impl Fleet {
             }
         }
         let mut turn = Turn::Free;
-        if self.has_turns(ask) && is_over(&record) {
+        if self.has_turns(ask) && is_over(ask, &record) {
             (record, turn) = self.whose_turn(ask, record, deadline).await?;
         }
         let body = self.body(&record, deadline).await?;
@@ -289,12 +289,15 @@ fn wanted(envelope: &Envelope, ask: &Ask<'_>) -> Vec<u8> {
     wanted
 }
 
-/// Whether its lifetime is over, so that it makes sense to take turns. What has none is asked for each time anyway.
-fn is_over(record: &Record) -> bool {
+/// Whether its lifetime is over, by itself or by a purge, so that it makes sense to take turns. What has none is asked for
+/// each time anyway.
+fn is_over(ask: &Ask<'_>, record: &Record) -> bool {
     let meta = &record.envelope.meta;
     let has_lifetime = meta.lifetime.seconds > 0 && !meta.no_cache;
     has_lifetime
-        && (record.item.hit.stale || !matches!(meta.freshness(clock::wall()), Freshness::Fresh { .. }))
+        && (record.item.hit.stale
+            || !matches!(meta.freshness(clock::wall()), Freshness::Fresh { .. })
+            || (ask.is_purged)(&record.envelope, record.by_application))
 }
 
 /// A page that was written before there were envelopes: `content-type NUL body`.

@@ -51,6 +51,9 @@ pub struct Ask<'a> {
     pub policy: &'a Policy,
     /// What is going to happen with the answer.
     pub want: Want,
+    /// Whether a purge has met a record (`true`: of an application), so that it is to be computed anew as one whose
+    /// lifetime is over.
+    pub is_purged: &'a dyn Fn(&Envelope, bool) -> bool,
 }
 
 /// What the asker will do where nothing fresh is found.

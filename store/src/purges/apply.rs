@@ -18,6 +18,7 @@ use super::{Born, Marks, Position, Positions, Rule, Seq};
 use crate::fill::SharedHead;
 use crate::ram::{KeyHash, Lookup, Store};
 use crate::shelf::{Shelf, Stored};
+use larder_semantics::field::FieldList;
 use larder_semantics::purged::{self, Verdict};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::{self, Monotonic, WallTime};
@@ -252,6 +253,15 @@ impl Store {
         let mut stored = self.admitted(stored, verdict)?;
         stored.marks.born.seq = seq;
         Some(stored)
+    }
+
+    /// Whether a purge is about what lies in the fleet with these facts, of `size` bytes: [`Store::admit_foreign`] would
+    /// not let it through as it is.
+    #[must_use]
+    pub fn has_purged(&self, key: &[u8], meta: &Meta, fields: &FieldList, marks: &Marks, size: u64) -> bool {
+        let subject = Subject { key, meta, fields, tags: &marks.tags, size: Some(size) };
+        let birth = Birth::Elsewhere { at: meta.response_time, log: &marks.born.log };
+        self.purges.rules.read().verdict(&subject, birth) != Verdict::Keep
     }
 
     fn admitted(&self, mut stored: Stored, verdict: Verdict) -> Option<Stored> {

@@ -46,7 +46,9 @@ pub async fn get(fleet: &Rc<Fleet>, key: &str) -> Got {
 pub async fn get_as(fleet: &Rc<Fleet>, key: &str, request: &[(&str, &str)], want: Want) -> Got {
     let policy = Policy::default();
     let request = as_fields(request);
-    fleet.get(Ask { key: key.as_bytes(), request: &request, policy: &policy, want }).await
+    fleet
+        .get(Ask { key: key.as_bytes(), request: &request, policy: &policy, want, is_purged: &|_, _| false })
+        .await
 }
 
 pub async fn put(fleet: &Rc<Fleet>, key: &str, stored: &Arc<Stored>) -> Settled {
