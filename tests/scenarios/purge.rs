@@ -265,6 +265,77 @@ fn purge_of_tags() {
     assert!(!is_hit(&larder, "/a"));
 }
 
+/// A route of `origin` for a path, with what it says of `PURGE`.
+fn route(origin: &Origin, path: &str, purge: &str) -> String {
+    let url = origin.url();
+    format!("[[site.route]]\npath = {path:?}\nproxy = {{ to = [{url:?}] }}\ncache = {{ {purge} }}\n")
+}
+
+#[test]
+fn purge_of_tags_reaches_what_lies_under_routes_that_allow_it() {
+    let origin = tagged();
+    let allowed = "purge = { method = true, from = [\"127.0.0.1\"] }";
+    let elsewhere = "purge = { method = true, from = [\"10.0.0.0/8\"] }";
+    let site = |hosts: &str, routes: &[(&str, &str)]| {
+        let routes: String = routes.iter().map(|it| route(&origin, it.0, it.1)).collect();
+        format!("[[site]]\nhosts = [{hosts:?}]\n{routes}")
+    };
+    let config = [
+        "listen = [\"127.0.0.1:0\"]\n".to_owned(),
+        site(
+            "a.example",
+            &[("/a.b/private/*", elsewhere), ("/one", "purge = { method = false }"), ("/*", allowed)],
+        ),
+        site("b.example", &[("/open/*", allowed), ("/*", "purge = { method = false }")]),
+        site("*.c.example", &[("/*", allowed)]),
+        site("x.c.example", &[("/*", elsewhere)]),
+        site("*", &[("/*", "")]),
+    ];
+    let larder = Larder::start(Setup { config: config.concat(), env: Vec::new() });
+    let gone = [
+        "a.example/",
+        "a.example/two",
+        "a.example/a-b/private/x",
+        "a.example:81/%C3%BC",
+        "b.example/open/x",
+        "y.c.example/x",
+    ];
+    let kept = [
+        "a.example/a.b/private/x",
+        "a.example/one",
+        "b.example/",
+        "b.example/opener",
+        "x.c.example/x",
+        "other/x",
+    ];
+    let mut client = larder.client();
+    let mut get = |url: &&str| {
+        let (host, path) = url.split_at(url.find('/').unwrap());
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        client.read()
+    };
+    for it in gone.iter().chain(&kept) {
+        get(it);
+        assert!(get(it).is_hit(), "{it}");
+    }
+    let purge = "PURGE / HTTP/1.1\r\nHost: a.example\r\nSurrogate-Key: every\r\n\r\n";
+    let mut purger = larder.client();
+    purger.send(purge);
+    let answer = purger.read();
+    assert_eq!(200, answer.status, "{answer:?}");
+    for it in gone {
+        assert!(!get(&it).is_hit(), "{it}: {answer:?}");
+    }
+    for it in kept {
+        assert!(get(&it).is_hit(), "{it}: {answer:?}");
+    }
+    // The admin's reaches all.
+    self::purge(&larder, json!({ "tag": "every" }));
+    for it in kept {
+        assert!(!get(&it).is_hit(), "{it}");
+    }
+}
+
 #[test]
 fn purge_from_elsewhere_is_forbidden() {
     let (answer, larder, origin) = by_method("purge = { method = true, from = [\"10.0.0.0/8\"] }", "");

@@ -188,6 +188,12 @@ impl Router {
         self.sites.get(at).map_or("", |it| &it.name)
     }
 
+    /// All sites, in the order of the configuration.
+    #[must_use]
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
     /// The routes of the site that answers for `authority`, in order.
     #[must_use]
     pub fn routes(&self, authority: &str) -> &[Matched] {
@@ -238,6 +244,21 @@ impl Router {
 }
 
 impl Matched {
+    /// Whether an application answers, through the cache.
+    #[must_use]
+    pub fn proxies(&self) -> bool {
+        matches!(self.target, Target::Proxy(_))
+    }
+
+    /// What stands in its keys for all hosts of the site (`cache.key.ignore_host`).
+    #[must_use]
+    pub fn any_host_of(&self) -> Option<&str> {
+        match &self.target {
+            Target::Proxy(route) => route.policy.key.any_host_of.as_deref(),
+            Target::Files(_) => None,
+        }
+    }
+
     fn allows(&self, method: Option<&str>) -> bool {
         method.is_none_or(|it| self.methods.allow(it))
     }

@@ -2,6 +2,7 @@
 
 use super::Order;
 use super::asked::{self, Asked};
+use super::reach;
 use crate::config::Methods;
 use crate::config::tiers::PurgeMethod;
 use crate::log::End;
@@ -39,8 +40,8 @@ pub async fn answer(
     client: &Client,
     reply: Reply<'_>,
 ) -> Outcome {
-    let may = client.peer.is_none_or(|peer| matched.purge.from.iter().any(|it| it.contains(peer.ip())));
-    let (status, value) = match (matched.purge.method, may) {
+    let peer = client.peer.map(|it| it.ip());
+    let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
         (PurgeMethod::Allowed, true) => purge(front, request, client).await,
         (PurgeMethod::Allowed, false) => {
             (403, problem(403, "This client may not purge here: its address is not in cache.purge.from."))
@@ -63,11 +64,16 @@ fn problem(status: u16, detail: &str) -> Value {
     json!({ "status": status, "detail": detail })
 }
 
-/// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag`.
+/// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as
+/// the client may purge.
 async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value) {
     let router = front.router.borrow().clone();
-    let scopes = match scopes(request, &router) {
-        Ok(scopes) => scopes,
+    let scopes = match named(request, &router) {
+        Ok(Named::Url(url)) => vec![Scope::Url(url)],
+        Ok(Named::Tags(tags)) => match reach::limited(&router, client.peer.map(|it| it.ip()), tags) {
+            Ok(scopes) => scopes,
+            Err(sentence) => return (403, problem(403, &sentence)),
+        },
         Err(sentence) => return (400, problem(400, &sentence)),
     };
     let flag = |name: &str| {
@@ -87,7 +93,13 @@ async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value
     (200, if done.len() == 1 { done.remove(0) } else { json!({ "purges": done }) })
 }
 
-fn scopes(request: &Request, router: &Router) -> Result<Vec<Scope>, String> {
+/// What a request names.
+enum Named {
+    Url(Box<[u8]>),
+    Tags(Vec<Box<str>>),
+}
+
+fn named(request: &Request, router: &Router) -> Result<Named, String> {
     let mut tags: Vec<Box<str>> = Vec::new();
     for name in ["surrogate-key", "cache-tag"] {
         for it in request.fields.view().iter().filter(|it| it.is(name)) {
@@ -102,9 +114,9 @@ fn scopes(request: &Request, router: &Router) -> Result<Vec<Scope>, String> {
     }
     if tags.is_empty() {
         let url = asked::requested(&request.authority, &request.target, router)?;
-        return Ok(vec![Scope::Url(url)]);
+        return Ok(Named::Url(url));
     }
-    Ok(tags.into_iter().map(Scope::Tag).collect())
+    Ok(Named::Tags(tags))
 }
 
 async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&str>) -> Outcome {

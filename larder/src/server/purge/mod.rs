@@ -10,6 +10,7 @@
 
 pub mod asked;
 pub mod method;
+mod reach;
 
 use super::nodes::Nodes;
 use super::tiers::Lower;
