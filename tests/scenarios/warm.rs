@@ -148,10 +148,16 @@ fn a_larder_that_is_away_is_said() {
     let told = json(&ended);
     assert_eq!((1, "gone"), (ended.code, told["end"].as_str().unwrap()), "{ended:?}");
     assert!(told["errors"].as_u64().unwrap() < 50, "it gives up: {told}");
+    let first = told["first_error"].as_str().unwrap();
+    assert!(first.contains("larder cannot be reached") && !first.contains("origin"), "{first}");
+    let ended = warm(&larder, "/a\nnonsense\n/b\n", &["--list", "urls", "--json"]);
+    assert_eq!((2, 1), (json(&ended)["urls"].as_u64().unwrap(), json(&ended)["unread"].as_u64().unwrap()));
     let ended = warm(&larder, &list(1), &["--list", "nowhere"]);
     assert_eq!(1, ended.code);
     assert_eq!("larder: nowhere cannot be read: no such file or directory.\n", ended.err);
     assert_eq!("larder: There is no URL in it.\n", warm(&larder, "", &["--list", "urls"]).err);
+    let none = "larder: There is no URL in it: 2 lines name none, first line 1.\n";
+    assert_eq!(none, warm(&larder, "nonsense\nhttp://\n", &["--list", "urls"]).err);
     assert_eq!(2, warm(&larder, "", &[]).code);
 }
 

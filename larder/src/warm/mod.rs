@@ -34,6 +34,10 @@ pub struct Summary {
     pub found: usize,
     /// URLs of other hosts, which were not asked for.
     pub elsewhere: usize,
+    /// Lines of the list or log that name no page, and the number of the first.
+    pub unread: usize,
+    /// See `unread`.
+    pub first_unread: usize,
     /// Whether more URLs were found than are kept.
     pub cut: bool,
     /// Requests that were answered to their last byte.
@@ -106,6 +110,10 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
     let urls = urls::find(order, &larder).await?;
     if urls.pages.is_empty() {
         return Err(match urls.elsewhere {
+            0 if urls.unread > 0 => {
+                let (count, first) = (urls.unread, urls.first_unread);
+                format!("There is no URL in it: {count} lines name none, first line {first}.")
+            }
             0 => "There is no URL in it.".to_owned(),
             count => format!("All {count} URLs in it are of other hosts."),
         });
@@ -221,8 +229,9 @@ impl Run {
             pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             tokio::sync::Mutex::new(pace)
         });
-        let Urls { pages, elsewhere, cut } = urls;
-        let summary = Summary { found: pages.len(), elsewhere, cut, ..Summary::default() };
+        let Urls { pages, elsewhere, unread, first_unread, cut } = urls;
+        let found = pages.len();
+        let summary = Summary { found, elsewhere, unread, first_unread, cut, ..Summary::default() };
         Self {
             larder,
             progress: Progress::new(pages.len()),
@@ -312,7 +321,9 @@ impl Run {
             let mut summary = self.summary.borrow_mut();
             summary.errors += 1;
             let sentence = || {
-                format!("{}{}: {}", page.authority.as_deref().unwrap_or(""), page.target, error.sentence())
+                // Of this client larder is the origin.
+                let why = error.sentence().replace("the origin", "larder");
+                format!("{}{}: {why}", page.authority.as_deref().unwrap_or(""), page.target)
             };
             summary.first_error.get_or_insert_with(sentence);
         }
@@ -350,7 +361,8 @@ impl Summary {
         let by_status: serde_json::Map<String, Value> =
             self.by_status.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
         json!({
-            "urls": self.found, "elsewhere": self.elsewhere, "cut": self.cut, "done": self.done, "hits": self.hits,
+            "urls": self.found, "elsewhere": self.elsewhere, "unread": self.unread,
+            "cut": self.cut, "done": self.done, "hits": self.hits,
             "misses": self.misses, "stored": self.stored, "unknown": self.unknown, "errors": self.errors,
             "first_error": self.first_error, "by_status": by_status, "bytes": self.bytes, "seconds": self.seconds,
             "end": self.end.name(),
@@ -378,6 +390,10 @@ impl Summary {
         }
         if self.elsewhere > 0 {
             let _ = writeln!(out, "  {} URLs are of other hosts and were left out", self.elsewhere);
+        }
+        if self.unread > 0 {
+            let (count, first) = (self.unread, self.first_unread);
+            let _ = writeln!(out, "  {count} lines name no page and were left out, first line {first}");
         }
         if self.cut {
             let _ = writeln!(out, "  more URLs were found than are kept ({})", urls::MOST);

@@ -36,8 +36,29 @@ pub struct Urls {
     pub pages: Vec<Page>,
     /// How many were left out because they are of another host than the sitemap.
     pub elsewhere: usize,
+    /// How many lines name no page, and the number of the first.
+    pub unread: usize,
+    /// See `unread`.
+    pub first_unread: usize,
     /// Whether there were more than [`MOST`].
     pub cut: bool,
+}
+
+/// What a line of a file is.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    /// A page that is to be asked for.
+    Page(Page),
+    /// Nothing to ask for, rightly: a comment, or a request that would not be repeated.
+    Other,
+    /// Not understood.
+    Wrong,
+}
+
+impl Line {
+    fn of(page: Option<Page>) -> Self {
+        page.map_or(Line::Wrong, Line::Page)
+    }
 }
 
 /// Finds the URLs.
@@ -53,7 +74,7 @@ pub(super) async fn find(order: &Warm, larder: &Larder) -> Result<Urls, String> 
 }
 
 /// Reads a file line by line.
-fn lines(path: &Path, read: fn(&str) -> Option<Page>) -> Result<Urls, String> {
+fn lines(path: &Path, read: fn(&str) -> Line) -> Result<Urls, String> {
     let wrong = |it: std::io::Error| format!("{} cannot be read: {}.", path.display(), plain(&it));
     let file: Box<dyn Read> = match path.to_str() {
         Some("-") => Box::new(std::io::stdin()),
@@ -61,9 +82,9 @@ fn lines(path: &Path, read: fn(&str) -> Option<Page>) -> Result<Urls, String> {
     };
     let mut file = BufReader::new(file);
     let mut seen: HashMap<Page, (u64, usize)> = HashMap::new();
-    let mut cut = false;
+    let mut urls = Urls::default();
     let mut line = Vec::new();
-    loop {
+    for number in 1.. {
         line.clear();
         let count = (&mut file).take(LONGEST_LINE).read_until(b'\n', &mut line).map_err(wrong)?;
         if count == 0 {
@@ -71,35 +92,66 @@ fn lines(path: &Path, read: fn(&str) -> Option<Page>) -> Result<Urls, String> {
         }
         if count as u64 == LONGEST_LINE && line.last() != Some(&b'\n') {
             file.skip_until(b'\n').map_err(wrong)?;
+            urls.leave_out(number);
             continue;
         }
-        let Some(page) = read(String::from_utf8_lossy(&line).trim()) else { continue };
+        // What is no UTF-8 is encoded as it stands.
+        let text: String = match std::str::from_utf8(&line) {
+            Ok(text) => text.to_owned(),
+            Err(_) => encoded(line.trim_ascii()),
+        };
+        let page = match read(text.trim()) {
+            Line::Page(page) => page,
+            Line::Other => continue,
+            Line::Wrong => {
+                urls.leave_out(number);
+                continue;
+            }
+        };
         let first = seen.len();
         match seen.get_mut(&page) {
             Some((times, _)) => *times += 1,
             None if first < MOST => drop(seen.insert(page, (1, first))),
-            None => cut = true,
+            None => urls.cut = true,
         }
     }
     let mut pages: Vec<_> = seen.into_iter().collect();
     // What was asked for as often as another comes in the order of the file.
     pages.sort_by_key(|(_, (times, first))| (std::cmp::Reverse(*times), *first));
-    Ok(Urls { pages: pages.into_iter().map(|it| it.0).collect(), elsewhere: 0, cut })
+    urls.pages = pages.into_iter().map(|it| it.0).collect();
+    Ok(urls)
+}
+
+impl Urls {
+    fn leave_out(&mut self, line: usize) {
+        self.unread += 1;
+        if self.first_unread == 0 {
+            self.first_unread = line;
+        }
+    }
 }
 
 /// One line of a list: a URL or a path; `#` begins a comment.
-fn list(line: &str) -> Option<Page> {
-    if line.is_empty() || line.starts_with('#') { None } else { page(line) }
+fn list(line: &str) -> Line {
+    if line.is_empty() || line.starts_with('#') { Line::Other } else { Line::of(page(line)) }
 }
 
 /// One line of a log in the common or combined form: what somebody got with GET and without an error.
-fn log(line: &str) -> Option<Page> {
-    let (_, rest) = line.split_once('"')?;
-    let (request, rest) = rest.split_once("\" ")?;
+fn log(line: &str) -> Line {
+    let parts = || {
+        let (_, rest) = line.split_once('"')?;
+        let (request, rest) = rest.split_once("\" ")?;
+        let status: u16 = rest.split(' ').next()?.parse().ok()?;
+        Some((request, status))
+    };
+    let Some((request, status)) = parts() else {
+        return if line.is_empty() { Line::Other } else { Line::Wrong };
+    };
     let mut words = request.split(' ');
-    let (method, target) = (words.next()?, words.next()?);
-    let status: u16 = rest.split(' ').next()?.parse().ok()?;
-    if method != "GET" || !matches!(status, 200..400) { None } else { page(target) }
+    match (words.next(), words.next()) {
+        (Some("GET"), Some(target)) if matches!(status, 200..400) => Line::of(page(target)),
+        _ => Line::Other,
+    }
 }
 
 /// A URL or a path. What a browser would encode is encoded; a fragment is not sent.
@@ -117,14 +169,20 @@ fn page(text: &str) -> Option<Page> {
         return None;
     }
     let target = target.split('#').next().unwrap_or(target);
-    let mut encoded = if target.starts_with('/') { String::new() } else { "/".to_owned() };
-    for byte in target.bytes() {
+    let slash = if target.starts_with('/') { "" } else { "/" };
+    Some(Page { authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
+}
+
+/// Bytes as they may stand in a URL.
+fn encoded(bytes: &[u8]) -> String {
+    let mut encoded = String::with_capacity(bytes.len());
+    for byte in bytes {
         match byte {
-            b'!'..=b'~' => encoded.push(char::from(byte)),
+            b'!'..=b'~' => encoded.push(char::from(*byte)),
             _ => encoded.push_str(&format!("%{byte:02X}")),
         }
     }
-    Some(Page { authority, target: encoded })
+    encoded
 }
 
 /// Reads a sitemap and those that it names, through larder itself.
@@ -212,19 +270,26 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(read: fn(&str) -> Option<Page>, line: &str, expect: Option<&str>) {
-        let found = read(line).map(|it| format!("{}{}", it.authority.unwrap_or_default(), it.target));
-        assert_eq!(expect, found.as_deref(), "{line}");
+    fn check(read: fn(&str) -> Line, line: &str, expect: &str) {
+        let found = match read(line) {
+            Line::Page(it) => format!("{}{}", it.authority.unwrap_or_default(), it.target),
+            it => format!("{it:?}"),
+        };
+        assert_eq!(expect, found, "{line}");
     }
 
     #[test]
     fn lines_of_a_list() {
-        check(list, "http://H:8080/a?b#c", Some("h:8080/a?b"));
-        check(list, "https://h", Some("h/"));
-        check(list, "/a b", Some("/a%20b"));
-        check(list, "http://h?q", Some("h/?q"));
-        for line in ["", "# /a", "a", "ftp://h/a", "http:///a", "http://u@h/"] {
-            check(list, line, None);
+        check(list, "http://H:8080/a?b#c", "h:8080/a?b");
+        check(list, "https://h", "h/");
+        check(list, "/a b", "/a%20b");
+        check(list, "http://h?q", "h/?q");
+        check(list, "/\u{fc}", "/%C3%BC");
+        for line in ["", "# /a"] {
+            check(list, line, "Other");
+        }
+        for line in ["a", "ftp://h/a", "http:///a", "http://u@h/", "http://", "GET /a"] {
+            check(list, line, "Wrong");
         }
     }
 
@@ -235,12 +300,22 @@ mod tests {
                 "127.0.0.1 - - [21/Nov/2026:12:00:00 +0000] \"{request}\" {status} 5 \"http://r/\" \"agent\""
             )
         };
-        check(log, &line("GET /a?b HTTP/1.1", "200"), Some("/a?b"));
-        check(log, &line("GET /a HTTP/1.1", "304"), Some("/a"));
-        check(log, &line("GET http://h/a HTTP/1.1", "200"), Some("h/a"));
-        check(log, &line("POST /a HTTP/1.1", "200"), None);
-        check(log, &line("GET /a HTTP/1.1", "404"), None);
-        check(log, &line("-", "400"), None);
-        check(log, "nonsense", None);
+        check(log, &line("GET /a?b HTTP/1.1", "200"), "/a?b");
+        check(log, &line("GET /a HTTP/1.1", "304"), "/a");
+        check(log, &line("GET http://h/a HTTP/1.1", "200"), "h/a");
+        check(log, &line("POST /a HTTP/1.1", "200"), "Other");
+        check(log, &line("GET /a HTTP/1.1", "404"), "Other");
+        check(log, &line("-", "400"), "Other");
+        check(log, "nonsense", "Wrong");
+    }
+
+    #[test]
+    fn lines_that_name_nothing_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("list");
+        std::fs::write(&file, b"/a\n# no page\n\nnonsense\nhttp://\n/\xfc\n").unwrap();
+        let urls = lines(&file, list).unwrap();
+        let targets: Vec<&str> = urls.pages.iter().map(|it| &*it.target).collect();
+        assert_eq!((vec!["/a", "/%FC"], 2, 4), (targets, urls.unread, urls.first_unread));
     }
 }
