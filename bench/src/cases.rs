@@ -425,7 +425,7 @@ fn disk() -> Case {
         claims: vec![
             per_cpu("nginx", AtLeast(1.0)),
             limit("larder RAM", "larder"),
-            limit("larder RAM", "larder fleet"),
+            Claim { lane: "larder RAM", against: "larder fleet", of: Of::PerCpu, bound: Some(AtLeast(10.0)) },
         ],
     }
 }
