@@ -240,10 +240,10 @@ enum Looked {
 fn running() -> Result<Vec<Running>, String> {
     let (mut running, mut locked) = (Vec::new(), None);
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    let us = rustix::process::geteuid().as_raw();
+    let trusted = trusted_ports(&table, rustix::process::geteuid().as_raw());
     for port in config::admin_ports(config::ADMIN_PORT) {
         // Others may listen there, and would be shown the token.
-        if !is_trusted(&table, port, us) {
+        if !trusted.contains(&port) {
             continue;
         }
         let admin = Listen::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -259,18 +259,22 @@ fn running() -> Result<Vec<Running>, String> {
     }
 }
 
-/// Whether whoever listens at a port of IPv4's loopback is this user, or root, by the kernel's table of sockets.
-fn is_trusted(table: &str, port: u16, us: u32) -> bool {
+/// The ports of IPv4's loopback at which this user listens, or root, by the kernel's table of sockets: one pass, since on
+/// a busy machine it has tens of thousands of lines.
+fn trusted_ports(table: &str, us: u32) -> Vec<u16> {
     const LISTENS: &str = "0A";
-    let at = format!(":{port:04X}");
-    table.lines().any(|line| {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let local = words.get(1).and_then(|it| it.strip_suffix(at.as_str()));
-        let owner = words.get(7).and_then(|it| it.parse::<u32>().ok());
-        local.is_some_and(|it| it == "0100007F" || it == "00000000")
-            && words.get(3) == Some(&LISTENS)
-            && owner.is_some_and(|it| it == us || it == 0)
-    })
+    let port = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let local = words.nth(1)?;
+        if words.nth(1)? != LISTENS {
+            return None;
+        }
+        let owner: u32 = words.nth(3)?.parse().ok()?;
+        let (host, port) = local.split_once(':')?;
+        let trusted = matches!(host, "0100007F" | "00000000") && (owner == us || owner == 0);
+        u16::from_str_radix(port, 16).ok().filter(|_| trusted)
+    };
+    table.lines().filter_map(port).collect()
 }
 
 fn look(admin: &Listen, patience: Duration) -> Looked {
@@ -403,9 +407,8 @@ mod tests {
             1: 0100007F:23DD 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 12346 1\n\
             2: 0100007F:23DE 0100007F:D431 01 00000000:00000000 00:00000000 00000000  1000        0 12347 1\n\
             3: 0200007F:23DF 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12348 1\n";
-        let trusted = |us| [9180, 9181, 9182, 9183, 9184].map(|port| is_trusted(table, port, us));
-        assert_eq!([true, true, false, false, false], trusted(1000));
-        assert_eq!([false, true, false, false, false], trusted(1001));
+        assert_eq!(vec![9180, 9181], trusted_ports(table, 1000));
+        assert_eq!(vec![9181], trusted_ports(table, 1001));
     }
 
     #[track_caller]
