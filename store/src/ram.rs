@@ -324,20 +324,19 @@ impl Store {
         Ok(())
     }
 
-    /// Replaces `old` by `new` if `old` is still there (freshening); says whether it was.
+    /// Replaces `old` by `new` if `old` is still there, as it was or as a purge has left it (freshening); says whether it
+    /// was.
     pub fn replace(&self, hash: KeyHash, key: &[u8], old: &Arc<Stored>, new: Arc<Stored>) -> bool {
         let mut books = self.books.lock();
         let Some(standing) = self.standing(hash, key) else { return false };
-        if !standing.variants.iter().any(|it| Arc::ptr_eq(it, old)) {
-            return false;
-        }
+        let Some(there) = standing.variants.iter().find(|it| it.is_one_with(old)) else { return false };
         // What is gone by a purge is not brought back by a validation, nor what was validated before one.
         if self.purges.verdict(key, old, standing.met()).0 == Verdict::Hard {
             return false;
         }
         let (verdict, met) = self.purges.verdict(key, &new, 0);
         let Some(new) = new.after(verdict) else { return false };
-        let shelf = Shelf::with(Some(&standing), key, new, Some(old), self.bounds(usize::MAX), met).0;
+        let shelf = Shelf::with(Some(&standing), key, new, Some(there), self.bounds(usize::MAX), met).0;
         let gone = self.put(&mut books, hash, Arc::new(shelf));
         drop(books);
         drop((gone, standing));

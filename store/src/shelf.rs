@@ -122,6 +122,20 @@ pub enum Shared {
 }
 
 impl Stored {
+    /// Whether this is what the same origin's answer left in the store: the very one, or a copy that differs by what
+    /// purges said of it since.
+    pub(crate) fn is_one_with(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        let alike = || {
+            let times = |it: &Stored| (it.meta.request_time, it.meta.response_time);
+            times(self) == times(other)
+                && self.variant == other.variant
+                && self.marks.born == other.marks.born
+                && self.fields == other.fields
+                && self.body.len() == other.body.len()
+        };
+        Arc::ptr_eq(self, other) || alike()
+    }
+
     /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
         let body = match &self.body {

@@ -204,7 +204,7 @@ fn the_admin() {
     let lines = larder.admin_lines();
     let next = ("/cache/stats", 200, "counters");
     for (method, target, status) in
-        [("GET", "/", 200), ("GET", "/none", 404), ("DELETE", "/cache/stats", 405)]
+        [("GET", "/", 400), ("GET", "/none", 404), ("DELETE", "/cache/stats", 405)]
     {
         for body in [Body::Length, Body::Chunked] {
             let mut client = Client::connect(larder.admin);

@@ -197,7 +197,7 @@ fn the_command_shows_what_is_on_disk() {
     let larder = started_again(&pages(), folder.path(), &["/a/2048", "/b/10"]);
     let admin = larder.admin.to_string();
     let told = run(larder.folder.path(), &["objects", "/a/*", "--admin", &admin]);
-    assert!(told.code == 0 && told.out.contains("2KiB") && told.out.contains("/a/2048"), "{told:?}");
+    assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
     assert!(
         told.out.contains("0 of 0 objects in RAM; 1 on disk alone") && !told.out.contains("/b/10"),
         "{}",
@@ -212,7 +212,7 @@ fn the_command_shows_a_table() {
     larder.get("/b/10");
     let admin = larder.admin.to_string();
     let told = run(larder.folder.path(), &["objects", "/a/*", "--sort", "size", "--admin", &admin]);
-    assert!(told.code == 0 && told.out.contains("2KiB") && told.out.contains("/a/2048"), "{told:?}");
+    assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
     assert!(
         !told.out.contains("/b/10") && told.out.contains("1 of 1 that match, among 2 objects in RAM"),
         "{}",

@@ -177,7 +177,6 @@ fn a_body_too_large_to_keep_does_not_wait_for_who_does_not_read() {
     });
     let larder = Larder::before_with(&origin, "", "[cache.ram]\nsize = \"16MiB\"\n");
     let mut idle = larder.client();
-    socket2::SockRef::from(&idle.stream).set_recv_buffer_size(4096).unwrap();
     idle.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
     until("it is fetched", || held.waiting() == 1);
     let mut reading = larder.client();

@@ -301,6 +301,21 @@ fn a_validation_that_began_before_is_no_validation() {
     assert_eq!(Seen::Nothing, seen(&store, KEYS[0]));
 }
 
+/// The sweep puts a copy of what is to be validated into its place, also while that is being validated.
+#[test]
+fn a_validation_freshens_what_was_swept_meanwhile() {
+    let store = store(1 << 20);
+    let (key, hash) = (KEYS[0].as_bytes(), store.hash(KEYS[0].as_bytes()));
+    put(&store, KEYS[0], &["red"]);
+    let old = found(&store, KEYS[0]).unwrap();
+    store.purge(rule(tag("red"), Strength::Validate));
+    while store.sweep(1) {}
+    assert!(!Arc::ptr_eq(&old, &found(&store, KEYS[0]).unwrap()), "it is another copy");
+    assert!(store.replace(hash, key, &old, tagged(&["red"], store.born(), "x")));
+    assert_eq!(Seen::Fresh, seen(&store, KEYS[0]));
+    assert!(!store.replace(hash, key, &old, tagged(&["red"], store.born(), "y")), "once");
+}
+
 #[test]
 fn without_trust_everything_is_validated_and_nothing_joined() {
     let store = store(1 << 20);
