@@ -156,7 +156,7 @@ impl<'c> Machine<'_, 'c> {
             let seq = self.gateway.store.purge(rule.clone());
             // On its way to the other nodes and the device, and not waited for; alone it is waited for like a removal.
             match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
-                (Some(spread), _) => spread(rule),
+                (Some(spread), _) => spread(rule, seq),
                 (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
                 (None, None) => {}
             }

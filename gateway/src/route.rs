@@ -6,7 +6,7 @@ use crate::refusals::Refusals;
 use larder_counters::Counters;
 use larder_origin::Origin;
 use larder_semantics::policy::Policy;
-use larder_store::{Rule, Store};
+use larder_store::{Rule, Seq, Store};
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ pub struct Gateway {
     pub spread: OnceCell<Spread>,
 }
 
-/// Brings a rule to every tier of every node. It is in force in this node's RAM already; it is not waited for.
-pub type Spread = Box<dyn Fn(Rule)>;
+/// Brings a rule to every tier of every node. It is in force in this node's RAM already, by that number; it is not waited for.
+pub type Spread = Box<dyn Fn(Rule, Seq)>;
 
 /// Buffers that are empty between requests.
 #[derive(Default)]

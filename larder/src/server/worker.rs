@@ -228,11 +228,12 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let desk = purges.clone();
-    let _ = gateway.spread.set(Box::new(move |Rule { scope, strength, .. }| {
+    let _ = gateway.spread.set(Box::new(move |Rule { scope, strength, .. }, here| {
         desk.bring(Order {
             asked: Asked { scope, strength },
             by: "a response's groups".to_owned(),
             wait: false,
+            here: Some(here),
         });
     }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));

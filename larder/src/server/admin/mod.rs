@@ -442,7 +442,7 @@ impl Admin {
             Ok(it) => it,
             Err(wrong) => return wrong.into(),
         };
-        match self.purges.purge(Order { asked, by, wait }).await {
+        match self.purges.purge(Order { asked, by, wait, here: None }).await {
             Ok(done) => Answer::Json(200, done.json()),
             Err(detail) => problem(503, detail),
         }

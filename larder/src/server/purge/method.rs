@@ -84,7 +84,7 @@ async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value
     let by = client.peer.map_or_else(|| "unix".to_owned(), |it| it.ip().to_canonical().to_string());
     let mut done = Vec::new();
     for scope in scopes {
-        let order = Order { asked: Asked { scope, strength }, by: by.clone(), wait: true };
+        let order = Order { asked: Asked { scope, strength }, by: by.clone(), wait: true, here: None };
         match front.purges.purge(order).await {
             Ok(it) => done.push(it.json()),
             Err(sentence) => return (503, problem(503, &sentence)),

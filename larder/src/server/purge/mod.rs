@@ -51,6 +51,8 @@ pub struct Order {
     pub by: String,
     /// Whether to wait until no node of the fleet can use what is removed.
     pub wait: bool,
+    /// Its number where it is in force in RAM already. A second time would be one validation more.
+    pub here: Option<Seq>,
 }
 
 /// A purge that was done.
@@ -236,7 +238,7 @@ impl Tiers {
         let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
         let seq = match &begun {
             Some((_, Ok(it))) => it.seq,
-            _ => self.store.purge(rule.clone()),
+            _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
         };
         let mut receipts = vec![Receipt { of: "ram".into(), state: State::Past }];
         if let Some(disk) = &self.disk {
