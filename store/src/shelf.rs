@@ -39,6 +39,18 @@ impl Body {
         self.len() == 0
     }
 
+    /// Whether these are the very bytes of `other`, not others like them.
+    fn is_at(&self, other: &Body) -> bool {
+        match (self, other) {
+            (Body::Heap(one), Body::Heap(other)) => std::ptr::eq(&raw const **one, &raw const **other),
+            (Body::Arena(one), Body::Arena(other)) | (Body::Disk(one), Body::Disk(other)) => {
+                Arc::ptr_eq(&one.owner, &other.owner)
+                    && (one.offset, one.length) == (other.offset, other.length)
+            }
+            _ => false,
+        }
+    }
+
     /// The body as a piece to send.
     #[must_use]
     pub fn piece(&self) -> Piece {
@@ -131,7 +143,7 @@ impl Stored {
                 && self.variant == other.variant
                 && self.marks.born == other.marks.born
                 && self.fields == other.fields
-                && self.body.len() == other.body.len()
+                && self.body.is_at(&other.body)
         };
         Arc::ptr_eq(self, other) || alike()
     }

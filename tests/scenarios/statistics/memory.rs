@@ -84,6 +84,13 @@ fn the_parts_add_up_to_what_is_resident() {
     }
     let sum: u64 = memory["parts"].as_array().unwrap().iter().map(|it| it["bytes"].as_u64().unwrap()).sum();
     assert_eq!(memory["attributed_bytes"], sum);
+    let manual = include_str!("../../../docs/statistics.md");
+    for it in memory["parts"].as_array().unwrap() {
+        let (tier, purpose) = (it["tier"].as_str().unwrap(), it["purpose"].as_str().unwrap());
+        let told =
+            |line: &str| line.starts_with(&format!("| `{tier}` |")) && line.contains(&format!("`{purpose}`"));
+        assert!(manual.lines().any(told), "{tier} {purpose} is in the manual");
+    }
 }
 
 /// Everything that takes memory takes some, and requests run while it is asked: the sum holds at any time.

@@ -72,7 +72,7 @@ function options(props: Props, width: number, moved: (at: number | null) => void
   return {
     width,
     height: props.height ?? 150,
-    padding: [8, 4, 0, 0],
+    padding: [8, 26, 0, 0], // Room for the half of a time that stands at the right end.
     legend: { show: false },
     cursor: { sync: { key: SYNC.key }, drag: { x: false, y: false }, points: { size: 6 }, y: false },
     scales: {

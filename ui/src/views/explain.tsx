@@ -240,9 +240,9 @@ function Rules({ title, rules }: { title: string; rules: Rule[] }): JSX.Element 
       <ol class="rules">
         {rules.map((it, at) => (
           <li key={at} class={it.outcome}>
-            <span class="rule-mark" title={it.outcome === 'decided' ? 'decided' : 'passed'}>
-              <Icon name={it.outcome === 'decided' ? 'arrow' : 'check'} size={14} />
-              <span class="away">{it.outcome}</span>
+            <span class="rule-mark" title={it.outcome === 'decided' ? 'decided' : 'looked at'}>
+              {it.outcome === 'decided' ? <Icon name="arrow" size={14} /> : <span aria-hidden="true">·</span>}
+              <span class="away">{it.outcome === 'decided' ? 'decided' : 'looked at'}</span>
             </span>
             <div>
               <p class="rule-name">

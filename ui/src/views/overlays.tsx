@@ -105,8 +105,9 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
     setBusy(true);
     setProblem(null);
     try {
-      await ask(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
-      say(`The overlay of ${uri.trim()} is shown.`);
+      const put = await ask<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
+      const where = put.uri;
+      say(where.startsWith('/') ? `The overlay of ${where} is shown on every host.` : `The overlay of ${where} is shown.`);
       close(true);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
