@@ -122,7 +122,7 @@ counters! {
     recompute_waits: Count, "Fills that waited for what another node was recomputing.";
     recompute_wait_timeouts: Count, "Fills that waited for another node in vain, and asked the origin themselves.";
     disk_promotions: Count, "Large bodies that were taken from the disk into RAM.";
-    cache_misses: Count, "Requests for which nothing usable was stored.";
+    cache_misses: Count, "Requests that were answered with what the origin said to them, or to another that they waited for.";
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";

@@ -92,7 +92,6 @@ impl Machine<'_, '_> {
 
     async fn ask_alone(&mut self) -> Step {
         let counters = &self.gateway.counters;
-        counters.cache_misses.add(1);
         counters.cache_validations.add(u64::from(self.validate));
         // Asked before the origin is, so that a removal meanwhile reaches what it brings.
         let since = self.gateway.store.removals(self.hash);

@@ -187,7 +187,15 @@ impl<'c> Machine<'_, 'c> {
             other => other,
         };
         self.summary.status = status;
-        self.summary.report = report;
+        self.summary.report = report.filter(|_| !self.is_own_page);
+        if let Some(it @ Report::Forwarded { .. }) = self.summary.report {
+            let counters = &self.gateway.counters;
+            if it.is_pass() {
+                counters.cache_passes.add(1)
+            } else {
+                counters.cache_misses.add(1)
+            };
+        }
         fields.retain(|it| !tags::is_hidden(it.name, &self.route.policy.tags));
         if let Some(report) = report {
             let policy = &self.route.policy;
@@ -518,9 +526,8 @@ impl<'c> Machine<'_, 'c> {
         }
         let text = explain::error_page(status, sentence);
         let length = text.len() as u64;
+        self.is_own_page = true;
         self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
-        // For logs and statistics it came neither from the store nor from the origin.
-        self.summary.report = None;
         reply.piece(Piece::Bytes(text.into())).await?;
         Ok(None)
     }

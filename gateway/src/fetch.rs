@@ -123,7 +123,6 @@ impl Job {
 
     async fn ask_origin(self, mut writer: FillWriter) {
         if !self.background {
-            self.gateway.counters.cache_misses.add(1);
             self.gateway.counters.cache_validations.add(u64::from(self.validate));
         }
         let rest = self.rest();

@@ -36,7 +36,6 @@ impl<'c> Machine<'_, 'c> {
         if self.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
-        self.gateway.counters.cache_passes.add(1);
         let framing = self.request.framing;
         // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
         let first = match self.body.as_mut().map(RequestBody::arrived).transpose() {

@@ -52,6 +52,14 @@ pub enum Report {
     },
 }
 
+impl Report {
+    /// Whether the cache had no part in it: the request went past it.
+    #[must_use]
+    pub fn is_pass(self) -> bool {
+        matches!(self, Report::Forwarded { reason: ForwardReason::Bypass | ForwardReason::Method, .. })
+    }
+}
+
 /// The largest integer of a structured field (RFC 9651 §3.3.1).
 const LARGEST: i64 = 999_999_999_999_999;
 

@@ -3,7 +3,7 @@
 mod exported;
 mod memory;
 
-use crate::harness::origin::{Script, response};
+use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::tiers::{disk, killed, written};
 use crate::harness::{Larder, Origin, until};
@@ -124,6 +124,50 @@ fn a_stale_page_and_a_validation_are_told_apart() {
     larder.get("/x");
     let all = "requests=3 hits=1 misses=2 stale=1 revalidated=1 origin_requests=3 hits_ram=1";
     assert_eq!(all, route(&larder, "*/*", 3));
+}
+
+/// Whatever becomes of a request, it is counted alike in the totals and for its route.
+#[test]
+fn totals_are_the_sums_of_routes() {
+    let held = Gate::new();
+    let gate = held.clone();
+    let origin = Origin::scripted(move |it| match it.target() {
+        "/slow" => {
+            vec![
+                Script::Gate(gate.clone()),
+                Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=9\n\nx")),
+            ]
+        }
+        "/stale" if it.number > 1 => vec![Script::Close],
+        "/stale" => {
+            vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=9, stale-if-error=99\n\nx"))]
+        }
+        "/gone" => vec![Script::Close],
+        _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nx"))],
+    });
+    let larder = Larder::before(&origin, "");
+    larder.get("/stale");
+    larder.advance(10);
+    assert_eq!("x", larder.get("/stale").text(), "stale, as the origin fails");
+    let mut crowd: Vec<_> = (0..5).map(|_| larder.client()).collect();
+    for client in &mut crowd {
+        client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("all wait", || larder.counter("requests_collapsed") == 4);
+    held.open();
+    crowd.iter_mut().for_each(|it| assert_eq!(200, it.read().status));
+    assert!(larder.get("/slow").is_hit());
+    assert_eq!(502, larder.get("/gone").status);
+    larder.client().request("POST", "/x", "", "y");
+    larder.get("/never");
+    until("all are counted", || stats(&larder)["routes"][0]["counters"]["requests"] == 11);
+    let stats = stats(&larder);
+    let (all, route) = (&stats["counters"], &stats["routes"][0]["counters"]);
+    let both = |name: &str, of: &str| (route[name].as_u64().unwrap(), all[of].as_u64().unwrap());
+    assert_eq!((11, 11), both("requests", "requests"), "{all}");
+    assert_eq!((1, 1), both("hits", "cache_hits"), "{all}");
+    assert_eq!((8, 8), both("misses", "cache_misses"), "{all}");
+    assert_eq!((1, 1), both("passes", "cache_passes"), "{all}");
 }
 
 #[test]

@@ -105,15 +105,11 @@ impl Scopes {
     fn histogram(&self, report: Option<Report>) -> &Histogram {
         match report {
             Some(Report::Hit { .. }) => &self.own.hit,
-            Some(Report::Forwarded { reason, .. }) if is_pass(reason) => &self.own.pass,
+            Some(it) if it.is_pass() => &self.own.pass,
             Some(Report::Forwarded { .. }) => &self.own.miss,
             Some(Report::Overlay | Report::OnlyIfCached) | None => &self.own.other,
         }
     }
-}
-
-fn is_pass(reason: ForwardReason) -> bool {
-    matches!(reason, ForwardReason::Bypass | ForwardReason::Method)
 }
 
 /// Counts one request.
@@ -135,7 +131,7 @@ fn count(into: &RouteCounters, outcome: &Outcome) {
                 Tier::Fleet => into.hits_fleet.add(1),
             }
         }
-        Some(Report::Forwarded { reason, .. }) if is_pass(reason) => into.passes.add(1),
+        Some(it) if it.is_pass() => into.passes.add(1),
         Some(Report::Forwarded { status, reason, .. }) => {
             into.misses.add(1);
             into.revalidated.add(u64::from(status == Some(304) && reason != ForwardReason::UriMiss));
