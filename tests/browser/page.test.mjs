@@ -428,6 +428,29 @@ it('can be walked through with the keyboard alone', async () => {
   assert.equal(await page.evaluate(() => document.activeElement.textContent), row);
 });
 
+for (const [key, view, opens] of [['b', 'Objects', 'dialog'], ['l', 'Live', 'dialog'], ['t', 'Top', '[data-verdict]']]) {
+  it(`goes into the rows of ${view} by an arrow, and opens one`, async () => {
+    await go('overview');
+    await page.locator('.tiles:not(.loading)').waitFor();
+    await page.keyboard.press('g');
+    await page.keyboard.press(key);
+    await page.locator('.rows tbody [data-row]').nth(3).waitFor();
+    // So that no row goes away under the keys.
+    if (view === 'Live') await page.keyboard.press('Space');
+    assert.equal(await page.evaluate(() => document.activeElement.tagName), 'MAIN');
+    const at = () => page.evaluate(() => [...document.querySelectorAll('[data-row]')].indexOf(document.activeElement));
+    const steps = [];
+    for (const arrow of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowUp']) {
+      await page.keyboard.press(arrow);
+      steps.push(await at());
+    }
+    assert.deepEqual(steps, [0, 1, 2, 1]);
+    await page.keyboard.press('Enter');
+    await page.locator(opens).waitFor();
+    await page.keyboard.press('Escape');
+  });
+}
+
 const VIEWS = ['overview', 'objects', 'objects?show=overlays', 'explain', 'live', 'top', 'traces', 'config?part=form', 'config?part=text', 'config?part=history'];
 
 for (const scheme of ['dark', 'light']) {

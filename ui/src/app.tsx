@@ -8,6 +8,7 @@ import { Login } from './login';
 import { Empty } from './parts/basic';
 import { Dialog } from './parts/dialog';
 import { Icon, type IconName, Mark } from './parts/icons';
+import { enter } from './parts/rows';
 import { Toasts } from './parts/toast';
 import { seconds, flat } from './format';
 import { readings } from './readings';
@@ -132,6 +133,8 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
       it?.select();
     },
     '?': () => setHelp(true),
+    ArrowDown: () => enter(main.current, 1),
+    ArrowUp: () => enter(main.current, -1),
   });
 
   function open(it: View): void {

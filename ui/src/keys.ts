@@ -1,7 +1,8 @@
 // Keys: single ones, and pairs that begin with `g`. Not while somebody writes, and never with Ctrl, Alt or Meta.
 import { useEffect, useRef } from 'preact/hooks';
 
-export type Keys = Record<string, (event: KeyboardEvent) => void>;
+/** What a key does; `false` says that it had nothing to do here, and leaves the key to the browser. */
+export type Keys = Record<string, (event: KeyboardEvent) => unknown>;
 
 /** Milliseconds in which the second key of a pair is waited for. */
 const PAIR = 1200;
@@ -25,8 +26,7 @@ export function useKeys(keys: Keys): void {
       first = '';
       const found = now.current[pair] ?? now.current[event.key];
       if (found) {
-        event.preventDefault();
-        found(event);
+        if (found(event) !== false) event.preventDefault();
       } else if (event.key === 'g') {
         first = 'g';
         at = event.timeStamp;
