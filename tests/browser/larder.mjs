@@ -53,6 +53,11 @@ token_file = "${folder}/token"
 [cache.ram]
 size = "64MiB" # what this machine can spare
 
+[cache.disk]
+path = "${folder}/disk"
+size = "64MiB"
+segment_size = "4MiB"
+
 [[site]]
 hosts = ["*"]
 

@@ -86,6 +86,29 @@ it('finds what is stored, looks into it, and purges it', async () => {
   await drawer.waitFor({ state: 'detached' });
 });
 
+it('lists what is on disk, by size where it has no order of names', async () => {
+  await go('objects?sort=key&order=asc');
+  const rows = page.locator('.rows tbody tr');
+  await rows.first().waitFor();
+  const asked = page.waitForResponse((it) => it.url().includes('tier=disk'));
+  await page.getByLabel('Tier').selectOption('On disk');
+  const answer = await asked;
+  assert.equal(answer.status(), 200, answer.url());
+  assert.match(answer.url(), /sort=size&order=desc/);
+  await page.locator('.found', { hasText: 'on disk' }).waitFor();
+  await until('there are some', async () => {
+    await page.getByRole('button', { name: 'Ask again' }).click();
+    return (await rows.count()) > 1;
+  });
+  assert.equal(await rows.filter({ has: page.locator('.chip', { hasText: 'disk' }) }).count(), await rows.count(), 'each of them is on disk');
+  assert.equal(await page.locator('th[aria-sort]').innerText(), 'Size');
+  assert.equal(await page.getByRole('button', { name: 'Expires in' }).count(), 0, 'nothing on disk is sorted by its end');
+  await page.getByLabel('Tier').selectOption('In RAM');
+  await page.locator('.found', { hasText: 'in RAM' }).waitFor();
+  assert.doesNotMatch(await text('.found'), /disk/);
+  assert.equal(await page.locator('th[aria-sort]').innerText(), 'URL', 'it is sorted as it was before');
+});
+
 it('purges by tag, and says what is wrong with a purge', async () => {
   const url = `${larder.site}/tagged/by-its-tag`;
   await ask(url);

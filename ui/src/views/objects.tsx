@@ -15,6 +15,16 @@ import { PurgeDialog } from './purge';
 
 type Sort = 'key' | 'size' | 'age' | 'hits' | 'expires';
 type Which = 'stored' | 'overlays';
+type Tier = 'all' | 'ram' | 'disk';
+
+const TIERS: [Tier, string][] = [
+  ['all', 'All tiers'],
+  ['ram', 'In RAM'],
+  ['disk', 'On disk'],
+];
+
+/** The index of the disk has no keys and no lifetimes: by these it sorts nothing. */
+const RAM_ONLY: Sort[] = ['key', 'expires'];
 
 const PAGE = 100;
 
@@ -88,28 +98,40 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
   const [status, setStatus] = useState(params.get('status') ?? '');
   const [sort, setSort] = useState<Sort>((params.get('sort') as Sort | null) ?? 'hits');
   const [order, setOrder] = useState<'asc' | 'desc'>((params.get('order') as 'asc' | 'desc' | null) ?? 'desc');
+  const [tier, setTier] = useState<Tier>(TIERS.find((it) => it[0] === params.get('tier'))?.[0] ?? 'all');
   const [open, setOpen] = useState<string | null>(null);
-  const asked = useSettled(JSON.stringify({ search, tag, status, sort, order }), 200);
-  const page = useAsked<ObjectPage>(`${asked} ${turn}`, (signal) => get(`/api/v1/objects${query({ ...JSON.parse(asked), limit: PAGE })}`, signal));
+  const unsorted = tier === 'disk' && RAM_ONLY.includes(sort);
+  const by = unsorted ? { sort: 'size' as const, order: 'desc' as const } : { sort, order };
+  const asked = useSettled(JSON.stringify({ search, tag, status, tier: tier === 'all' ? '' : tier, ...by }), 200);
+  const page = useAsked<ObjectPage & { of: Tier }>(`${asked} ${turn}`, async (signal) => {
+    const question = JSON.parse(asked);
+    return { of: question.tier || 'all', ...(await get<ObjectPage>(`/api/v1/objects${query({ ...question, limit: PAGE })}`, signal)) };
+  });
   const more = useMore(page.data, asked);
 
   useEffect(() => note('objects', JSON.parse(asked)), [asked]);
 
-  const column = (name: Sort, text: string, numeric = true): JSX.Element => (
-    <th scope="col" class={numeric ? 'num' : ''} aria-sort={sort === name ? (order === 'asc' ? 'ascending' : 'descending') : undefined}>
-      <button
-        class="sorter"
-        data-order={sort === name ? order : undefined}
-        onClick={() => {
-          setOrder(sort === name ? (order === 'asc' ? 'desc' : 'asc') : FIRST[name]);
-          setSort(name);
-        }}
-      >
-        {text}
-      </button>
-    </th>
-  );
+  const column = (name: Sort, text: string, numeric = true): JSX.Element => {
+    const now = by.sort === name ? by.order : undefined;
+    const choose = (): void => {
+      setOrder(now ? (now === 'asc' ? 'desc' : 'asc') : FIRST[name]);
+      setSort(name);
+    };
+    return (
+      <th scope="col" class={numeric ? 'num' : ''} aria-sort={now && (now === 'asc' ? 'ascending' : 'descending')}>
+        {tier === 'disk' && RAM_ONLY.includes(name) ? (
+          text
+        ) : (
+          <button class="sorter" data-order={now} onClick={choose}>
+            {text}
+          </button>
+        )}
+      </th>
+    );
+  };
   const filtered = search || tag || status;
+  // Of what the rows are that stand there, while others are asked for.
+  const shown = page.data?.of ?? tier;
   return (
     <>
       <div class="bar-row" role="search">
@@ -134,6 +156,13 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
           value={status}
           onInput={(event) => setStatus(event.currentTarget.value.trim())}
         />
+        <select class="auto" aria-label="Tier" title="All tiers: what is in RAM, sorted, and then what is on disk alone" value={tier} onChange={(event) => setTier(event.currentTarget.value as Tier)}>
+          {TIERS.map(([name, text]) => (
+            <option key={name} value={name}>
+              {text}
+            </option>
+          ))}
+        </select>
         <button class="tool" aria-label="Ask again" title="Ask again" onClick={changed}>
           <Icon name="refresh" />
         </button>
@@ -143,8 +172,14 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
       {page.data && (
         <>
           <p class="found" role="status">
-            <b>{page.data.matched.toLocaleString('en')}</b> {filtered ? `of ${page.data.total.toLocaleString('en')} ` : ''}
-            in RAM{more.disk && <OnDisk rows={more.rows} disk={more.disk} />}{' '}
+            {shown !== 'disk' && (
+              <>
+                <b>{page.data.matched.toLocaleString('en')}</b> {filtered ? `of ${page.data.total.toLocaleString('en')} ` : ''}
+                in RAM{more.disk && ', '}
+              </>
+            )}
+            {shown === 'disk' && !more.disk && 'There is no disk tier.'}
+            {more.disk && <OnDisk rows={more.rows} disk={more.disk} alone={shown !== 'disk'} />}{' '}
             <span class="faint">found in {format.flat(format.micros(page.data.took_us))}</span>
           </p>
           {more.rows.length === 0 ? (
@@ -202,11 +237,12 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
   );
 }
 
-function OnDisk({ rows, disk }: { rows: StoredObject[]; disk: NonNullable<ObjectPage['disk']> }): JSX.Element {
-  const shown = rows.filter((it) => it.tiers[0] === 'disk').length;
+/** How many of the rows are on disk; `alone`, where what RAM has is counted before. */
+function OnDisk({ rows, disk, alone }: { rows: StoredObject[]; disk: NonNullable<ObjectPage['disk']>; alone: boolean }): JSX.Element {
+  const shown = alone ? rows.filter((it) => it.tiers[0] === 'disk').length : rows.length;
   return (
     <>
-      , <b>{shown.toLocaleString('en')}</b> on disk alone
+      <b>{shown.toLocaleString('en')}</b> on disk{alone && ' alone'}
       {disk.left > 0 && ` so far: ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} were not looked at yet`}
     </>
   );
