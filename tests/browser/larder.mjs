@@ -114,6 +114,8 @@ export async function start() {
     link,
     admin: new URL(link).origin,
     configuration: () => readFileSync(file, 'utf8'),
+    /** Writes the file as somebody with an editor does. */
+    configure: (text) => writeFileSync(file, text),
     pause: () => child.kill('SIGSTOP'),
     goOn: () => child.kill('SIGCONT'),
     said: () => said,

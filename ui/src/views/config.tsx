@@ -11,6 +11,7 @@ import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import type { Checked, Config as Configuration, ConfigProblem, Settings } from '../types';
 import { ConfigForm } from './config_form';
+import type { Edit } from './config_new';
 import { ConfigText } from './config_text';
 
 type Part = 'form' | 'text' | 'history';
@@ -21,25 +22,46 @@ const PARTS: [Part, string][] = [
   ['history', 'History'],
 ];
 
+/** What is to become of the file. */
+interface Draft {
+  /** The hash of the text that it was made of. */
+  base: string;
+  text: string;
+  /** The edits of the form that it came of; null where some of it was written as text. */
+  edits: Edit[] | null;
+}
+
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), (signal) => get('/api/v1/config', signal));
-  const [draft, setDraft] = useState<{ base: string; text: string } | null>(null);
+  const [draft, setDraft] = useState<Draft | null>(null);
   const [checking, setChecking] = useState(false);
   const text = draft?.text ?? data?.text ?? '';
   const settled = useSettled(text, 250);
-  const checked = useAsked(data && settled === text ? settled : null, async () => ({ of: settled, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
+  // The difference is one to the file, so that it is asked for anew where the file is another.
+  const asked = `${data?.hash} ${settled}`;
+  const checked = useAsked(data && settled === text ? asked : null, async () => ({ of: asked, ...(await post<Checked>('/api/v1/config/check', { text: settled })) }));
   const changed = draft !== null && data !== null && draft.text !== data.text;
   const problems = checked.data?.problems ?? [];
   // Of a text that cannot be read, the form shows the last that could.
   const known = useRef<Settings | null>(null);
   known.current = checked.data?.document ?? known.current ?? data?.document ?? null;
   const document = known.current ?? {};
-  const fresh = checked.data?.of === text;
+  const fresh = checked.data?.of === `${data?.hash} ${text}`;
 
-  const write = (it: string): void => {
-    if (data) setDraft({ base: draft?.base ?? data.hash, text: it });
+  const write = (it: string, edits: Edit[] | null = null): void => {
+    const before = draft ? draft.edits : [];
+    if (data) setDraft({ base: draft?.base ?? data.hash, text: it, edits: before && edits && [...before, ...edits] });
+  };
+  // The file was changed by somebody else: what the form made is made again in the new one, what was written stays as it is; so
+  // does what the form made where it has no place any more.
+  const rebase = async (): Promise<void> => {
+    if (!draft) return;
+    const now = await get<Configuration>('/api/v1/config');
+    const made = draft.edits && (await post<{ text: string }>('/api/v1/config/edit', { text: now.text, set: draft.edits }).catch(() => null));
+    setDraft({ base: now.hash, text: made?.text ?? draft.text, edits: made && draft.edits });
+    again((it) => it + 1);
   };
   // Whoever leaves with something unsaved is asked.
   useEffect(() => {
@@ -123,7 +145,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'text' && <ConfigText text={text} problems={fresh ? problems : []} write={write} editable={data.editable} />}
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
       {part === 'history' && <History config={data} done={done} />}
-      {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} close={() => setChecking(false)} done={done} />}
+      {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} fresh={fresh} rebase={rebase} close={() => setChecking(false)} done={done} />}
     </>
   );
 }
@@ -185,23 +207,40 @@ export function Diff({ of }: { of: { op: string; text: string }[] }): JSX.Elemen
 }
 
 interface ApplyProps {
-  draft: { base: string; text: string };
+  draft: Draft;
   checked: Checked;
+  /** Whether `checked` is of the draft as it is now. */
+  fresh: boolean;
+  rebase: () => Promise<void>;
   close: () => void;
   done: (said: string) => void;
 }
 
-function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
+function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.Element {
   const [problem, setProblem] = useState<Problem | null>(null);
   const [busy, setBusy] = useState(false);
+  const [anew, setAnew] = useState(false);
   const needsStart = checked.restart.length > 0;
+  const isStale = problem?.status === 409 && problem.where === 'base';
+  const fail = (error: unknown): void => setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
+  const read = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      await rebase();
+      setProblem(null);
+      setAnew(true);
+    } catch (error) {
+      fail(error);
+    }
+    setBusy(false);
+  };
   const apply = async (): Promise<void> => {
     setBusy(true);
     try {
-      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { ...draft, when: needsStart ? 'restart' : 'now' });
+      const { reloaded } = await put<{ reloaded: boolean }>('/api/v1/config', { base: draft.base, text: draft.text, when: needsStart ? 'restart' : 'now' });
       done(reloaded ? 'The new configuration is in force.' : 'Saved. It takes effect at the next restart.');
     } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
+      fail(error);
       setBusy(false);
     }
   };
@@ -215,13 +254,31 @@ function Apply({ draft, checked, close, done }: ApplyProps): JSX.Element {
           <button class="button" onClick={close}>
             Not yet
           </button>
-          <button class="button primary" data-first disabled={busy} onClick={() => void apply()}>
-            {needsStart ? 'Save for the next restart' : 'Apply'}
-          </button>
+          {isStale ? (
+            <button class="button primary" disabled={busy} onClick={() => void read()}>
+              Read the file again
+            </button>
+          ) : (
+            <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0} onClick={() => void apply()}>
+              {needsStart ? 'Save for the next restart' : 'Apply'}
+            </button>
+          )}
         </>
       }
     >
+      {anew && (
+        <div class="waits" role="status">
+          <Icon name="undo" />
+          <p>
+            <b>The file was read again.</b>{' '}
+            {draft.edits
+              ? 'What was changed in the form is changed in the file as it is now.'
+              : 'The text is as it was written: what somebody else changed in the file meanwhile stands below as taken back, unless it is written here, too.'}
+          </p>
+        </div>
+      )}
       <Diff of={checked.diff} />
+      {checked.problems.length > 0 && <Problems of={checked.problems} />}
       {(checked.warnings ?? []).length > 0 && <Problems of={checked.warnings!} />}
       {needsStart && (
         <div class="waits">

@@ -58,6 +58,7 @@ const SECTIONS: [string, string][] = [
   ['cache.', 'Cache, for all routes'],
   ['admin.', 'Admin'],
   ['log.', 'Log'],
+  ['telemetry.', 'Telemetry'],
 ];
 
 const TIERS = ['cache.ram.', 'cache.disk.', 'cache.fleet.'];
@@ -109,7 +110,8 @@ interface Props {
   document: Settings;
   text: string;
   problems: ConfigProblem[];
-  write: (text: string) => void;
+  /** A text, and the edits that made it of the one before. */
+  write: (text: string, edits: Edit[]) => void;
 }
 
 export function ConfigForm({ config, document: root, text, problems, write }: Props): JSX.Element {
@@ -122,7 +124,7 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
 
   const edit = async (...set: Edit[]): Promise<boolean> => {
     try {
-      write((await post<{ text: string }>('/api/v1/config/edit', { text, set })).text);
+      write((await post<{ text: string }>('/api/v1/config/edit', { text, set })).text, set);
       return true;
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -221,8 +223,8 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
           text={text}
           known={problems}
           close={() => setAdding(null)}
-          done={(text, section) => {
-            write(text);
+          done={(text, section, edits) => {
+            write(text, edits);
             setAdding(null);
             setSearch('');
             setChosen(section);

@@ -35,8 +35,8 @@ interface Props {
   text: string;
   known: ConfigProblem[];
   close: () => void;
-  /** The text with it, and the section of the form that is of it. */
-  done: (text: string, section: string) => void;
+  /** The text with it, the section of the form that is of it, and the edits that made it. */
+  done: (text: string, section: string, edits: Edit[]) => void;
 }
 
 export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.Element {
@@ -61,11 +61,12 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
   const add = async (): Promise<void> => {
     setBusy(true);
     try {
-      const edited = await post<{ text: string }>('/api/v1/config/edit', { text, set: edits() });
+      const set = edits();
+      const edited = await post<{ text: string }>('/api/v1/config/edit', { text, set });
       const checked = await post<Checked>('/api/v1/config/check', { text: edited.text });
       // What was wrong before is not this one's fault.
       const fresh = checked.problems.filter((it) => !known.some((one) => one.key === it.key && one.message === it.message));
-      if (fresh.length === 0) return done(edited.text, site ? `route ${site.at} ${at}` : `site ${sites}`);
+      if (fresh.length === 0) return done(edited.text, site ? `route ${site.at} ${at}` : `site ${sites}`, set);
       setProblems(fresh);
     } catch (error) {
       setProblems([{ line: null, column: null, key: null, within: [], message: error instanceof Error ? error.message : String(error) }]);
