@@ -166,7 +166,7 @@ counters! {
     purges_full: Limit, "Purges refused because too many were under way (503).";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";
-    fill_laggards: Limit, "Clients cut off because others waited for them: their shared body is too large to keep, and they read below 1 MiB/s.";
+    fill_laggards: Limit, "Clients cut off because others waited for them: their shared body is too large to keep, and they hardly read.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";

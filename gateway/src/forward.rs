@@ -191,7 +191,7 @@ fn nominates(value: &[u8]) -> bool {
 pub fn refused(gateway: &Gateway, method: &str, fields: &[Field<'_>]) -> Option<u16> {
     match refuses_method(method) {
         true => Some(405),
-        false => goes_in_circles(gateway, fields).then_some(508),
+        false => gateway.has_passed(fields).then_some(508),
     }
 }
 
@@ -201,13 +201,15 @@ pub fn refuses_method(method: &str) -> bool {
     matches!(method, "CONNECT" | "TRACE")
 }
 
-/// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
-#[must_use]
-pub fn goes_in_circles(gateway: &Gateway, fields: &[Field<'_>]) -> bool {
-    let ours = |it: &[u8]| {
-        it.split(|it| matches!(it, b',' | b';')).any(|it| it.trim_ascii() == gateway.id.as_bytes())
-    };
-    fields.iter().any(|it| it.is("cdn-loop") && ours(it.value))
+impl Gateway {
+    /// Whether a request has passed this very process before (RFC 8586): larder would ask itself for ever.
+    #[must_use]
+    pub fn has_passed(&self, fields: &[Field<'_>]) -> bool {
+        let ours = |it: &[u8]| {
+            it.split(|it| matches!(it, b',' | b';')).any(|it| it.trim_ascii() == self.id.as_bytes())
+        };
+        fields.iter().any(|it| it.is("cdn-loop") && ours(it.value))
+    }
 }
 
 /// Whether an origin's answer cannot be one to this request, and would be taken for something else by the client: a 304

@@ -226,6 +226,17 @@ fn a_route_that_is_led_to_the_admin_later_is_not_let_in() {
     larder.signal(libc::SIGHUP);
     crate::harness::until("it is refused", || larder.counter("config_rejections") == 1);
     assert_eq!("page", larder.get("/cache/stats").text());
+    // ... and by another spelling of the address it is led there, but not let in, whatever token it shows ...
+    let port = larder.admin.port();
+    std::fs::write(larder.config(), config.replace(&origin.url(), &format!("http://127.1:{port}"))).unwrap();
+    larder.signal(libc::SIGHUP);
+    crate::harness::until("it is taken", || larder.counter("config_reloads") >= 1);
+    for path in ["/", "/cache/stats", "/api/v1/openapi.json"] {
+        let led =
+            larder.client().send(format!("GET {path} HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines())).read();
+        assert_eq!(403, led.status, "{path}: {led:?}");
+        assert!(led.text().contains("came through a route of this larder"), "{led:?}");
+    }
     // ... and another larder, which cannot know, has no token to show.
     let other = Larder::command(&[
         "proxy",

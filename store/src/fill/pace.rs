@@ -5,19 +5,24 @@ use super::{Abandoned, FillWriter, State, WINDOW};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How much of others' waiting a reader is given to get [`ENOUGH`] further.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How much of others' waiting a reader is given to get [`ENOUGH`] further: one that has not moved since they wait.
+const STILL: Duration = Duration::from_secs(1);
 
-/// Bytes that a reader takes in [`PATIENCE`] unless it is slow: 8 Mbit/s.
-const ENOUGH: u64 = 1 << 20;
+/// The same for one that has: a send buffer drains in steps of a MiB or more, and an honest line may take a while for one.
+const MOVING: Duration = Duration::from_secs(3);
+
+/// Bytes that a reader is to get further.
+const ENOUGH: u64 = 256 * 1024;
 
 /// What the writer knows of the reader that others wait for.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Where the slowest stood when others began to wait for it.
-    from: u64,
+    /// Where the slowest stood when others began to wait for it, or got [`ENOUGH`] further; `None` before.
+    from: Option<u64>,
     /// How long they have waited since.
     waited: Duration,
+    /// Whether it got further since they wait.
+    moves: bool,
 }
 
 /// Whether there is room in the window.
@@ -41,10 +46,12 @@ impl FillWriter {
                 Room::Nobody => return Err(Abandoned),
                 Room::Full => drained.await,
                 Room::Wanted(slowest) => {
-                    if slowest >= self.pace.from + ENOUGH {
-                        self.pace = Pace { from: slowest, waited: Duration::ZERO };
+                    let from = *self.pace.from.get_or_insert(slowest);
+                    if slowest >= from + ENOUGH {
+                        self.pace = Pace { from: Some(slowest), waited: Duration::ZERO, moves: true };
                     }
-                    let left = PATIENCE.saturating_sub(self.pace.waited);
+                    let patience = if self.pace.moves { MOVING } else { STILL };
+                    let left = patience.saturating_sub(self.pace.waited);
                     let before = Instant::now();
                     if timeout(left, drained).await.is_err() {
                         self.leave_behind();
@@ -59,7 +66,7 @@ impl FillWriter {
 
     /// Ends the body of every reader that did not get far enough, but for those who have read the most.
     fn leave_behind(&self) {
-        let below = self.pace.from + ENOUGH;
+        let below = self.pace.from.unwrap_or(0) + ENOUGH;
         let left = self.fill.change(0, &self.fill.arrived, |state| state.leave_behind(below));
         self.fill.store.counters.fill_laggards.add_shared(left as u64);
     }

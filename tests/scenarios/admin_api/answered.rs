@@ -122,7 +122,7 @@ fn a_file_of_the_page_is_what_the_page_names() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
     let larder = Larder::before(&origin, "");
     let page = larder.admin_get("/").text();
-    let named: Vec<&str> = page.split("\"/assets/").skip(1).filter_map(|it| it.split('"').next()).collect();
+    let named: Vec<&str> = page.split("/assets/").skip(1).filter_map(|it| it.split('"').next()).collect();
     for it in &named {
         let answer = larder.admin_get(&format!("/assets/{it}"));
         assert_eq!(200, answer.status, "{it}");

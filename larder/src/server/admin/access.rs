@@ -60,6 +60,8 @@ impl fmt::Display for Who {
 pub enum Refusal {
     /// The `Host` is not the admin's: a web page that was lured here by a name of its own (DNS rebinding).
     Host,
+    /// It came through a route of this very larder, whatever name its origin has there: that is open to all its clients.
+    Circle,
     /// The request was made by a web page of another origin.
     Origin,
     /// No token was shown.
@@ -78,6 +80,11 @@ impl Refusal {
                 421,
                 "The Host of this request is not this admin's own address; names of a proxy before it belong into admin.hosts.",
                 "Host",
+            ),
+            Refusal::Circle => (
+                403,
+                "This request came through a route of this larder, whose origin is the admin; no route may lead here.",
+                "CDN-Loop",
             ),
             Refusal::Origin => (
                 403,

@@ -409,6 +409,9 @@ impl Admin {
         query: &str,
     ) -> Result<Let<'a>, Refused> {
         let refuse = |refusal: Refusal| Refused { who: Who::Nobody, answer: refusal.into() };
+        if self.gateway.has_passed(&request.fields.view()) {
+            return Err(refuse(Refusal::Circle));
+        }
         access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
         let found = table::find(&request.method, path);
         let who = match found {
