@@ -489,6 +489,30 @@ it('remembers its charts when it is loaded anew', async () => {
   assert.ok((await kept()) >= before, 'what was seen is still there');
 });
 
+it('draws a reading that stands alone as a point', async () => {
+  const sparse = await page.context().newPage();
+  // A minute as it was seen, with one answer in it.
+  await sparse.addInitScript(() => {
+    const now = Date.now() / 1000;
+    const names = ['requests', 'hitsRam', 'hitsDisk', 'hitsFleet', 'misses', 'passes', 'ratio', 'p50', 'p90', 'p99', 'sent', 'received', 'errors', 'memory', 'saved'];
+    const nothing = Object.fromEntries(names.map((it) => [it, null]));
+    const points = Array.from({ length: 60 }, (_, at) => ({ ...nothing, at: now - 60 + at, ...(at === 20 ? { p50: 900, p90: 900, p99: 900 } : {}) }));
+    sessionStorage.setItem('larder.points', JSON.stringify(points));
+  });
+  await sparse.goto(`${larder.admin}/#/overview`);
+  const canvas = sparse.locator('.chart', { hasText: 'Latency' }).locator('canvas').first();
+  await canvas.waitFor();
+  const coloured = () =>
+    canvas.evaluate((it) => {
+      const { data } = it.getContext('2d').getImageData(0, 0, it.width / 2, it.height);
+      let found = 0;
+      for (let at = 0; at < data.length; at += 4) if (data[at + 3] > 99 && Math.max(...data.slice(at, at + 3)) - Math.min(...data.slice(at, at + 3)) > 50) found += 1;
+      return found;
+    });
+  await until('one sees the point', async () => (await coloured()) > 8, 15_000);
+  await sparse.close();
+});
+
 it('can be walked through with the keyboard alone', async () => {
   await go('overview');
   for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {

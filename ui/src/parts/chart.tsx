@@ -63,6 +63,12 @@ const decades = (it: uPlot): number[] => {
 /** Steps of an axis of bytes: 1, 2 and 5 times ten and a hundred of each unit would be odd; halves and doubles are not. */
 const POWERS = Array.from({ length: 50 }, (_, at) => 2 ** at);
 
+/** The readings with nothing on either side: a line has no length there, so that a point is drawn. */
+const alone = (it: uPlot, series: number): number[] => {
+  const values = it.data[series]!;
+  return [...values.keys()].filter((at) => values[at] != null && values[at - 1] == null && values[at + 1] == null);
+};
+
 function options(props: Props, width: number, moved: (at: number | null) => void): uPlot.Options {
   const { series, figure, stacked, range, log } = props;
   const faint = colour('--text-faint');
@@ -96,9 +102,9 @@ function options(props: Props, width: number, moved: (at: number | null) => void
       {},
       ...drawn.map((one): uPlot.Series => {
         const stroke = colour(one.colour);
-        const it: uPlot.Series = { label: one.label, stroke, width: one.width ?? 1.5, points: { show: false }, spanGaps: false };
+        const it: uPlot.Series = { label: one.label, stroke, width: one.width ?? 1.5, points: { show: false, size: 5, width: 0, fill: stroke, filter: alone }, spanGaps: false };
         if (stacked || one.fill) it.fill = stacked ? stroke : `${stroke}22`;
-        if (stacked) it.width = 0;
+        if (stacked) Object.assign(it, { width: 0, points: { show: false } });
         return it;
       }),
     ],
