@@ -138,6 +138,9 @@ it('lays an overlay over a page, and takes it away', async () => {
   await go('objects?show=overlays');
   await page.click('text=Overlay …');
   const dialog = page.locator('dialog');
+  await dialog.locator('[data-first]').fill(url.replace('http://', ''));
+  await dialog.locator('button.primary').click();
+  await dialog.locator('[role=alert]', { hasText: 'http://HOST/PATH' }).waitFor();
   await dialog.locator('[data-first]').fill(url);
   await dialog.locator('textarea').fill('<h1>Closed for stocktaking</h1>');
   await dialog.locator('button.primary').click();

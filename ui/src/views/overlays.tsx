@@ -102,6 +102,11 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
   const [busy, setBusy] = useState(false);
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
+    // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
+    if (!/^(\/|https?:\/\/)/i.test(uri.trim())) {
+      setProblem(new Problem(0, `${uri.trim()} may be a path or a host; write /PATH for every host, or http://HOST/PATH for one.`));
+      return;
+    }
     setBusy(true);
     setProblem(null);
     try {
