@@ -215,6 +215,25 @@ fn no_route_leads_to_the_admin() {
     );
 }
 
+/// Where the file says at which port the admin listens, `larder check` says the same beforehand, with the line.
+#[test]
+fn a_route_to_the_admin_is_found_by_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[admin]\nlisten = \"127.0.0.1:9999\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+                  proxy = { to = [\"http://localhost:9999\"] }\n";
+    std::fs::write(folder.path().join("larder.toml"), config).unwrap();
+    let said = crate::harness::command::run(folder.path(), &["check"]);
+    assert_eq!(2, said.code, "{said:?}");
+    assert!(
+        said.err.contains("larder.toml:5") && said.err.contains("is the admin of this larder"),
+        "{}",
+        said.err
+    );
+    std::fs::write(folder.path().join("larder.toml"), config.replace("localhost:9999", "localhost:9998"))
+        .unwrap();
+    assert_eq!(0, crate::harness::command::run(folder.path(), &["check"]).code);
+}
+
 #[test]
 fn a_route_that_is_led_to_the_admin_later_is_not_let_in() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");

@@ -2,6 +2,7 @@
 
 mod tiers;
 
+use super::itself::{SENTENCE, is_admin};
 use super::kind::{self, HostPattern, PathPattern, Value};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
@@ -98,7 +99,19 @@ impl Check {
             warnings,
         };
         self.warn_admin(&config.admin);
+        self.refuse_admin(&config);
         config
+    }
+
+    /// No route leads to the admin, where it is known by now at which port that listens.
+    fn refuse_admin(&mut self, config: &Config) {
+        let AdminListen::At(admin) = config.admin.listen else { return };
+        let routes = config.sites.iter().flat_map(|it| &it.routes);
+        let socket = config.admin.socket.as_deref();
+        let leads = |it: &&Route| matches!(&it.service, Service::Proxy(proxy) if is_admin(&proxy.to, Some(admin), socket));
+        for route in routes.filter(leads).filter(|_| admin.port() != 0) {
+            self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
+        }
     }
 
     fn telemetry(&self) -> Option<Telemetry> {

@@ -9,6 +9,7 @@ mod check;
 pub mod diff;
 pub mod edit;
 pub mod generated;
+pub mod itself;
 pub mod kind;
 pub mod place;
 pub mod presets;
