@@ -155,6 +155,23 @@ fn without_descriptors_hits_go_on_and_nothing_spins() {
     assert_eq!("other", client.get("/other").text());
 }
 
+/// Who connects and says nothing makes room, too, long before a head would be late.
+#[test]
+fn the_silent_make_room_for_who_asks() {
+    let origin = Origin::new(|_| "HTTP/1.1 200 OK\nCache-Control: max-age=600\n\nkept".to_owned());
+    let larder = larder(&origin, "head_timeout = \"5m\"");
+    assert_eq!("kept", larder.get("/").text());
+    let open = larder.descriptors() as u64;
+    set_descriptors(&larder, open + 20);
+    let silent: Vec<Client> = (0..100).map(|_| larder.client()).collect();
+    until("accepting has failed", || accept_errors(&larder) > 0);
+    for _ in 0..5 {
+        assert_eq!("kept", larder.get("/").text());
+    }
+    assert!(larder.counter("connections_shed") > 0);
+    drop(silent);
+}
+
 /// A crowd of clients takes what is for clients; there is enough left to ask the origin.
 #[test]
 fn a_crowd_leaves_descriptors_for_the_origin() {

@@ -344,18 +344,23 @@ impl Worker {
         }
     }
 
-    /// Closes up to `count` connections that have waited for their next request for a while: called when descriptors
-    /// run out. Who asks again and again is not among them.
+    /// Closes up to `count` connections that have waited for a request for a while, the first or the next: called when
+    /// descriptors run out. Who asks again and again is not among them.
     pub(crate) fn shed(&self, count: usize) {
-        let (now, limit) = (clock::monotonic().0, self.times.get().idle);
+        let (now, times) = (clock::monotonic().0, self.times.get());
         let rests = |it: &Watched| {
+            let limit = match it.reading.get() {
+                Reading::First => times.head,
+                Reading::Idle => times.idle,
+                _ => return false,
+            };
             let since = it.read_by.get().saturating_sub(limit);
-            it.reading.get() == Reading::Idle && it.expired.get() == Expired::No && since + GRACE <= now
+            it.expired.get() == Expired::No && since + GRACE <= now
         };
         let watched = self.watched.borrow();
         let idle = watched.iter().flatten().filter(|it| rests(it));
         for it in idle.take(count) {
-            it.expired.set(Expired::Reading(Reading::Idle));
+            it.expired.set(Expired::Reading(it.reading.get()));
             self.counters.connections_shed.add(1);
             it.shut(Shutdown::Read);
         }

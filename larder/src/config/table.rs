@@ -246,7 +246,7 @@ pub const TABLE: &[Key] = &[
     start("cache.fleet.filled_by", Kind::OneOf(&["larder", "applications", "older"]), Some("larder"),
         "Who else writes pages: nobody, applications in our own envelope, or applications in the older form (content type, NUL, body).", r#""applications""#),
     start("cache.fleet.recompute_once", Kind::Bool, Some("true"),
-        "Of all nodes one asks the origin for a key that is missing or stale, and the others wait for it (`meta` only).", "false"),
+        "Of all nodes one asks the origin for a key that is missing or stale, and the others wait for it, each `cache.collapse_wait` at most (`meta` only).", "false"),
     start("cache.fleet.stale_grace", LIFETIME, Some("60s"),
         "How long an item that was replaced or removed may still be served while one node asks the origin.", r#""10s""#),
     start("cache.fleet.connections", integer(1, 64), Some("2"),
