@@ -112,7 +112,7 @@ pub struct Stored {
     pub variant: Box<[u8]>,
     /// What purges look at.
     pub marks: Marks,
-    /// From this wall second on the fleet is asked whether it has a newer one, with [`NOT_SHARED`] where the fleet does
+    /// From this wall second on the fleet is asked whether it has a newer one, with `NOT_SHARED` where the fleet does
     /// not have this one; `u64::MAX` where nobody is to ask.
     pub recheck: AtomicU64,
     /// What the disk tier was given of it.
