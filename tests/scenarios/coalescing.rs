@@ -69,6 +69,8 @@ fn a_leader_that_goes_away_leaves_the_fill_to_its_followers() {
     leader.reset();
     gate.open();
     assert_eq!("first-second", follower.read().text());
+    // A follower on another worker has the last byte a moment before the store has the page.
+    until("it is stored", || larder.counter("cache_stores") == 1);
     assert!(larder.get("/").is_hit());
     assert_eq!(1, origin.requests());
 }

@@ -156,6 +156,7 @@ fn totals_are_the_sums_of_routes() {
     until("all wait", || larder.counter("requests_collapsed") == 4);
     held.open();
     crowd.iter_mut().for_each(|it| assert_eq!(200, it.read().status));
+    until("it is stored", || larder.counter("cache_stores") == 2);
     assert!(larder.get("/slow").is_hit());
     assert_eq!(502, larder.get("/gone").status);
     larder.client().request("POST", "/x", "", "y");
