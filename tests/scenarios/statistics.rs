@@ -154,9 +154,10 @@ fn totals_are_the_sums_of_routes() {
         client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
     }
     until("all wait", || larder.counter("requests_collapsed") == 4);
+    let stored = larder.counter("cache_stores");
     held.open();
     crowd.iter_mut().for_each(|it| assert_eq!(200, it.read().status));
-    until("it is stored", || larder.counter("cache_stores") == 2);
+    until("it is stored", || larder.counter("cache_stores") > stored);
     assert!(larder.get("/slow").is_hit());
     assert_eq!(502, larder.get("/gone").status);
     larder.client().request("POST", "/x", "", "y");
