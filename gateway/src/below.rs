@@ -147,23 +147,32 @@ impl Gateway {
     /// Removes a key from every tier, and ends once that is so, and would be after `kill -9`: by the fleet's deadline
     /// and [`DISK_PATIENCE`] at the latest. Says whether anything lay in a tier of this node.
     pub(crate) async fn remove(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> bool {
-        let mut was_there = self.store.remove(hash, key);
-        let mut on_disk = None;
-        if let Some(disk) = self.disk_of(policy) {
-            was_there |= disk.knows(key);
-            on_disk = Some(disk.remove(key));
-        }
-        if let Some(fleet) = self.fleet_of(policy)
-            && fleet.remove(key).await == Removed::Perhaps
-        {
-            // A server that comes back may have it still: this node at least does not take it.
-            let scope = Scope::Url(key.into());
-            self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+        let (mut was_there, mut on_disk) = self.remove_here(policy, hash, key);
+        if let Some(fleet) = self.fleet_of(policy) {
+            let removed = fleet.remove(key).await;
+            // Who came meanwhile may have found it in the fleet yet, and brought it here.
+            let (again, written) = self.remove_here(policy, hash, key);
+            was_there |= again;
+            on_disk = written;
+            if removed == Removed::Perhaps {
+                // A server that comes back may have it still: this node at least does not take it.
+                let scope = Scope::Url(key.into());
+                self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+            }
         }
         if let Some(written) = on_disk {
             self.outlives_us(written).await;
         }
         was_there
+    }
+
+    /// Removes a key from the tiers of this node; with what says that the disk's part is written.
+    fn remove_here(&self, policy: &Policy, hash: KeyHash, key: &[u8]) -> (bool, Option<Written>) {
+        let disk = self.disk_of(policy);
+        let (in_ram, below) =
+            self.store.remove_with(hash, key, || disk.map(|it| (it.knows(key), it.remove(key))));
+        let Some((on_disk, written)) = below else { return (in_ram, None) };
+        (in_ram || on_disk, Some(written))
     }
 
     /// Waits until the next process will know of a removal, but not longer than a device may take that is well.

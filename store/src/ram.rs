@@ -344,6 +344,14 @@ impl Store {
         true
     }
 
+    /// Removes a key here and, by `below`, from where fills look: here first, so that nothing in flight is stored there after,
+    /// and here again, for a fill that began between may have found it there. Says whether anything was stored here.
+    pub fn remove_with<T>(&self, hash: KeyHash, key: &[u8], below: impl FnOnce() -> T) -> (bool, T) {
+        let was_there = self.remove(hash, key);
+        let done = below();
+        (self.remove(hash, key) || was_there, done)
+    }
+
     /// Removes everything under a key and detaches its fills in flight: what was requested before is not
     /// stored after, and nobody who comes after reads along. Says whether anything was stored.
     pub fn remove(&self, hash: KeyHash, key: &[u8]) -> bool {

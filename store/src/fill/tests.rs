@@ -351,6 +351,20 @@ fn what_is_removed_meanwhile_is_not_stored() {
 }
 
 #[test]
+fn what_a_fill_found_below_while_that_was_removed_is_not_stored() {
+    let store = store(8 << 20);
+    let hash = store.hash(b"k");
+    let (was_there, (writer, _reader)) = store.remove_with(hash, b"k", || {
+        let (writer, reader) = lead(&store, b"k");
+        writer.admit(plain(text("found")), 1).unwrap();
+        (writer, reader)
+    });
+    assert!(was_there && writer.was_removed());
+    assert!(matches!(store.lookup(hash, b"k", 0), Lookup::Nothing), "what it has brought is gone");
+    assert_eq!(Err(NotStored::Removed), writer.admit(plain(text("found")), 1));
+}
+
+#[test]
 fn fills_are_bounded_and_counted() {
     let settings = Settings { budget: 1 << 20, heap_line: 16384, fills: 2 };
     let store = Store::new(settings, Arc::default()).unwrap();
