@@ -120,6 +120,7 @@ counters! {
     cache_hits_fleet: Count, "Hits, of `cache_hits`, that lay in the memcached fleet.";
     cache_rechecks: Count, "Requests that asked the fleet about a copy in RAM because its `local_ttl` had passed.";
     recompute_waits: Count, "Fills that waited for what another node was recomputing.";
+    recompute_takeovers: Count, "Turns to recompute that were taken from a node that gave no sign of life.";
     recompute_wait_timeouts: Count, "Fills that waited for another node in vain, and asked the origin themselves.";
     disk_promotions: Count, "Large bodies that were taken from the disk into RAM.";
     cache_misses: Count, "Requests that were answered with what the origin said to them, or to another that they waited for.";
@@ -193,6 +194,8 @@ counters! {
     fleet_unavailable: Count, "Responses about which no server of the fleet could say anything in time.";
     fleet_wins: Count, "Times that this node was told to recompute an item of the fleet.";
     fleet_waits: Count, "Times that another node was already recomputing an item of the fleet.";
+    fleet_marks: Count, "Times that this node told the others that an answer may not be shared, so that they need not wait for it.";
+    fleet_marked: Count, "Looks into the fleet that found that another node's answer may not be shared.";
     fleet_hedges: Count, "Reads of the fleet that were asked a second time because the first answer was slow.";
     fleet_puts: Count, "Responses that a server of the fleet has stored.";
     fleet_puts_failed: Count, "Responses that no server of the fleet took.";

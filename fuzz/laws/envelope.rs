@@ -2,7 +2,7 @@
 
 use larder_semantics::policy::Policy;
 use larder_stdx::clock::WallTime;
-use larder_wire::envelope::{Broken, Envelope, MAGIC, PartHead, head_length, older, sum};
+use larder_wire::envelope::{Broken, Envelope, MAGIC, Mark, PartHead, head_length, older, sum};
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
@@ -10,6 +10,14 @@ pub fn check(raw: &[u8]) {
     // No noise has the right checksum: give it one, so that what lies behind it is reached.
     if let Some(sealed) = sealed(raw) {
         assert!(!matches!(one(&sealed), Err(Broken::HeadSum | Broken::Short | Broken::Foreign)));
+    }
+    if let Ok(mark) = Mark::read(raw) {
+        assert_eq!(Err(Broken::Mark), Envelope::read(raw), "a mark is no response");
+        let mut again = Vec::new();
+        mark.write(&mut again);
+        if again.len() <= larder_wire::envelope::MAX_HEAD {
+            assert_eq!(Ok(mark), Mark::read(&again));
+        }
     }
     if let Ok(page) = older(raw) {
         assert_eq!(raw.len(), page.body.len() + memchr(raw) + 1);

@@ -63,6 +63,10 @@ impl Machine<'_, '_> {
                         self.answer = Some(Answer::Stored { stored, report: self.forwarded(status) });
                         Step::Hit
                     }
+                    None if self.local.unshared.take() => {
+                        self.descended = true;
+                        Step::Lookup
+                    }
                     None => self.origin_failed(502),
                 }
             }

@@ -3,17 +3,18 @@
 
 use crate::assemble::assemble;
 use crate::coding;
-use crate::route::{Gateway, Route};
+use crate::route::{self, Gateway, Route};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Storable};
+use larder_semantics::stored::{self, Meta};
 use larder_semantics::tiers;
 use larder_semantics::trace::Silent;
-use larder_semantics::{stored, tags, vary};
+use larder_semantics::{tags, vary};
 use larder_stdx::clock;
 use larder_store::disk::Written;
-use larder_store::fleet::{FilledBy, Fleet, Found, Large, Put, Removed, Win};
+use larder_store::fleet::{FilledBy, Fleet, Found, Large, Mark, Put, Removed, Unshared, Win};
 use larder_store::ram::KeyHash;
 use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Shared, Stored, Strength};
 use larder_wire::envelope::Envelope;
@@ -28,6 +29,10 @@ const PLACES: usize = 4096;
 
 /// After so many uses all counts are halved, so that what was asked for long ago does not count for ever.
 const HALVED_AFTER: u32 = 4 * PLACES as u32;
+
+/// Seconds for which those who waited for an answer that may not be shared are told so, where that says nothing about
+/// the next: long enough that each looks again meanwhile. A server counts in whole seconds.
+const ANSWER_MARKED: u32 = 2;
 
 /// How long the answer to an unsafe method waits for the disk to take down what it removes.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
@@ -205,6 +210,32 @@ impl Gateway {
             Some(fleet) if !self.tiers.fills_fleet() => most.min(fleet.settings().local_ttl.as_secs()),
             _ => most,
         }
+    }
+
+    /// For so many seconds nobody is to wait for another's answer under this key.
+    pub(crate) fn remember_miss(&self, hash: KeyHash, key: &[u8], seconds: u64) {
+        self.store.remember_miss(hash, key, route::misses_clock() + seconds * 1000);
+    }
+
+    /// Tells the other nodes, who wait for what this one was to fetch, that they get nothing of it: `says` what may not be
+    /// shared. Where applications fill the fleet, nothing of larder's may stand in their way.
+    pub(crate) fn tell_others(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        about: &Meta,
+        born: &Born,
+        says: Unshared,
+        win: Win,
+    ) {
+        let seconds = match says {
+            Unshared::Page => u32::try_from(self.remembers_misses(policy)).unwrap_or(u32::MAX),
+            Unshared::Answer => ANSWER_MARKED,
+        };
+        let Some(fleet) = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet()) else { return };
+        let known = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
+        let key = fleet.keys().full(key);
+        win.leave(&Mark::new(&key, about, known, says, seconds));
     }
 
     /// Whether a purge of this node's knowledge is about a record of the fleet's.

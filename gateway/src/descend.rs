@@ -14,20 +14,29 @@ use larder_semantics::tiers::{self, Compared};
 use larder_semantics::trace::Silent;
 use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
-use larder_store::fleet::{Ask, Fleet, Got, Turn, Want, Win};
+use larder_store::fleet::{Ask, AtWork, Fleet, Got, Theirs, Turn, Unshared, Want, Win};
 use larder_store::ram::{KeyHash, Lookup};
 use larder_store::{Begin, FillHead, FillWriter, Shared, Stored, Waited};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Sleep, sleep};
 
 /// The first pause before another node's record is looked for again; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
+
+/// For so long the other node may be silent: it tells of itself twice a second, and is to be done in time for clients that
+/// wait for two.
+const SILENT: Duration = Duration::from_millis(1500);
+
+/// Then it is asked for signs of life so often.
+const SIGN_AGAIN: Duration = Duration::from_millis(500);
 
 /// Tells the flight that only looks below from the one that asks the origin.
 const LOOKING: u128 = 0x6c6f_6f6b;
@@ -49,6 +58,9 @@ pub(crate) enum Descended {
     Found(Arc<Stored>, Tier, Option<Turn>),
     /// The origin has to be asked.
     Nothing,
+    /// The origin has to be asked, by everybody who waits: another node has found that answers are not shared. That is
+    /// remembered.
+    Unshared,
 }
 
 /// What the fleet said about a key.
@@ -59,8 +71,60 @@ enum Said {
     Stands(Turn),
     /// It has nothing.
     Lost(Turn),
+    /// Another node's answer may not be shared; for so many seconds.
+    Unshared(Unshared, u32),
     /// Nothing is known.
     Unavailable,
+}
+
+/// A fill's waiting for what another node is to bring.
+struct Waiting {
+    /// The longest that it waits.
+    end: Pin<Box<Sleep>>,
+    /// Until its next look.
+    pause: Duration,
+    /// Until it is time to ask for a sign of whoever has the turn.
+    sign: Pin<Box<Sleep>>,
+    /// The turn that it has waited for so far.
+    theirs: Option<Theirs>,
+    has_taken_over: bool,
+}
+
+impl Waiting {
+    fn new(patience: Duration) -> Self {
+        let [end, sign] = [patience, SILENT].map(|it| Box::pin(sleep(it)));
+        Self { end, pause: FIRST_PAUSE, sign, theirs: None, has_taken_over: false }
+    }
+
+    fn has_just_begun(&self) -> bool {
+        self.theirs.is_none()
+    }
+
+    /// Waits until it is time to look again; says whether to wait no longer: it was long enough, or whoever has the turn is
+    /// silent, and the turn was taken from another already.
+    async fn is_in_vain(&mut self, fleet: &Fleet, theirs: Theirs) -> bool {
+        if self.theirs.as_ref() != Some(&theirs) {
+            // It has just begun, for all that is known.
+            (self.sign, self.theirs) = (Box::pin(sleep(SILENT)), Some(theirs));
+        } else if self.sign.is_elapsed() {
+            match fleet.is_at_work(&theirs).await {
+                AtWork::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
+                AtWork::Silent if !self.has_taken_over => {
+                    fleet.take_over(&theirs);
+                    (self.has_taken_over, self.pause) = (true, FIRST_PAUSE);
+                    self.sign = Box::pin(sleep(SILENT));
+                }
+                AtWork::Silent | AtWork::Unknown => return true,
+            }
+        }
+        tokio::select! {
+            biased;
+            () = &mut self.end => return true,
+            () = &mut self.sign => {}
+            () = sleep(self.pause) => self.pause = (self.pause * 2).min(LONGEST_PAUSE),
+        }
+        false
+    }
 }
 
 impl Machine<'_, '_> {
@@ -201,9 +265,7 @@ impl Job {
         writer: &FillWriter,
     ) -> Descended {
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let waiting = tokio::time::sleep(patience);
-        let mut waiting = std::pin::pin!(waiting);
-        let mut pause = FIRST_PAUSE;
+        let mut waiting = Waiting::new(patience);
         let mut held = held;
         loop {
             let turn = match self.ask_fleet(fleet, held.as_ref()).await {
@@ -236,23 +298,18 @@ impl Job {
                     }
                     turn
                 }
+                Said::Unshared(says, seconds) => return self.unshared(held, says, seconds),
             };
-            match turn {
-                Turn::Theirs if self.below == Below::First => {}
+            let theirs = match turn {
+                Turn::Theirs(theirs) if self.below == Below::First => theirs,
                 Turn::Ours(win) => return self.on_our_turn(held, Some(win)),
-                Turn::Theirs | Turn::Free => return self.on_our_turn(held, None),
-            }
+                Turn::Theirs(_) | Turn::Free => return self.on_our_turn(held, None),
+            };
             self.told.enter(Stage::Wait);
-            if pause == FIRST_PAUSE {
-                self.gateway.counters.recompute_waits.add(1);
-            }
-            tokio::select! {
-                biased;
-                () = &mut waiting => {
-                    self.gateway.counters.recompute_wait_timeouts.add(1);
-                    return self.on_our_turn(held, None);
-                }
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE),
+            self.gateway.counters.recompute_waits.add(u64::from(waiting.has_just_begun()));
+            if waiting.is_in_vain(fleet, theirs).await {
+                self.gateway.counters.recompute_wait_timeouts.add(1);
+                return self.on_our_turn(held, None);
             }
         }
     }
@@ -281,6 +338,7 @@ impl Job {
         let (found, turn) = match got {
             Got::Hit { found, turn } => (found, turn),
             Got::Miss { turn } => return Said::Lost(turn),
+            Got::Unshared { says, seconds, .. } => return Said::Unshared(says, seconds),
             Got::Unavailable => return Said::Unavailable,
         };
         let compared = match held {
@@ -315,6 +373,17 @@ impl Job {
         self.ask_about(it)
     }
 
+    /// Another node has found that there is nothing to wait for: what it says of the page holds here as well.
+    fn unshared(&mut self, held: Option<(Arc<Stored>, Tier)>, says: Unshared, seconds: u32) -> Descended {
+        let most = self.gateway.remembers_misses(&self.route.policy);
+        let may_part = held.is_none() && !self.background && self.below == Below::First;
+        if says == Unshared::Answer || most == 0 || !may_part {
+            return self.on_our_turn(held, None);
+        }
+        self.gateway.remember_miss(self.hash, &self.key, most.min(seconds.into()));
+        Descended::Unshared
+    }
+
     /// Nobody else is to ask the origin, so this fill does.
     fn on_our_turn(&mut self, held: Option<(Arc<Stored>, Tier)>, win: Option<Win>) -> Descended {
         self.win.set(win);
@@ -339,7 +408,7 @@ impl Job {
         let win = match turn {
             Some(Turn::Ours(win)) => Some(win),
             Some(Turn::Free) => None,
-            Some(Turn::Theirs) | None => return,
+            Some(Turn::Theirs(_)) | None => return,
         };
         if matches!(stored.meta.freshness(clock::wall()), Freshness::Fresh { .. }) {
             return;

@@ -67,6 +67,13 @@ pub enum Holds {
     Nothing,
     /// A response that the request selects.
     Response,
+    /// Another node's mark: the origin answered it with that status, and nobody else may have that; so many seconds more.
+    Unshared {
+        /// The origin's.
+        status: u16,
+        /// For how long it still holds.
+        seconds: u32,
+    },
     /// It could not be asked in time.
     Unknown,
 }
@@ -135,8 +142,11 @@ impl Gateway {
         let (holds, mut selected) = select(&looked, &fields);
         let mut tiers = vec![TierHolds { tier: Tier::Ram, holds }];
         let (mut tier, mut doubted) = (Tier::Ram, false);
-        if holds != Holds::HitForMiss {
-            let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
+        let peeked = self.peek(route, request, &key, selected.as_ref().ok()).await;
+        if holds == Holds::HitForMiss {
+            // A request would not look there; but why this is remembered may stand there.
+            tiers.extend(peeked.tiers.into_iter().filter(|it| matches!(it.holds, Holds::Unshared { .. })));
+        } else {
             tiers.extend(peeked.tiers);
             doubted = peeked.doubted;
             if let Some((stored, found_in)) = peeked.chosen {
@@ -151,7 +161,8 @@ impl Gateway {
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass.sentence(), &mut record),
             None => {
-                decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record).in_tier(tier)
+                let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
+                verdict.in_tier(tier).unshared(&tiers)
             }
         };
         let refused = forward::refused(self, &request.method, &fields)
@@ -237,6 +248,21 @@ impl Verdict {
     pub fn refused(status: u16, sentence: &str) -> Self {
         let sentence = format!("larder refuses it with {status}: {sentence}");
         Self { name: "refused", sentence, status: Some(status) }
+    }
+
+    /// With what another node found, where that is why nothing is shared.
+    fn unshared(mut self, tiers: &[TierHolds]) -> Self {
+        let found = tiers.iter().find_map(|it| match it.holds {
+            Holds::Unshared { status, seconds } => Some((status, seconds)),
+            _ => None,
+        });
+        if let (Some((status, seconds)), "miss" | "revalidate") = (found, self.name) {
+            self.sentence.push_str(&format!(
+                " Another node found that it may not be shared until {seconds} s from now (the origin answered {status}): \
+                 nobody waits for another's answer."
+            ));
+        }
+        self
     }
 
     /// With where it lies, if it is not in RAM.

@@ -23,7 +23,7 @@ use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
-use larder_store::fleet::Win;
+use larder_store::fleet::{Unshared, Win};
 use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::http1::Client;
@@ -73,6 +73,8 @@ pub(crate) struct Local {
     pub freshened: RefCell<Option<Arc<Stored>>>,
     /// What a tier below had, too old to be served before the origin was asked.
     pub stale: RefCell<Option<Arc<Stored>>>,
+    /// The origin was not asked: everybody asks for himself, since answers are known not to be shared.
+    pub unshared: Cell<bool>,
     /// The `Set-Cookie` lines of a 304, which are for the client that asked and for no other.
     pub cookies: RefCell<FieldList>,
     /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
@@ -110,6 +112,11 @@ impl Job {
                     writer.head(FillHead::Found(stored.clone(), tier), false);
                     writer.finish(FillEnd::Complete(None));
                     return self.make_anew(stored, turn);
+                }
+                Descended::Unshared => {
+                    self.local.unshared.set(true);
+                    writer.head(FillHead::LookAgain, false);
+                    return writer.finish(FillEnd::Complete(None));
                 }
                 Descended::Nothing if self.below == Below::Only => {
                     writer.head(FillHead::LookAgain, false);
@@ -319,7 +326,12 @@ impl Job {
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        if let Storable::Refuse(_) = verdict {
+        if let Storable::Refuse(refusal) = verdict {
+            let says = match self.judge(None, |it| it.is_about_the_page(&arrived, refusal)) {
+                true => Unshared::Page,
+                false => Unshared::Answer,
+            };
+            self.leave_turn(&meta, &arrived.born, says);
             let head = SharedHead {
                 status: meta.status,
                 fields: own,
@@ -336,6 +348,10 @@ impl Job {
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             // Every request will have to ask: nobody should queue behind another.
             self.judge(None, |it| it.remember_miss());
+            if !meta.has_validator() {
+                // And there is nothing to ask about.
+                self.leave_turn(&meta, &arrived.born, Unshared::Page);
+            }
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
         stages::drop_ours(&mut kept);
@@ -363,6 +379,13 @@ impl Job {
         drop(fields);
         writer.head(FillHead::Shared(head.clone()), true);
         self.keep(arrived, head, writer).await;
+    }
+
+    /// Ends this node's turn, if it has one, at once: what the origin answered is not for others.
+    fn leave_turn(&self, meta: &Meta, born: &Born, says: Unshared) {
+        if let Some(win) = self.win.take() {
+            self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
+        }
     }
 
     /// Whether [`Job::receive`] would store: asked first by those who would rather pass the bytes on themselves.

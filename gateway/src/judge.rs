@@ -2,7 +2,7 @@
 
 use crate::fetch::Arrived;
 use crate::refusals::Refused;
-use crate::route::{self, Gateway, Route};
+use crate::route::{Gateway, Route};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Refusal, Storable};
 use larder_semantics::trace::Silent;
@@ -55,9 +55,7 @@ impl Judge<'_> {
             return; // Nobody expected the answer to a POST or a HEAD to be stored.
         }
         self.gateway.counters.cache_refusals.add(1);
-        let about_the_page =
-            self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status);
-        if about_the_page && !self.remembered {
+        if self.is_about_the_page(arrived, refusal) && !self.remembered {
             self.remember_miss();
         }
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
@@ -70,9 +68,14 @@ impl Judge<'_> {
         });
     }
 
+    /// Whether a refusal says something about every answer under this key.
+    pub fn is_about_the_page(&self, arrived: &Arrived, refusal: Refusal) -> bool {
+        self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
+    }
+
     /// Nobody is to wait for another's answer under this key, for a while.
     pub fn remember_miss(&self) {
-        let until = route::misses_clock() + self.gateway.remembers_misses(&self.route.policy) * 1000;
-        self.gateway.store.remember_miss(self.hash, self.key, until);
+        let seconds = self.gateway.remembers_misses(&self.route.policy);
+        self.gateway.remember_miss(self.hash, self.key, seconds);
     }
 }

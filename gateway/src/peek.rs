@@ -62,6 +62,7 @@ impl Gateway {
                 .await
             {
                 Got::Unavailable => Holds::Unknown,
+                Got::Unshared { status, seconds, .. } => Holds::Unshared { status, seconds },
                 Got::Miss { .. } => Holds::Nothing,
                 Got::Hit { found, .. } => {
                     let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
@@ -82,7 +83,7 @@ impl Gateway {
                     }
                 }
             };
-            doubted = holds == Holds::Nothing
+            doubted = matches!(holds, Holds::Nothing | Holds::Unshared { .. })
                 && match &chosen {
                     Some((it, Tier::Ram)) => it.is_due(now.0) && it.is_shared() == Shared::Yes,
                     Some((it, _)) => self.is_shared(it),

@@ -79,6 +79,10 @@ pub fn tell(answer: &Value) -> String {
         let holds = match tier["holds"].as_str() {
             Some("variants") => format!("{} variant(s)", tier["count"]),
             Some("hit-for-miss") => "nothing; answers are known not to be shared, so nobody waits".to_owned(),
+            Some("unshared") => format!(
+                "nothing; another node found that it may not be shared (status {}), until {} s from now",
+                tier["status"], tier["seconds"]
+            ),
             Some("response") => "a response that answers this request's kind".to_owned(),
             Some("unknown") => "could not be asked in time".to_owned(),
             _ => "nothing".to_owned(),

@@ -505,7 +505,7 @@ fn one_node_of_four_recomputes() {
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
                 Got::Miss { turn: Turn::Ours(win) } => wins.push((node, win)),
-                Got::Miss { turn: Turn::Theirs } => {}
+                Got::Miss { turn: Turn::Theirs(_) } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -544,7 +544,7 @@ fn one_node_of_four_recomputes_what_has_expired() {
                     assert_eq!(b"old"[..], found.body);
                     wins.push((node, win));
                 }
-                Got::Hit { turn: Turn::Theirs, .. } => {}
+                Got::Hit { turn: Turn::Theirs(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -576,7 +576,10 @@ fn a_turn_that_comes_to_nothing_is_given_back() {
             let url = "http://a/";
             let got = get_as(&a, url, &[], Want::Recompute).await;
             assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
-            assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Theirs }));
+            assert!(matches!(
+                get_as(&b, url, &[], Want::Recompute).await,
+                Got::Miss { turn: Turn::Theirs(_) }
+            ));
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);

@@ -48,6 +48,7 @@ mod targeted;
 mod telemetry;
 mod top;
 mod traces;
+mod turns;
 mod validation;
 mod vary;
 mod warm;

@@ -18,8 +18,10 @@
 //! (docs/fleet-envelope.md). A section with a tag of 128 and above may be left unread; any other that is not known
 //! here breaks the envelope. An application leaves out the facts, which are then computed from its fields.
 
+mod mark;
 mod read;
 
+pub use mark::{Mark, Unshared};
 pub use read::{Older, head_length, older};
 
 use larder_semantics::field::FieldList;
@@ -63,6 +65,7 @@ mod tag {
     pub(super) const SEQ: u8 = 11;
     pub(super) const PARTS: u8 = 12;
     pub(super) const PACKED: u8 = 13;
+    pub(super) const UNSHARED: u8 = 14;
     /// From here on a section may be left unread.
     pub(super) const OPTIONAL: u8 = 128;
 }
@@ -247,6 +250,8 @@ pub enum Broken {
     Section(u8),
     /// There is no key.
     NoKey,
+    /// It is a [`Mark`], and no response.
+    Mark,
     /// There are no facts, and whoever reads does not compute them.
     NoFacts,
     /// `Vary` names something, and the variant key is not there.
@@ -273,6 +278,7 @@ impl std::fmt::Display for Broken {
                 write!(f, "the envelope's section {it} is unknown, misplaced or malformed")
             }
             Broken::NoKey => f.write_str("the envelope has no key"),
+            Broken::Mark => f.write_str("the envelope is a mark, and no response"),
             Broken::NoFacts => f.write_str("the envelope has no facts about its response"),
             Broken::NoVariant => {
                 f.write_str("the envelope's Vary names something, and its variant key is absent")
@@ -338,6 +344,11 @@ impl Head<'_> {
     /// What is larger than [`MAX_HEAD`], or has a field section of more than [`MAX_LINES`], is written and will not be
     /// read: whoever keeps it long looks at the length first.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_with(out, |_| {});
+    }
+
+    /// [`Head::write`] with more sections behind its own.
+    fn write_with(&self, out: &mut Vec<u8>, more: impl FnOnce(&mut Vec<u8>)) {
         let start = out.len();
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&[VERSION, 0]);
@@ -346,6 +357,7 @@ impl Head<'_> {
         out.extend_from_slice(&self.body.sum.to_le_bytes());
         out.extend_from_slice(&self.body.length.to_le_bytes());
         self.write_sections(out);
+        more(out);
         let length = out.len() - start + SUM;
         // A head that is not bounded at all is not readable either, whatever its length says.
         let length = u32::try_from(length).unwrap_or(u32::MAX);

@@ -7,7 +7,7 @@ use larder_semantics::partial::Part;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
-use larder_wire::envelope::{BodyInfo, Broken, Envelope, Head, MAX_HEAD, Parts};
+use larder_wire::envelope::{BodyInfo, Broken, Envelope, Head, MAX_HEAD, Mark, Parts, Unshared};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -117,6 +117,36 @@ fn the_first_version_is_read_and_written_as_it_was() {
     check_golden("envelope-1-full.bin", &full());
 }
 
+fn mark() -> Mark {
+    let mut facts = meta();
+    facts.etag = Some(b"\"e\"".as_slice().into());
+    facts.vary = vec!["cookie".into()];
+    Mark::new(b"http://example.com/", &facts, vec![(0xfeed, 7)], Unshared::Page, 10)
+}
+
+#[test]
+fn a_mark_is_read_and_written_as_it_was_and_is_no_response() {
+    let mut bytes = Vec::new();
+    mark().write(&mut bytes);
+    let name = "envelope-1-mark.bin";
+    if std::env::var_os("LARDER_BLESS").is_some() && !path(name).exists() {
+        std::fs::write(path(name), &bytes).unwrap();
+    }
+    let kept = golden(name);
+    assert_eq!(Ok(mark()), Mark::read(&kept));
+    assert!(bytes == kept, "it would be written otherwise now");
+    assert_eq!(Err(Broken::Mark), Envelope::read(&kept));
+    assert_eq!(Err(Broken::Mark), Envelope::read_filled(&kept, &Policy::default(), WallTime(1)));
+    assert_eq!(Err(Broken::BodyLength), Mark::read(&[&kept[..], b"x"].concat()));
+    assert_eq!(Err(Broken::Section(14)), Mark::read(&golden("envelope-1-plain.bin")));
+    for at in 0..kept.len() {
+        assert!(Mark::read(&kept[..at]).is_err(), "cut at {at}");
+        let mut changed = kept.clone();
+        changed[at] ^= 1;
+        assert!(Mark::read(&changed).is_err(), "changed at {at}");
+    }
+}
+
 #[test]
 fn what_an_application_left_out_is_computed() {
     let raw = golden("envelope-1-application.bin");
@@ -212,6 +242,13 @@ fn sections_that_cannot_be_meant_are_refused() {
     // A body of no bytes has no parts.
     check_refused(Broken::Section(12), &[key, (12, &[1; 24])]);
     check_refused(Broken::Section(13), &[key, (13, &[1; 9])]);
+    for bad in [&b""[..], &[0], &[3], &[1, 1]] {
+        check_refused(Broken::Section(14), &[key, (14, bad)]);
+    }
+    let no_facts = by_hand(&[key, (14, &[1])]);
+    assert_eq!(Err(Broken::NoFacts), Mark::read(&no_facts), "nobody but larder leaves marks");
+    let raw = by_hand(&[key, (3, &[0; 50]), (14, &[2])]);
+    assert_eq!(Unshared::Answer, Mark::read(&raw).unwrap().says);
     let with_more = by_hand(&[key, (3, &[0; 50]), (200, b"of a later version")]);
     assert_eq!(b"http://a/", &*Envelope::read(&with_more).unwrap().0.key, "what may be left unread is");
 }

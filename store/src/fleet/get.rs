@@ -3,7 +3,7 @@
 
 use super::connection::now;
 use super::server::{Asked, Way};
-use super::turns::Win;
+use super::turns::{Theirs, Win};
 use super::{Ask, FilledBy, Fleet, Found, Got, Shortfall, Turn, Want, split};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -11,9 +11,10 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_wire::envelope::{self, BodyInfo, Broken, Envelope};
-use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request};
+use larder_wire::envelope::{self, BodyInfo, Broken, Envelope, Mark};
+use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request, Ttl};
 use std::rc::Rc;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::server::Failed;
@@ -49,6 +50,8 @@ struct Record {
 /// What a read found under one key of the fleet.
 enum Looked {
     Record(Box<Record>),
+    /// Another node has found that there is nothing to share.
+    Marked(Box<Mark>, Item),
     /// Nothing that can be used.
     Nothing(Turn),
 }
@@ -74,6 +77,10 @@ impl Fleet {
                 self.counters.fleet_misses.add(1);
                 turn
             }
+            Got::Unshared { .. } => {
+                self.counters.fleet_marked.add(1);
+                return got;
+            }
             Got::Unavailable => {
                 self.counters.fleet_unavailable.add(1);
                 return got;
@@ -82,16 +89,23 @@ impl Fleet {
         match turn {
             Turn::Free => {}
             Turn::Ours(_) => self.counters.fleet_wins.add(1),
-            Turn::Theirs => self.counters.fleet_waits.add(1),
+            Turn::Theirs(_) => self.counters.fleet_waits.add(1),
         }
         got
     }
 
     async fn find(self: &Rc<Self>, ask: &Ask<'_>, deadline: Instant) -> Result<Got, Shortfall> {
         let base = self.keys.key(ask.key);
-        let mut record = match self.look(ask, &base, None, deadline).await? {
+        let mut record = match self.look_unless_purged(ask, &base, deadline).await? {
             Looked::Record(record) => record,
-            Looked::Nothing(turn) => return Ok(Got::Miss { turn }),
+            other => {
+                if let (Looked::Marked(_, item), Want::Recompute) = (&other, ask.want) {
+                    // What is stored all the same is written in its place.
+                    let time = Duration::from_secs(seconds_of(item).into());
+                    self.seen.note_for(ask.key, 0, item.hit.cas, time);
+                }
+                return Ok(without_record(other));
+            }
         };
         let generation = record.item.hit.flags;
         if ask.want == Want::Recompute {
@@ -101,9 +115,9 @@ impl Fleet {
             let wanted = wanted(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
                 let key = self.variant(ask.key, generation, &wanted);
-                record = match self.look(ask, &key, None, deadline).await? {
+                record = match self.look_unless_purged(ask, &key, deadline).await? {
                     Looked::Record(record) => record,
-                    Looked::Nothing(turn) => return Ok(Got::Miss { turn }),
+                    other => return Ok(without_record(other)),
                 };
                 // It may vary on other names by now than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
@@ -118,6 +132,30 @@ impl Fleet {
         let body = self.body(&record, deadline).await?;
         let Record { envelope, by_application, .. } = *record;
         Ok(Got::Hit { found: Box::new(Found { envelope, body, by_application }), turn })
+    }
+
+    /// Reads one key. A mark that a purge has met is removed, and it is read again.
+    async fn look_unless_purged(
+        self: &Rc<Self>,
+        ask: &Ask<'_>,
+        key: &FleetKey,
+        deadline: Instant,
+    ) -> Result<Looked, Shortfall> {
+        let looked = self.look(ask, key, None, deadline).await?;
+        let Looked::Marked(mark, item) = &looked else { return Ok(looked) };
+        if !(ask.is_purged)(&mark.of, false) {
+            return Ok(looked);
+        }
+        if ask.want == Want::Look {
+            return Ok(Looked::Nothing(Turn::Free));
+        }
+        let request = Request::Delete { key, stale: None, cas: Some(item.hit.cas) };
+        // Whatever it answers: what stands there then is looked at.
+        let _ = self.servers[item.server].exchange(&request, Way::of(key), deadline).await;
+        match self.look(ask, key, None, deadline).await? {
+            Looked::Marked(mark, _) if (ask.is_purged)(&mark.of, false) => Ok(Looked::Nothing(Turn::Free)),
+            other => Ok(other),
+        }
     }
 
     /// Reads one key. With `recache` one of all that read so is told to compute it anew.
@@ -137,13 +175,23 @@ impl Fleet {
         };
         if item.value.is_empty() {
             // Made by a reader, to be filled by the one that was told so.
-            return Ok(Looked::Nothing(self.turn(ask, key, &item)));
+            return Ok(Looked::Nothing(self.turn(ask, key, &item, true)));
         }
         match self.judge(ask, &item.value) {
             Ok((envelope, head, by_application)) => {
                 let key = key.clone();
                 Ok(Looked::Record(Box::new(Record { envelope, item, head, by_application, key })))
             }
+            Err(Broken::Mark) => match Mark::read(&item.value) {
+                Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => {
+                    Ok(Looked::Marked(Box::new(mark), item))
+                }
+                Ok(_) => {
+                    self.counters.fleet_foreign.add(1);
+                    Ok(Looked::Nothing(Turn::Free))
+                }
+                Err(_) => Err(Shortfall::Corrupt),
+            },
             Err(Broken::Foreign | Broken::Version(_) | Broken::NoFacts) => {
                 self.counters.fleet_foreign.add(1);
                 Ok(Looked::Nothing(Turn::Free))
@@ -192,14 +240,21 @@ impl Fleet {
         ask.want == Want::Recompute && settings.recompute_once && settings.protocol == Protocol::Meta
     }
 
-    fn turn(self: &Rc<Self>, ask: &Ask<'_>, key: &FleetKey, item: &Item) -> Turn {
+    fn turn_of(self: &Rc<Self>, ask: &Ask<'_>, record: &Record) -> Turn {
+        self.turn(ask, &record.key, &record.item, record.envelope.meta.vary.is_empty())
+    }
+
+    fn turn(self: &Rc<Self>, ask: &Ask<'_>, key: &FleetKey, item: &Item, is_alone: bool) -> Turn {
+        let is_new = item.value.is_empty();
         match item.hit.lease {
             Lease::None => Turn::Free,
-            Lease::Taken if self.has_turns(ask) => Turn::Theirs,
+            Lease::Taken if self.has_turns(ask) => {
+                let (key, server, cas) = (key.clone(), item.server, item.hit.cas);
+                Turn::Theirs(Theirs { key, server, cas, is_new })
+            }
             Lease::Taken => Turn::Free,
             Lease::Won => {
-                let is_new = item.value.is_empty();
-                Turn::Ours(Win::new(self, key.clone(), item.server, item.hit.cas, is_new))
+                Turn::Ours(Win::new(self, key.clone(), item.server, item.hit.cas, is_new, is_alone))
             }
         }
     }
@@ -213,16 +268,16 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<(Box<Record>, Turn), Shortfall> {
         if record.item.hit.lease != Lease::None {
-            let turn = self.turn(ask, &record.key, &record.item);
+            let turn = self.turn_of(ask, &record);
             return Ok((record, turn));
         }
         match self.look(ask, &record.key, Some(MAX_EXPIRE), deadline).await? {
             Looked::Record(newer) if newer.envelope.variant == record.envelope.variant => {
-                let turn = self.turn(ask, &newer.key, &newer.item);
+                let turn = self.turn_of(ask, &newer);
                 Ok((newer, turn))
             }
             // Another variant is the newest by now, or none.
-            Looked::Record(_) | Looked::Nothing(_) => Ok((record, Turn::Free)),
+            Looked::Record(_) | Looked::Marked(..) | Looked::Nothing(_) => Ok((record, Turn::Free)),
         }
     }
 
@@ -279,6 +334,26 @@ impl Fleet {
                 _ => first.await,
             },
         }
+    }
+}
+
+/// For how long the server has it.
+fn seconds_of(item: &Item) -> u32 {
+    match item.hit.ttl {
+        Ttl::Seconds(it) => it,
+        Ttl::Unknown | Ttl::Never => MAX_EXPIRE,
+    }
+}
+
+/// What a look says that found no record.
+fn without_record(looked: Looked) -> Got {
+    match looked {
+        Looked::Marked(mark, item) => {
+            let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
+            Got::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
+        }
+        Looked::Nothing(turn) => Got::Miss { turn },
+        Looked::Record(_) => Got::Miss { turn: Turn::Free },
     }
 }
 

@@ -88,6 +88,14 @@ impl Keys {
         self.clean(format!("{}part:{generation:016x}:{index}", self.prefix).into_bytes())
     }
 
+    /// The key of the sign of life of whoever has the turn for the item under `key`.
+    #[must_use]
+    pub fn sign(&self, key: &FleetKey) -> FleetKey {
+        let mut text = format!("{}turn:", self.prefix).into_bytes();
+        push_md5(key.as_bytes(), &mut text);
+        self.clean(text)
+    }
+
     /// The key with room for `more` bytes behind it.
     fn base(&self, key: &[u8], more: usize) -> Vec<u8> {
         let mut text = Vec::with_capacity(MAX_KEY);

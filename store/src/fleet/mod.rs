@@ -23,7 +23,7 @@ pub use keys::Keys;
 pub use ring::Distribution;
 pub use server::{Added, Failed, Server};
 pub use settings::{Address, At, FilledBy, Large, Settings};
-pub use turns::Win;
+pub use turns::{AtWork, Theirs, Win};
 
 use bytes::Bytes;
 use get::Item;
@@ -32,6 +32,7 @@ use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
 use larder_wire::envelope::Envelope;
+pub use larder_wire::envelope::{Mark, Unshared};
 pub use larder_wire::memcached::{FleetKey, Protocol};
 use ring::Ring;
 use server::Way;
@@ -73,8 +74,8 @@ pub enum Turn {
     Free,
     /// This node's. Keep the value until the new response is put, or until nothing will be put.
     Ours(Win),
-    /// Another node has it: look again shortly.
-    Theirs,
+    /// Another node has it: look again shortly, as long as it is at work ([`Fleet::is_at_work`]).
+    Theirs(Theirs),
 }
 
 /// What the fleet has under a key for a request.
@@ -91,6 +92,15 @@ pub enum Got {
     Miss {
         /// Who is to compute it.
         turn: Turn,
+    },
+    /// Another node has asked the origin, and what it was answered may not be shared.
+    Unshared {
+        /// What may not be shared.
+        says: Unshared,
+        /// With which status the origin answered.
+        status: u16,
+        /// Seconds for which it holds, as far as the server knows; above zero.
+        seconds: u32,
     },
     /// Nothing is known: no server could say in time.
     Unavailable,
@@ -173,6 +183,12 @@ impl Fleet {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Under which names things lie in it.
+    #[must_use]
+    pub fn keys(&self) -> &Keys {
+        &self.keys
     }
 
     /// How many servers there are.

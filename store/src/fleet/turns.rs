@@ -4,11 +4,13 @@
 use super::connection::now;
 use super::get::VIVIFY;
 use super::{Fleet, Way};
+use larder_wire::envelope::Mark;
 use larder_wire::memcached::{FleetKey, Request};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 /// Keys that are remembered as they were seen.
@@ -16,6 +18,15 @@ const MOST_SEEN: usize = 4096;
 
 /// For so long: longer than computing takes.
 const REMEMBERED: Duration = Duration::from_secs(120);
+
+/// While its holder lives, the sign of it is written anew so often.
+const SIGN_EACH: Duration = Duration::from_millis(500);
+
+/// Seconds for which a sign of life stands. A server counts in whole seconds: it is there for one at least.
+const SIGN_STANDS: u32 = 2;
+
+/// How often it is written at most: whoever takes longer is not waited for.
+const MOST_SIGNS: u32 = 60;
 
 /// This node's turn to compute one item. Dropped, the turn is given back, unless something was put meanwhile: so it must
 /// live until the [`super::Put`] of the new response has settled.
@@ -27,33 +38,111 @@ pub struct Win {
     cas: u64,
     /// There is nothing yet; else it is a response whose lifetime is over.
     is_new: bool,
+    /// Nothing but that item would be lost with it: no variants hang on it.
+    is_alone: bool,
+    /// Writes signs of life.
+    living: JoinHandle<()>,
+}
+
+/// Another node's turn: this very one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Theirs {
+    pub(super) key: FleetKey,
+    pub(super) server: usize,
+    pub(super) cas: u64,
+    pub(super) is_new: bool,
 }
 
 impl Win {
-    pub(super) fn new(fleet: &Rc<Fleet>, key: FleetKey, server: usize, cas: u64, is_new: bool) -> Self {
+    pub(super) fn new(
+        fleet: &Rc<Fleet>,
+        key: FleetKey,
+        server: usize,
+        cas: u64,
+        is_new: bool,
+        is_alone: bool,
+    ) -> Self {
         // An item that was made for this turn goes by itself, some time before that is safe to rely on.
         let until = is_new.then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
         fleet.turns.0.borrow_mut().insert(key.clone(), Held { cas, until });
-        Self { fleet: Rc::downgrade(fleet), key, server, cas, is_new }
+        let living = tokio::task::spawn_local(live(Rc::downgrade(fleet), fleet.keys.sign(&key), server));
+        Self { fleet: Rc::downgrade(fleet), key, server, cas, is_new, is_alone, living }
+    }
+
+    /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
+    /// says; given back where it may not stand there. Nobody waits for it.
+    pub fn leave(self, mark: &Mark) {
+        let Some(fleet) = self.fleet.upgrade() else { return };
+        let expire = mark.of.meta.lifetime.seconds;
+        if !self.is_alone || expire == 0 || fleet.turns.release(&self.key, self.cas) == Released::NotOurs {
+            return;
+        }
+        let mut value = Vec::new();
+        mark.write(&mut value);
+        let (key, value, cas) = (&self.key, &[&value[..]], Some(self.cas));
+        let request = Request::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
+        fleet.servers[self.server].tell(&request, Way::of(key), now() + fleet.settings.timeout);
+        fleet.counters.fleet_marks.add(1);
+    }
+}
+
+/// Tells those who wait that this process lives; ended with the turn. What is over before the first costs nothing.
+async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize) {
+    for _ in 0..MOST_SIGNS {
+        tokio::time::sleep(SIGN_EACH).await;
+        let Some(fleet) = fleet.upgrade() else { return };
+        let (server, within) = (&fleet.servers[server], fleet.settings.timeout);
+        let _ = server.set(&sign, b"", SIGN_STANDS, within).await;
+    }
+}
+
+/// Whether whoever has a turn is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtWork {
+    /// It said so within [`SIGN_STANDS`].
+    Yes,
+    /// It did not; but it does not in its first half second either.
+    Silent,
+    /// The server that keeps the turn cannot be asked.
+    Unknown,
+}
+
+impl Fleet {
+    /// Whether the node lives that is told to compute something.
+    pub async fn is_at_work(&self, it: &Theirs) -> AtWork {
+        let keys = [self.keys.sign(&it.key)];
+        match self.servers[it.server].get_many(&keys, self.settings.timeout).await.as_deref() {
+            Ok([Some(_)]) => AtWork::Yes,
+            Ok(_) => AtWork::Silent,
+            Err(_) => AtWork::Unknown,
+        }
+    }
+
+    /// Ends another's turn, so that one of those who look next has it. Nobody waits for it.
+    pub fn take_over(&self, it: &Theirs) {
+        self.counters.recompute_takeovers.add(1);
+        self.give_back(&it.key, it.server, it.cas, it.is_new);
+    }
+
+    fn give_back(&self, key: &FleetKey, server: usize, cas: u64, is_new: bool) {
+        // A response stays, for those that may use it stale, and the next reader gets the turn.
+        let grace = u32::try_from(self.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
+        let stale = (!is_new).then_some(grace);
+        let request = Request::Delete { key, stale, cas: Some(cas) };
+        let deadline = now() + self.settings.timeout;
+        // At worst the others wait for as long as they do.
+        self.servers[server].tell(&request, Way::of(key), deadline);
     }
 }
 
 impl Drop for Win {
     fn drop(&mut self) {
+        self.living.abort();
         let Some(fleet) = self.fleet.upgrade() else { return };
-        let mut turns = fleet.turns.0.borrow_mut();
-        if turns.get(&self.key).is_none_or(|it| it.cas != self.cas) {
+        if fleet.turns.release(&self.key, self.cas) == Released::NotOurs {
             return;
         }
-        turns.remove(&self.key);
-        drop(turns);
-        // A response stays, for those that may use it stale, and the next reader gets the turn.
-        let grace = u32::try_from(fleet.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
-        let stale = (!self.is_new).then_some(grace);
-        let request = Request::Delete { key: &self.key, stale, cas: Some(self.cas) };
-        let deadline = now() + fleet.settings.timeout;
-        // Nobody waits for it: at worst the others wait for as long as they do.
-        fleet.servers[self.server].tell(&request, Way::of(&self.key), deadline);
+        fleet.give_back(&self.key, self.server, self.cas, self.is_new);
     }
 }
 
@@ -75,7 +164,24 @@ struct Held {
     until: Option<Instant>,
 }
 
+/// What became of a turn that was to be ended.
+#[derive(PartialEq, Eq)]
+enum Released {
+    Released,
+    /// It has ended, or another has begun.
+    NotOurs,
+}
+
 impl Turns {
+    fn release(&self, key: &FleetKey, cas: u64) -> Released {
+        let mut turns = self.0.borrow_mut();
+        if turns.get(key).is_none_or(|it| it.cas != cas) {
+            return Released::NotOurs;
+        }
+        turns.remove(key);
+        Released::Released
+    }
+
     /// The number of the item that a write of `key` is to replace, if it is this worker's turn: what was removed or
     /// written by others meanwhile is then not written over.
     pub(super) fn replaces(&self, key: &FleetKey) -> Option<u64> {
@@ -109,12 +215,17 @@ pub(super) struct Sight {
 
 impl Seen {
     pub(super) fn note(&self, key: &[u8], generation: u32, cas: u64) {
+        self.note_for(key, generation, cas, REMEMBERED);
+    }
+
+    /// [`Seen::note`] of what is there for so long.
+    pub(super) fn note_for(&self, key: &[u8], generation: u32, cas: u64, time: Duration) {
         let mut seen = self.0.borrow_mut();
         if seen.len() >= MOST_SEEN && !seen.contains_key(key) {
             // What is forgotten costs variants, no more.
             seen.clear();
         }
-        seen.insert(key.into(), Sight { generation, cas, until: now() + REMEMBERED });
+        seen.insert(key.into(), Sight { generation, cas, until: now() + time.min(REMEMBERED) });
     }
 
     /// Says it once: what is written makes it another.

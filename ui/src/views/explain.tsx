@@ -216,6 +216,8 @@ function holds(what: string, count?: number): string {
       return 'a response of this kind';
     case 'hit-for-miss':
       return 'nothing; its answers are known not to be shared';
+    case 'unshared':
+      return 'nothing; another node found that its answer may not be shared';
     case 'unknown':
       return 'could not be asked in time';
     default:

@@ -2,8 +2,8 @@
 //! believes a length, and nothing takes more memory than the bytes that are there, but for a few KiB.
 
 use super::{
-    BodyInfo, Broken, Envelope, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, PartHead, Parts, SOURCES, SUM,
-    VERSION, bit, sum, tag,
+    BodyInfo, Broken, Envelope, FACTS, FIXED, MAGIC, MAX_HEAD, MAX_LINES, Mark, PartHead, Parts, SOURCES,
+    SUM, Unshared, VERSION, bit, sum, tag,
 };
 use larder_semantics::cache_control::MAX_DELTA;
 use larder_semantics::date;
@@ -48,7 +48,7 @@ impl Envelope {
     /// # Errors
     /// Why it cannot be used; [`Broken::NoFacts`] where an application wrote it.
     pub fn read(bytes: &[u8]) -> Result<(Envelope, usize), Broken> {
-        let (mut raw, length) = Raw::read(bytes)?;
+        let (mut raw, length) = Raw::read_response(bytes)?;
         let meta = raw.meta().ok_or(Broken::NoFacts)?;
         Ok((raw.envelope(meta), length))
     }
@@ -63,7 +63,7 @@ impl Envelope {
     /// # Errors
     /// Why it cannot be used.
     pub fn read_filled(bytes: &[u8], policy: &Policy, now: WallTime) -> Result<(Envelope, usize), Broken> {
-        let (mut raw, length) = Raw::read(bytes)?;
+        let (mut raw, length) = Raw::read_response(bytes)?;
         if let Some(meta) = raw.meta() {
             return Ok((raw.envelope(meta), length));
         }
@@ -74,6 +74,22 @@ impl Envelope {
             return Err(Broken::NoVariant);
         }
         Ok((raw.envelope(meta), length))
+    }
+}
+
+impl Mark {
+    /// Reads a mark.
+    ///
+    /// # Errors
+    /// Why it cannot be used; [`Broken::Section`] also where it is a response.
+    pub fn read(bytes: &[u8]) -> Result<Mark, Broken> {
+        let (mut raw, length) = Raw::read(bytes)?;
+        let says = raw.unshared.ok_or(Broken::Section(tag::UNSHARED))?;
+        let meta = raw.meta().ok_or(Broken::NoFacts)?;
+        if raw.body != BodyInfo::default() || bytes.len() != length {
+            return Err(Broken::BodyLength);
+        }
+        Ok(Mark { of: raw.envelope(meta), says })
     }
 }
 
@@ -142,9 +158,15 @@ struct Raw<'a> {
     known: Vec<(u64, u64)>,
     seq: u64,
     body: BodyInfo,
+    unshared: Option<Unshared>,
 }
 
 impl<'a> Raw<'a> {
+    fn read_response(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
+        let (raw, length) = Raw::read(bytes)?;
+        if raw.unshared.is_some() { Err(Broken::Mark) } else { Ok((raw, length)) }
+    }
+
     fn read(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
         let length = head_length(bytes)?.ok_or(Broken::Short)?;
         let head = bytes.get(..length).ok_or(Broken::Short)?;
@@ -234,6 +256,7 @@ impl<'a> Raw<'a> {
                 self.body.parts = Some(parts).filter(|it| u64::from(it.count) == count).map(Some)?;
             }
             tag::PACKED => self.body.packed = Some(only(content)?),
+            tag::UNSHARED => self.unshared = Some(Unshared::of(content)?),
             tag::OPTIONAL.. => {}
             _ => return None,
         }

@@ -271,6 +271,10 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
             Holds::Variants(count) => {
                 return json!({ "tier": it.tier.name(), "holds": "variants", "count": count });
             }
+            Holds::Unshared { status, seconds } => {
+                let tier = it.tier.name();
+                return json!({ "tier": tier, "holds": "unshared", "status": status, "seconds": seconds });
+            }
             Holds::HitForMiss => "hit-for-miss",
             Holds::Nothing => "nothing",
             Holds::Response => "response",

@@ -44,7 +44,7 @@ pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"pro
 pub const EXPLANATION: &str = r#"{"type":"object","required":["verdict"],"properties":{
 "site":{"type":"integer"},"route":{"type":"string"},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
-"tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"}}}},
+"tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
 "rules":{"type":"array","items":{"type":"object","required":["rule","outcome"],"properties":{"source":{"type":"string"},"rule":{"type":"string"},"evidence":{"type":"string"},"outcome":{"type":"string","enum":["passed","decided"]},"where":{"type":"array","items":{"type":"string"}}}}},
 "verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#;
 
