@@ -261,6 +261,12 @@ impl Calls {
         self.again(Call::Truncate, || rustix::fs::ftruncate(file, length))
     }
 
+    /// Has the kernel read of a file what is asked for and nothing beside it, so that what is in memory was asked for. One
+    /// that cannot is none the worse.
+    pub fn read_alone(file: &OwnedFd) {
+        let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
+    }
+
     /// Brings the bytes of a file to the device.
     pub fn sync(&self, file: &OwnedFd) -> Result<()> {
         self.again(Call::Sync, || rustix::fs::fdatasync(file))
@@ -297,24 +303,21 @@ impl Calls {
     }
 
     /// Whether these bytes of a file are in the page cache: cachestat(2), Linux 6.5; elsewhere one byte of each
-    /// [`STRIDE`] is read if that needs no wait, which misses a hole between two: the reader then waits for that.
+    /// page is read if that needs no wait.
     pub fn resident(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> bool {
         if self.may(Call::Resident).is_err() {
             return false;
         }
+        let page = rustix::param::page_size() as u64;
         if let Some(pages) = cached_pages(file, offset, length) {
-            let page = rustix::param::page_size() as u64;
             return pages >= (offset + length).div_ceil(page) - offset / page;
         }
         let end = offset + length;
-        let probes = (offset..end).step_by(STRIDE).chain(end.checked_sub(1));
+        let probes = (offset..end).step_by(rustix::param::page_size()).chain(end.checked_sub(1));
         let is_there = |at| matches!(self.read_now(file, &mut [0], at), Ok(Some(1)));
         probes.into_iter().all(is_there)
     }
 }
-
-/// How far two probes of residency are apart: 64 pages, a readahead window of most devices.
-const STRIDE: usize = 256 << 10;
 
 /// Pages of the range that are in the page cache; `None` where the kernel does not say.
 #[cfg(target_os = "linux")]

@@ -82,7 +82,7 @@ impl Log {
                 self.active.take().ok_or(NotWritten::NoRoom)?
             }
         };
-        let result = self.write_record(&active, header, head, body);
+        let result = active.segment.write(|| self.write_record(&active, header, head, body));
         if let Ok(spot) = result {
             active.end += needed;
             active.entries.push(entry(header, spot));
@@ -95,9 +95,10 @@ impl Log {
         result
     }
 
+    /// Whether a record is to be written there: not to a segment that others were seen to write to.
     fn has_room(&self, active: &Active, needed: u64) -> bool {
         let footer = (active.entries.len() + 1) * ENTRY + TAIL;
-        active.end + needed + footer as u64 <= self.base.segment_size
+        active.end + needed + footer as u64 <= self.base.segment_size && !active.segment.was_suspect()
     }
 
     fn write_record(
@@ -220,8 +221,10 @@ impl Log {
         let mut footer = Vec::with_capacity(full.entries.len() * ENTRY + TAIL);
         let place = Place { seed: self.base.seed, file: segment.id, offset: full.end };
         write_footer(&full.entries, place, &mut footer);
-        calls.write(&segment.file, &[&footer], full.end)?;
-        calls.truncate(&segment.file, full.end + footer.len() as u64)?;
+        segment.write(|| {
+            calls.write(&segment.file, &[&footer], full.end)?;
+            calls.truncate(&segment.file, full.end + footer.len() as u64)
+        })?;
         self.base.counters.disk_bytes_written.add_shared(footer.len() as u64);
         segment.seal()
     }
@@ -229,7 +232,8 @@ impl Log {
     /// The active segment is left as it is: what failed once at its end may fail there for ever.
     pub fn abandon(&mut self) {
         if let Some(active) = self.active.take() {
-            let _ = self.base.calls.truncate(&active.segment.file, active.end);
+            let segment = &active.segment;
+            let _ = segment.write(|| self.base.calls.truncate(&segment.file, active.end));
             let _ = active.segment.seal();
         }
     }

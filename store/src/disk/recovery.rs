@@ -91,12 +91,12 @@ impl Recovered {
             return segment.seal();
         }
         // What is behind the last whole record was being written when the process was killed.
-        base.calls.truncate(&segment.file, contents.end)?;
+        segment.write(|| base.calls.truncate(&segment.file, contents.end))?;
         segment.charge(contents.end);
         let active = Active { segment: segment.clone(), end: contents.end, entries: contents.entries };
         let room = base.segment_size / 2 > contents.end && base.space.used() + base.segment_size <= base.size;
         if is_last && room {
-            base.calls.allocate(&segment.file, base.segment_size)?;
+            segment.write(|| base.calls.allocate(&segment.file, base.segment_size))?;
             segment.charge(base.segment_size);
             self.log.active = Some(active);
             return Ok(());

@@ -40,24 +40,26 @@ pub(crate) struct Segment {
     calls: Calls,
     space: Arc<Space>,
     charged: AtomicU64,
-    /// How it looked when nobody of us would write to it again.
-    sealed: Mutex<Option<Looks>>,
+    /// How it looked after our last write to it; `None` before the first, and while one goes on.
+    left: Mutex<Option<Looks>>,
     suspect: AtomicBool,
     /// The lowest birth in it; `u64::MAX` where there is none.
     oldest_birth: AtomicU64,
 }
 
 impl Segment {
-    /// `charged` bytes are entered for it.
+    /// `charged` bytes are entered for it. Of what is read of it nothing is taken for granted that nobody asked for: the kernel
+    /// reads nothing ahead.
     pub fn new(id: u32, file: OwnedFd, calls: Calls, space: Arc<Space>, charged: u64) -> Arc<Segment> {
         space.add(charged);
+        Calls::read_alone(&file);
         Arc::new(Segment {
             id,
             file,
             calls,
             space,
             charged: AtomicU64::new(charged),
-            sealed: Mutex::new(None),
+            left: Mutex::new(None),
             suspect: AtomicBool::new(false),
             oldest_birth: AtomicU64::new(u64::MAX),
         })
@@ -94,8 +96,25 @@ impl Segment {
     pub fn seal(&self) -> Result<(), Failed> {
         let looks = self.calls.stat(self.file.as_fd())?;
         self.charge(looks.length);
-        *self.sealed.lock() = Some(looks);
+        *self.left.lock() = Some(looks);
         Ok(())
+    }
+
+    /// Has something written to it: what somebody else wrote before is seen, and what they write after.
+    pub fn write<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.is_suspect();
+        *self.left.lock() = None;
+        let result = work();
+        match self.calls.stat(self.file.as_fd()) {
+            Ok(looks) => *self.left.lock() = Some(looks),
+            Err(_) => self.suspect.store(true, Relaxed),
+        }
+        result
+    }
+
+    /// Whether [`Segment::is_suspect`] said so before.
+    pub fn was_suspect(&self) -> bool {
+        self.suspect.load(Relaxed)
     }
 
     /// Whether somebody else has written to it, or cut it: then nothing that was verified before is taken for granted.
@@ -103,13 +122,15 @@ impl Segment {
         if self.suspect.load(Relaxed) {
             return true;
         }
-        let Some(sealed) = *self.sealed.lock() else { return false };
+        let Some(left) = *self.left.lock() else { return false };
         let now = self.calls.stat(self.file.as_fd());
-        let same = now.is_ok_and(|it| it.length == sealed.length && it.written == sealed.written);
-        if !same {
+        let same = |left: Looks| now.is_ok_and(|it| it.length == left.length && it.written == left.written);
+        // What differs because we have written meanwhile is no sign.
+        let is_other = !same(left) && *self.left.lock() == Some(left);
+        if is_other {
             self.suspect.store(true, Relaxed);
         }
-        !same
+        is_other
     }
 
     /// See [`Calls::resident`].

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::fs;
+use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
 /// Keys, and how many bytes their bodies have: on both sides of the heap line.
@@ -172,8 +173,7 @@ fn what_is_damaged_while_we_run_is_not_served() {
         let tier = filled();
         assert_eq!(BODIES, count(&tier));
         let paths = tier.segments();
-        // The last is being written to.
-        for path in &paths[..paths.len() - 1] {
+        for path in &paths {
             let file = fs::File::options().read(true).write(true).open(path).unwrap();
             let length = file.metadata().unwrap().len();
             match damage {
@@ -185,7 +185,37 @@ fn what_is_damaged_while_we_run_is_not_served() {
         }
         assert!(count(&tier) < BODIES, "{damage}");
         assert!(tier.counters.disk_corrupt.get() > 0);
+        let in_last = tier.get(&format!("k{}", BODIES - 1));
+        assert_eq!(None, in_last, "{damage}: a large body of the segment that was being written to");
+        tier.put("after", blob(7, 9000));
+        assert!(tier.segments().len() > paths.len(), "{damage}: that is written to no more");
+        assert_eq!(Some(noise(7, 9000)), tier.get("after"));
     }
+}
+
+#[test]
+fn what_is_in_memory_was_asked_for() {
+    let tier = Tier::new();
+    for key in ["first", "second", "third"] {
+        tier.put(key, blob(1, 16_000));
+    }
+    let (path, calls) = (tier.segments().remove(0), Calls::default());
+    let file = fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let place = |key| match tier.read(key, &[]).unwrap().body {
+        Body::Disk(it) => (it.offset, it.length),
+        _ => panic!("a large one"),
+    };
+    let is_there = |(offset, length)| calls.resident(file.as_fd(), offset, length);
+    if calls.resident(file.as_fd(), 0, 4096) {
+        return; // A file system that is memory itself.
+    }
+    let first = place("first");
+    assert!(is_there(first), "it was verified");
+    let second = (first.0 + first.1 + 4096, first.1 - 8192);
+    assert!(!is_there(second), "its neighbour was not, and may have rotten");
+    assert!(is_there(place("second")));
 }
 
 #[test]
