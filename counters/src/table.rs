@@ -184,6 +184,7 @@ counters! {
     origin_head_too_large: Limit, "Origin responses refused because the head was over `proxy.head_size`.";
     origin_too_many_fields: Limit, "Origin responses refused because the head had too many fields.";
     origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
+    origin_descriptor_waits: Limit, "Requests that waited because no descriptor was left for a connection to their origin.";
     origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";

@@ -219,11 +219,14 @@ impl Cache {
         }
     }
 
-    /// Forgets everything: descriptors are needed elsewhere.
-    pub fn clear(&self) {
+    /// Forgets everything: descriptors are needed elsewhere. Says whether there was anything.
+    pub fn clear(&self) -> bool {
+        let mut had_any = false;
         for it in &self.shards {
-            drop(std::mem::take(&mut *it.write()));
+            let shard = std::mem::take(&mut *it.write());
+            had_any |= !shard.entries.is_empty();
         }
+        had_any
     }
 
     /// What all entries take now.

@@ -12,6 +12,7 @@ use crate::root::{Listing, Options, Root};
 use bytes::Bytes;
 use larder_stdx::clock::{self, Monotonic};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::fd::OwnedFd;
@@ -173,7 +174,7 @@ fn read_whole(
         } else {
             return Ok((Contents::Descriptor(file.into()), identity));
         };
-        let (length, contents) = taken.map_err(|_| NotServed::Failed)?;
+        let (length, contents) = taken.map_err(|it| not_taken(&it))?;
         let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);
         if after.same_bytes(&identity) && length == size {
             return Ok((contents, identity));
@@ -181,6 +182,14 @@ fn read_whole(
         identity = after;
     }
     Err(NotServed::Busy)
+}
+
+/// Why contents were not taken: whoever is short of descriptors or memory may try again.
+fn not_taken(error: &std::io::Error) -> NotServed {
+    match Errno::from_io_error(error).map(resolve::refusal) {
+        Some(NotServed::Busy) => NotServed::Busy,
+        _ => NotServed::Failed,
+    }
 }
 
 /// The first `size` bytes, or fewer where the file ends before, in memory that the kernel can send from.

@@ -275,7 +275,11 @@ impl Root {
     /// A lookup's part on the pool. The cache is changed here, so that it is even if the client is gone.
     fn work(&self, job: &Job) -> Result<Loaded, NotServed> {
         self.counters.files_loads.add_shared(1);
-        let loaded = load::load(self, job);
+        let mut loaded = load::load(self, job);
+        // Perhaps for want of descriptors: ours are given back, and it is tried once more.
+        if matches!(loaded, Err(NotServed::Busy)) && self.cache.clear() {
+            loaded = load::load(self, job);
+        }
         match &loaded {
             Ok(Loaded::Entry(entry)) if !job.previous.as_ref().is_some_and(|it| Arc::ptr_eq(it, entry)) => {
                 let evicted = self.cache.insert(entry.clone());
@@ -285,7 +289,6 @@ impl Root {
             Ok(Loaded::Answer(_)) | Err(NotServed::NotFound | NotServed::Forbidden) => {
                 self.cache.remove(&job.path)
             }
-            Err(NotServed::Busy) => self.cache.clear(), // Perhaps for want of descriptors: give ours back.
             Err(_) => {}
         }
         loaded

@@ -2,6 +2,7 @@
 
 use crate::deadline::now;
 use crate::{Address, OriginError};
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -121,7 +122,10 @@ async fn connect(address: SocketAddr) -> io::Result<Stream> {
 }
 
 fn refused(error: &io::Error) -> OriginError {
-    OriginError::Connect(reason(error))
+    match Errno::from_io_error(error) {
+        Some(Errno::MFILE | Errno::NFILE) => OriginError::NoDescriptor,
+        _ => OriginError::Connect(reason(error)),
+    }
 }
 
 /// The error in words, without the number that the standard library appends.

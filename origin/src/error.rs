@@ -10,6 +10,8 @@ pub enum OriginError {
     Connect(String),
     /// No connection within `connect`.
     ConnectTimeout,
+    /// This process has no descriptor left for a connection.
+    NoDescriptor,
     /// It closed or reset the connection before a head, or within the body.
     Disconnected,
     /// A deadline passed.
@@ -39,7 +41,7 @@ impl OriginError {
     pub fn status(&self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::Timeout => 504,
-            Self::Busy => 503,
+            Self::Busy | Self::NoDescriptor => 503,
             Self::Connect(_) | Self::Disconnected | Self::BadHead(_) | Self::BadBody | Self::InterimFlood => {
                 502
             }
@@ -49,14 +51,14 @@ impl OriginError {
     /// Whether no connection could be had, so that nothing of the request reached the origin: no request can provoke that.
     #[must_use]
     pub fn is_without_connection(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::ConnectTimeout | Self::Busy)
+        matches!(self, Self::Connect(_) | Self::ConnectTimeout | Self::NoDescriptor | Self::Busy)
     }
 
     /// Whose fault it is.
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Busy => Blame::Us,
+            Self::Busy | Self::NoDescriptor => Blame::Us,
             _ => Blame::Origin,
         }
     }
@@ -67,6 +69,7 @@ impl OriginError {
         Cow::Borrowed(match self {
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
             Self::ConnectTimeout => "the origin did not accept a connection in time",
+            Self::NoDescriptor => "no descriptor is left for a connection to the origin",
             Self::Disconnected => "the origin closed the connection before its response was whole",
             Self::Timeout => "the origin did not answer in time",
             Self::BadHead(why) => {
@@ -107,6 +110,7 @@ mod tests {
         check(Disconnected, 502, "the origin closed the connection before its response was whole");
         check(Timeout, 504, "the origin did not answer in time");
         check(Busy, 503, "every connection to the origin is in use");
+        check(OriginError::NoDescriptor, 503, "no descriptor is left for a connection to the origin");
         assert_eq!(502, OriginError::BadHead(BadResponse::Length).status());
         assert!(Busy.is_without_connection() && ConnectTimeout.is_without_connection());
         assert!(!Timeout.is_without_connection() && !Disconnected.is_without_connection());

@@ -296,7 +296,10 @@ impl State {
                 counters.origin_bad_responses.add(1);
             }
             // Counted where it happened.
-            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Busy => {}
+            OriginError::Connect(_)
+            | OriginError::ConnectTimeout
+            | OriginError::NoDescriptor
+            | OriginError::Busy => {}
         }
         self.give_up(error.clone());
         error

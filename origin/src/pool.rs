@@ -16,6 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// Requests that may wait for a place, for each place there is.
 const WAITERS_PER_PLACE: usize = 16;
+/// How long a request waits before it looks again whether somebody has let go of a descriptor.
+const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
 /// The sweep looks at unused connections so often within `Limits::idle`...
 const SWEEPS: u32 = 8;
 /// ...but not less often than this, so that those that the origin closed give back their descriptors,
@@ -151,10 +153,7 @@ impl Origin {
     async fn begin(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
         let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
         let place = self.place(&deadline).await?;
-        let connection = match self.reuse() {
-            Some(connection) => connection,
-            None => self.open(self.connect_by(&deadline)).await?,
-        };
+        let connection = self.connection(&deadline).await?;
         self.counters.origin_requests.add(1);
         if let Some(it) = self.measures.get() {
             it.route.counters.origin_requests.add(1);
@@ -198,6 +197,26 @@ impl Origin {
         }
     }
 
+    /// An unused connection, or a new one. Where this process has no descriptor left, whichever comes first.
+    async fn connection(&self, deadline: &Cell<Option<Instant>>) -> Result<Connection, OriginError> {
+        let mut waits = false;
+        loop {
+            if let Some(connection) = self.reuse() {
+                return Ok(connection);
+            }
+            let by = self.connect_by(deadline);
+            match self.open(by).await {
+                Err(OriginError::NoDescriptor) if now() + FOR_A_DESCRIPTOR < by => {
+                    if !std::mem::replace(&mut waits, true) {
+                        self.counters.origin_descriptor_waits.add(1);
+                    }
+                    tokio::time::sleep(FOR_A_DESCRIPTOR).await;
+                }
+                other => return other,
+            }
+        }
+    }
+
     /// The last used of the unused connections that is still good.
     fn reuse(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
@@ -226,6 +245,7 @@ impl Origin {
                 self.counters.origin_connects.add(1);
                 Ok(Connection::new(stream))
             }
+            Err(OriginError::NoDescriptor) => Err(OriginError::NoDescriptor),
             Err(error) => {
                 self.counters.origin_connect_failures.add(1);
                 if error == OriginError::ConnectTimeout {

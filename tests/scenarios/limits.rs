@@ -197,6 +197,53 @@ fn a_crowd_leaves_descriptors_for_the_origin() {
     assert!(answered >= 10, "{answered}");
 }
 
+/// Who needs one of its own to be asked waits until somebody lets go of one.
+#[test]
+fn who_finds_no_descriptor_for_the_origin_waits_for_one() {
+    let gate = crate::harness::origin::Gate::new();
+    let before = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        vec![
+            crate::harness::origin::Script::Gate(before.clone()),
+            crate::harness::origin::Script::Send(crate::harness::origin::response(
+                "HTTP/1.1 200 OK\nCache-Control: no-store\n\nok",
+            )),
+        ]
+    });
+    let larder = larder(&origin, "");
+    let mut clients: Vec<Client> = (0..30).map(|_| larder.client()).collect();
+    until("all are accepted", || larder.counter("connections_open") >= 30);
+    set_descriptors(&larder, larder.descriptors() as u64 + 8);
+    for (number, it) in clients.iter_mut().enumerate() {
+        it.send(format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    }
+    until("some are at the gate", || gate.waiting() >= 2);
+    gate.open();
+    for it in &mut clients {
+        let it = it.read();
+        assert_eq!((200, "ok".to_owned()), (it.status, it.text()), "{it:?}");
+    }
+    set_descriptors(&larder, 1024); // Some for the admin.
+    assert!(larder.counter("origin_descriptor_waits") > 0);
+}
+
+/// Files that are held open are let go when descriptors are needed.
+#[test]
+fn files_held_open_give_way_to_those_that_are_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = |number: usize| format!("{number:05}").repeat(4000);
+    for number in 0..200 {
+        std::fs::write(folder.path().join(number.to_string()), page(number)).unwrap();
+    }
+    let root = folder.path().to_str().unwrap();
+    let larder = Larder::within("ulimit -n 120", &["serve", root, "--admin", "127.0.0.1:0"]);
+    let mut client = larder.client();
+    for number in 0..200 {
+        let it = client.get(&format!("/{number}"));
+        assert_eq!((200, page(number)), (it.status, it.text()), "{number}");
+    }
+}
+
 fn accept_errors(larder: &Larder) -> u64 {
     let text = std::fs::read_to_string(larder.folder.path().join("errors.log")).unwrap_or_default();
     text.matches("limit=accept_errors").count() as u64
@@ -223,6 +270,7 @@ fn every_limit_of_the_table_is_in_the_statistics() {
         "origin_timeouts",
         "origin_interim_flood",
         "origin_busy",
+        "origin_descriptor_waits",
         "files_busy",
         "log_lines_dropped",
     ] {
