@@ -173,7 +173,7 @@ counters! {
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";
     origin_requests: Count, "Requests sent to origins.";
     origin_connects: Count, "Connections opened to origins.";
-    origin_surplus: Count, "Connections on which an origin sent bytes that belong to no response; after the first, no connection to it is used twice.";
+    origin_surplus: Limit, "Connections on which an origin sent bytes that belong to no response; for a minute no connection to it is used twice.";
     origin_reuses: Count, "Requests sent on an origin connection that was already open.";
     origin_retries: Count, "Requests sent again because a reused connection had died.";
     origin_connect_failures: Count, "Connections to origins that could not be opened.";

@@ -288,7 +288,7 @@ impl StatusKind {
             0..=199 | 304 | 400 | 401 | 407 | 408 | 411..=413 | 415..=417 | 421 | 426 | 428 | 429 | 431 => {
                 StatusKind::Never
             }
-            200..=399 | 404 | 410 => StatusKind::Ordinary,
+            200..=399 => StatusKind::Ordinary,
             _ => StatusKind::Error,
         }
     }

@@ -112,7 +112,7 @@ const PAGE_TTL: &str = "default_ttl = \"60s\"";
 #[test]
 fn errors_that_a_header_provokes() {
     let large = format!("X-Oversized: {}\r\n", "x".repeat(9000));
-    for status in [400, 413, 431, 500, 502, 503] {
+    for status in [400, 404, 410, 413, 431, 500, 502, 503] {
         harmless(&large, PAGE_TTL, move |it| {
             (it.head.len() > 8192).then(|| format!("HTTP/1.1 {status} No\n\nerror"))
         });
