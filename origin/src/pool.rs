@@ -16,6 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// Requests that may wait for a place, for each place there is.
 const WAITERS_PER_PLACE: usize = 16;
+/// For so long an origin that sent more than its responses is trusted with no connection twice.
+const WARY: Duration = Duration::from_secs(60);
 /// How long a request waits before it looks again whether somebody has let go of a descriptor.
 const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
 /// The sweep looks at unused connections so often within `Limits::idle`...
@@ -43,8 +45,8 @@ pub struct Origin {
     /// Counts sweeps: the clock of the unused connections.
     sweep: Cell<u64>,
     sweeper: Cell<Sweeper>,
-    /// It was seen to send more than its responses: see [`Origin::note_surplus`].
-    sends_surplus: Cell<bool>,
+    /// Until when it is taken for one that sends more than its responses: see [`Origin::note_surplus`].
+    surplus_until: Cell<Option<Instant>>,
     /// Who is told of failures.
     told: OnceCell<Told>,
     /// What is counted beside `counters`.
@@ -109,7 +111,7 @@ impl Origin {
             idle: RefCell::default(),
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
-            sends_surplus: Cell::new(false),
+            surplus_until: Cell::new(None),
             told: OnceCell::new(),
             measures: OnceCell::new(),
         })
@@ -223,7 +225,7 @@ impl Origin {
         let sweep = self.sweep.get();
         let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
         while let Some(at) = idle.iter().rposition(may_be_used) {
-            if self.sends_surplus.get() {
+            if self.sends_surplus() {
                 idle.clear();
             } else if let Some(unused) = idle.remove(at).filter(|it| self.is_quiet(&it.connection)) {
                 self.counters.origin_reuses.add(1);
@@ -267,7 +269,7 @@ impl Origin {
 
     /// Takes a connection back whose exchange ended well.
     pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection, trust: Trust) {
-        if self.persistence() == Persistence::Close || self.sends_surplus.get() {
+        if self.persistence() == Persistence::Close || self.sends_surplus() {
             return;
         }
         connection.rest(&self.spares);
@@ -303,10 +305,14 @@ impl Origin {
     }
 
     /// Bytes came that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right after
-    /// the next request was sent, and would be read as its response: no connection to this origin is used twice any more.
+    /// the next request was sent, and would be read as its response: for a while no connection to this origin is used twice.
     pub(crate) fn note_surplus(&self) {
-        self.sends_surplus.set(true);
+        self.surplus_until.set(Some(now() + WARY));
         self.counters.origin_surplus.add(1);
+    }
+
+    fn sends_surplus(&self) -> bool {
+        self.surplus_until.get().is_some_and(|it| now() < it)
     }
 
     /// How many unused connections there are.

@@ -134,6 +134,30 @@ fn who_sent_too_much_once_gets_a_connection_for_each_request() {
 }
 
 #[test]
+fn who_sent_too_much_is_trusted_again_after_a_while() {
+    let scripted = Scripted::tcp(|number, mut peer| {
+        while !peer.head().is_empty() {
+            peer.send(if number == 0 { format!("{OK}HTTP/1.1 200 OK\r\n") } else { OK.to_owned() });
+        }
+    });
+    let (origin, counters) = client(&scripted, limits());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        for connections in 1..4 {
+            assert_eq!("200 ok", fetch(&origin).await);
+            assert_eq!(connections, counters.origin_connects.get());
+        }
+        tokio::time::pause();
+        tokio::time::advance(std::time::Duration::from_secs(61)).await;
+        tokio::time::resume();
+        for _ in 0..3 {
+            assert_eq!("200 ok", fetch(&origin).await);
+        }
+        assert_eq!((4, 2), (counters.origin_connects.get(), counters.origin_reuses.get()));
+    });
+}
+
+#[test]
 fn what_nobody_could_connect_to() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (address, expect) in [
