@@ -6,5 +6,5 @@ pub mod table;
 pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
-pub use scopes::{OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
+pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{Counters, Describe, Unit};

@@ -12,6 +12,8 @@ pub enum Unit {
     Count,
     /// A number of bytes since the start; never falls.
     Bytes,
+    /// Microseconds since the start, in all; never falls. Its name ends with `_us` or `_micros`, its help begins with the unit.
+    Micros,
     /// How many there are now.
     Gauge,
     /// A limit that was reached this many times (statement 20 of the safety list).
@@ -144,7 +146,7 @@ counters! {
     coding_made: Count, "Forms made: stored responses coded, or decoded.";
     coding_bytes_read: Bytes, "Bytes of stored bodies that forms were made of.";
     coding_bytes_made: Bytes, "Bytes of the bodies of forms that were made.";
-    coding_queue_micros: Count, "Microseconds that orders for forms waited for a thread, in all.";
+    coding_queue_micros: Micros, "Microseconds that orders for forms waited for a thread, in all.";
     coding_waits: Count, "Requests that waited for a form because they accept nothing else.";
     coding_no_memory: Limit, "Forms not made because what the codec needs while it works found no room in the RAM budget, or is more than half of it.";
     coding_queue_full: Limit, "Forms not made because too many were to be made already.";
@@ -238,7 +240,7 @@ counters! {
     disk_removals: Count, "Removals and purges written to the disk tier.";
     disk_removals_late: Limit, "Removals by unsafe methods that were answered before the disk tier had written them down, because that took longer than a second.";
     disk_pool_reads: Count, "Reads of the disk tier that had to wait for the device.";
-    disk_pool_wait_micros: Count, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
+    disk_pool_wait_micros: Micros, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
     disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
     admin_wrong_tokens: Count, "Requests to the admin with a wrong token, an ended session's, or the code of no login link.";

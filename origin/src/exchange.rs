@@ -153,6 +153,7 @@ impl Exchange {
             self.answered.set(Some(now));
             let micros = now.saturating_sub(asked);
             it.route.counters.origin_us.add(micros);
+            it.route.lately.note(micros);
             it.origin.counters.answers.add(1);
             it.origin.latency.record(micros, 1);
         }

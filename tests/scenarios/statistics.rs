@@ -31,7 +31,7 @@ fn route(larder: &Larder, name: &str, requests: u64) -> String {
     let route = found["routes"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
     let mut text = String::new();
     for (name, value) in route["counters"].as_object().unwrap() {
-        if value != 0 && name != "origin_us" && name != "bytes_sent" {
+        if value != 0 && !["origin_us", "saved_us", "bytes_sent"].contains(&name.as_str()) {
             text.push_str(&format!("{name}={value} "));
         }
     }

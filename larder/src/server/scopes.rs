@@ -7,7 +7,7 @@
 
 use crate::config::{Config, Methods, Service};
 use larder_counters::{
-    OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
+    Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
 };
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -114,8 +114,9 @@ impl Scopes {
                     Service::Files(_) => Kind::Files,
                 };
                 let (path, methods) = identity;
-                let parts =
-                    before.and_then(|it| it.parts_of(&name, &path, &methods)).unwrap_or_else(|| parts(count));
+                let parts = before
+                    .and_then(|it| it.parts_of(&name, &path, &methods))
+                    .unwrap_or_else(|| parts_of_route(count));
                 all.routes.push(Route { name: route.name.clone(), path, methods, site: at, kind, parts });
             }
             all.sites.push(Site { name, routes: positions });
@@ -207,6 +208,12 @@ impl Scopes {
     }
 }
 
+/// A new part for each worker, which have one measure of the origin together.
+fn parts_of_route(workers: usize) -> Vec<Arc<RouteScope>> {
+    let lately = Arc::<Lately>::default();
+    (0..workers).map(|_| Arc::new(RouteScope { lately: lately.clone(), ..RouteScope::default() })).collect()
+}
+
 /// A new part for each worker.
 fn parts<T: Default>(workers: usize) -> Vec<Arc<T>> {
     (0..workers).map(|_| Arc::default()).collect()
@@ -246,6 +253,7 @@ mod tests {
         for (worker, at) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
             let part = before.part(worker, (0, at));
             part.route.counters.requests.add(1 << (2 * at));
+            part.route.lately.note(8 << at);
             part.origin.unwrap().counters.requests.add(1);
         }
         before.of_worker(1).pass.record(10, 1);
@@ -263,6 +271,8 @@ mod tests {
         assert_eq!([0, 16, 2], [0, 1, 2].map(|it| requests(&after, it)));
         assert_eq!([1, 0, 3], [0, 1, 2].map(|it| after.of_origin(it).counters[0]));
         assert_eq!(["b/*", "a/*", "a/x/*"], [0, 1, 2].map(|it| after.routes[it].name.as_str()));
+        let lately = [0, 1].map(|worker| after.part(worker, (1, 1)).route.lately.micros());
+        assert_eq!([8, 8], lately, "what one worker measured is known to all");
         after.part(0, (1, 1)).route.counters.requests.add(1);
         assert_eq!((3, 3), (requests(&after, 2), requests(&before, 0)), "it is the same");
         assert_eq!([0, 0, 1, 0], after.times().map(|it| it.count()));

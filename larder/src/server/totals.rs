@@ -76,6 +76,7 @@ fn rows(out: &mut String, table: &[Describe]) {
         let unit = match row.unit {
             Unit::Count => "count",
             Unit::Bytes => "bytes",
+            Unit::Micros => "microseconds",
             Unit::Gauge => "gauge",
             Unit::Limit => "limit",
         };

@@ -37,7 +37,8 @@ impl Admin {
             "routes": routes_json(scopes, &routes),
             "tiers": self.tiers_json(scopes),
             "origins": origins(scopes),
-            "saved": { "origin_us": routes.iter().map(saved).sum::<u64>() },
+            // Those of the tiers: a reload loses nothing of them.
+            "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "memory": self.memory().json(),
             "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": live.config.ram.budget },
         })
@@ -140,7 +141,7 @@ fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
         json!({
             "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind, "origin": origin,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
-            "saved_us": saved(sums),
+            "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
         })
     };
     scopes.routes.iter().zip(routes).map(one).collect()
@@ -157,35 +158,7 @@ fn origins(scopes: &Scopes) -> Vec<Value> {
     scopes.origins.iter().enumerate().map(one).collect()
 }
 
-/// Microseconds of origin time that the hits of a route did not cost: as many times its mean as there were hits.
-fn saved(sums: &Sums) -> u64 {
-    let of =
-        |name| RouteCounters::TABLE.iter().position(|it| it.name == name).map_or(0, |it| sums.counters[it]);
-    let (hits, asked, micros) = (of("hits"), of("origin_requests"), of("origin_us"));
-    let saved = u128::from(hits) * u128::from(micros) / u128::from(asked.max(1));
-    u64::try_from(saved).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn origin_time_that_hits_did_not_cost() {
-        #[track_caller]
-        fn check(hits: u64, asked: u64, micros: u64, expect: u64) {
-            let value = |it: &Describe| match it.name {
-                "hits" => hits,
-                "origin_requests" => asked,
-                "origin_us" => micros,
-                _ => 7,
-            };
-            let counters = RouteCounters::TABLE.iter().map(value).collect();
-            assert_eq!(expect, saved(&Sums { counters, latency: Snapshot::default() }));
-        }
-        check(10, 4, 2000, 5000);
-        check(0, 4, 2000, 0);
-        check(10, 0, 0, 0);
-        check(u64::MAX, 1, 2, u64::MAX);
-    }
+/// One value, by its name; zero where the table has none of it.
+fn value(table: &[Describe], values: &[u64], name: &str) -> u64 {
+    table.iter().zip(values).find(|it| it.0.name == name).map_or(0, |it| *it.1)
 }

@@ -6,7 +6,7 @@
 //! all of them. The second is the coarse clock's. So a quiet server's times are exact, and a busy one's cost nothing.
 
 use super::Outcome;
-use larder_counters::{Histogram, RouteCounters, RouteScope, WorkerScope};
+use larder_counters::{Histogram, RouteScope, WorkerScope};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
@@ -89,9 +89,10 @@ impl Scopes {
             };
             tier.hits.add(1);
             tier.bytes_served.add(outcome.body);
+            tier.saved_us.add(scope.map_or(0, |it| it.lately.micros()));
         }
         if let Some(scope) = scope {
-            count(&scope.counters, outcome);
+            count(scope, outcome);
         }
     }
 
@@ -113,7 +114,8 @@ impl Scopes {
 }
 
 /// Counts one request.
-fn count(into: &RouteCounters, outcome: &Outcome) {
+fn count(scope: &RouteScope, outcome: &Outcome) {
+    let into = &scope.counters;
     into.requests.add(1);
     into.bytes_sent.add(outcome.body);
     match outcome.status {
@@ -124,6 +126,7 @@ fn count(into: &RouteCounters, outcome: &Outcome) {
     match outcome.report {
         Some(Report::Hit { ttl, tier }) => {
             into.hits.add(1);
+            into.saved_us.add(scope.lately.micros());
             into.stale.add(u64::from(ttl <= 0));
             match tier {
                 Tier::Ram => into.hits_ram.add(1),
@@ -173,7 +176,7 @@ impl Sampler {
 mod tests {
     use super::*;
     use crate::log::End;
-    use larder_counters::Snapshot;
+    use larder_counters::{RouteCounters, Snapshot};
 
     #[track_caller]
     fn check(status: u16, report: Option<Report>, expect: &[&str]) {
@@ -204,6 +207,28 @@ mod tests {
         check(200, asked(ForwardReason::Method, Some(200)), &with(&["passes"]));
         check(200, Some(Report::Overlay), own);
         check(200, None, own);
+    }
+
+    /// Each hit saves what the origin took when it was hit: what was saved stays saved when the origin grows quick.
+    #[test]
+    fn what_was_saved_never_falls() {
+        let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), true));
+        let saved = || (scope.counters.saved_us.get(), all.own.disk.saved_us.get());
+        let hit = || all.slow(Some(&scope), &Outcome::whole(200, 1, hit_of(Tier::Disk)), 5);
+        hit();
+        assert_eq!((0, 0), saved(), "the origin was not asked yet");
+        scope.lately.note(800);
+        hit();
+        assert_eq!((800, 800), saved());
+        scope.lately.note(0);
+        hit();
+        assert_eq!((1500, 1500), saved());
+        all.slow(Some(&scope), &Outcome::whole(200, 1, None), 5);
+        assert_eq!((1500, 1500), saved(), "it was no hit");
+    }
+
+    fn hit_of(tier: Tier) -> Option<Report> {
+        Some(Report::Hit { ttl: 3, tier })
     }
 
     #[test]
