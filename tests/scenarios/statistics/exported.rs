@@ -3,6 +3,7 @@
 use super::{of, origin, stats, two_sites};
 use crate::harness::Larder;
 use crate::harness::server::Setup;
+use larder_counters::Unit;
 use serde_json::Value;
 use std::io::Write;
 use std::path::Path;
@@ -39,7 +40,8 @@ fn sample(families: &Value, name: &str, labels: &[(&str, &str)]) -> f64 {
 #[allow(clippy::cast_precision_loss, clippy::float_cmp, reason = "small counts")]
 fn what_prometheus_reads_is_what_the_statistics_say() {
     let (one, other) = (origin(), origin());
-    let config = two_sites("true", &one, &other);
+    let config =
+        two_sites("true", &one, &other).replace("path = \"/api/*\"", "name = \"private\", path = \"/api/*\"");
     let larder = Larder::start(Setup { config, env: Vec::new() });
     for (host, target) in
         [("a.test", "/x"), ("a.test", "/x"), ("b.test", "/api/private"), ("c.test", "/missing")]
@@ -47,52 +49,114 @@ fn what_prometheus_reads_is_what_the_statistics_say() {
         super::ask(&larder, "GET", host, target);
     }
     super::route(&larder, "*/*", 1);
-    super::route(&larder, "a.test/api/*", 1);
+    super::route(&larder, "private", 1);
     let json = stats(&larder);
     let answer = larder.admin_get("/metrics");
     assert_eq!(Some("text/plain; version=0.0.4; charset=utf-8"), answer.field("content-type"));
     let families = parsed(&answer.text());
 
     for row in larder_counters::Counters::TABLE {
-        let gauge = row.unit == larder_counters::Unit::Gauge;
-        let name = format!("larder_{}", row.name);
-        if !row.name.ends_with("_micros")
-            && row.name != "connections_open"
-            && row.name != "connections_accepted"
-        {
-            let name = if gauge { name.clone() } else { format!("{name}_total") };
-            let value = json["counters"][row.name].as_u64().unwrap() as f64;
+        let (name, kind, help, scale) = told("larder", row);
+        if row.name != "connections_open" && row.name != "connections_accepted" {
+            let value = json["counters"][row.name].as_u64().unwrap() as f64 / scale;
             assert_eq!(value, sample(&families, &name, &[]), "{name}");
-            let family = &families[if gauge { &*name } else { name.trim_end_matches("_total") }];
-            assert_eq!(
-                (row.help, if gauge { "gauge" } else { "counter" }),
-                (family["help"].as_str().unwrap(), family["type"].as_str().unwrap())
-            );
+            let family = &families[name.trim_end_matches("_total")];
+            let found = (family["help"].as_str().unwrap(), family["type"].as_str().unwrap());
+            assert_eq!((help.as_str(), kind), found);
         }
     }
-    for (site, path) in [("a.test", "/*"), ("a.test", "/api/*"), ("*", "/*")] {
-        for row in larder_counters::RouteCounters::TABLE.iter().filter(|it| it.name != "origin_us") {
-            let value = of(&json, "routes", &format!("{site}{path}"), row.name) as f64;
-            let name = format!("larder_route_{}_total", row.name);
+    for route in ["private", "a.test/*", "*/*"] {
+        let at = json["routes"].as_array().unwrap().iter().find(|it| it["name"] == route).unwrap();
+        let site = json["sites"][at["site"].as_u64().unwrap() as usize]["name"].as_str().unwrap();
+        for row in larder_counters::RouteCounters::TABLE {
+            let (name, _, _, scale) = told("larder_route", row);
+            let value = of(&json, "routes", route, row.name) as f64 / scale;
             assert_eq!(
                 value,
-                sample(&families, &name, &[("site", site), ("route", path)]),
-                "{name} {site} {path}"
+                sample(&families, &name, &[("site", site), ("route", route)]),
+                "{name} {route}"
             );
         }
     }
-    let micros = of(&json, "routes", "a.test/*", "origin_us") as f64 / 1e6;
-    assert!(micros > 0.0);
-    assert_eq!(
-        micros,
-        sample(&families, "larder_route_origin_seconds_total", &[("site", "a.test"), ("route", "/*")])
-    );
+    assert!(sample(&families, "larder_route_origin_seconds_total", &[("route", "a.test/*")]) > 0.0);
+    let tiers = ["ram", "disk", "fleet"];
+    let saved = tiers.map(|it| sample(&families, "larder_tier_saved_seconds_total", &[("tier", it)]));
+    assert!(saved[0] > 0.0);
+    assert_eq!(json["saved"]["origin_us"].as_u64().unwrap() as f64 / 1e6, saved.iter().sum::<f64>());
+    let of_route = sample(&families, "larder_route_saved_seconds_total", &[("route", "a.test/*")]);
+    assert_eq!(saved[0], of_route, "its hit was the only one");
     let answers = sample(&families, "larder_origin_server_answers_total", &[("origin", &one.url())]);
     assert_eq!(of(&json, "origins", &one.url(), "answers") as f64, answers);
     assert_eq!(1.0, sample(&families, "larder_tier_hits_total", &[("tier", "ram")]));
-    assert_eq!(8.0, sample(&families, "larder_tier_bytes_served_total", &[("tier", "ram")]));
+    assert_eq!(8.0, sample(&families, "larder_tier_served_bytes_total", &[("tier", "ram")]));
     assert!(sample(&families, "larder_memory_bytes", &[("tier", "ram"), ("purpose", "responses")]) > 0.0);
     histograms(&families, &json);
+    conventions(&families);
+}
+
+/// What a row is called, its type, its help, and how many of the JSON's units are one of Prometheus'.
+fn told(prefix: &str, row: &larder_counters::Describe) -> (String, &'static str, String, f64) {
+    let help = row.help.to_owned();
+    let without = |units: &[&str]| {
+        let words: Vec<&str> = row.name.split('_').filter(|it| !units.contains(it)).collect();
+        [&[prefix], &words[..]].concat().join("_")
+    };
+    match row.unit {
+        Unit::Gauge => (format!("{prefix}_{}", row.name), "gauge", help, 1.0),
+        Unit::Bytes => (without(&["bytes"]) + "_bytes_total", "counter", help, 1.0),
+        Unit::Micros => {
+            let help = help.replacen("Microseconds", "Seconds", 1);
+            (without(&["us", "micros"]) + "_seconds_total", "counter", help, 1e6)
+        }
+        Unit::Count | Unit::Limit => (format!("{prefix}_{}_total", row.name), "counter", help, 1.0),
+    }
+}
+
+/// What Prometheus asks of names: a base unit, at the end, before the `_total` that counters have and nothing else has; no
+/// other unit, no type; and a sentence as help that speaks of that unit.
+fn conventions(families: &Value) {
+    const OTHERS: [&str; 12] = [
+        "us",
+        "micros",
+        "microseconds",
+        "ms",
+        "millis",
+        "minutes",
+        "kib",
+        "mib",
+        "count",
+        "counter",
+        "gauge",
+        "histogram",
+    ];
+    let mut seen = [0, 0];
+    for (name, family) in families.as_object().unwrap() {
+        let (kind, help) = (family["type"].as_str().unwrap(), family["help"].as_str().unwrap());
+        let words: Vec<&str> = name.split('_').collect();
+        assert_eq!("larder", words[0]);
+        assert!(
+            name.bytes().all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || it == b'_'),
+            "{name}"
+        );
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{name}: {kind}");
+        assert!(words.iter().all(|it| !OTHERS.contains(it)), "{name}");
+        assert!(
+            help.ends_with('.') && help.len() > 10 && !help.to_lowercase().contains("microsecond"),
+            "{name}: {help}"
+        );
+        for (at, unit) in ["seconds", "bytes"].iter().enumerate() {
+            if let Some(place) = words.iter().position(|it| it == unit) {
+                assert_eq!(words.len() - 1, place, "{name}: its unit is not at the end");
+                seen[at] += 1;
+            }
+        }
+        // The client library takes `_total` off the names of counters' families.
+        assert!(!words.contains(&"total"), "{name}");
+        let suffix = |it: &str| it.ends_with("_total");
+        let names = family["samples"].as_array().unwrap().iter().map(|it| it[0].as_str().unwrap());
+        assert!(names.map(suffix).all(|it| it == (kind == "counter")), "{name}: {kind}");
+    }
+    assert!(seen[0] >= 8 && seen[1] >= 8, "{seen:?}");
 }
 
 /// Buckets are cumulative, the last of them is all, and all is what the JSON counts.

@@ -1,5 +1,5 @@
 //! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names end as
-//! Prometheus wants them, durations are in seconds.
+//! Prometheus wants them (the unit, and `_total` where it is a counter), durations are in seconds.
 
 use super::super::scopes::{Kind, Route, Scopes, Sums};
 use super::{Admin, Answer};
@@ -104,18 +104,16 @@ impl Text {
 
     /// One row of a table, for each of its scopes.
     fn counter(&mut self, prefix: &str, row: &Describe, samples: &[(Labels<'_>, u64)]) {
-        let gauge = row.unit == Unit::Gauge;
-        // Microseconds are told in seconds, as Prometheus wants them.
-        let (base, is_time) = match row.name.strip_suffix("_us").or(row.name.strip_suffix("_micros")) {
-            Some(base) => (format!("{base}_seconds"), true),
-            None => (row.name.to_owned(), false),
-        };
-        let name = format!("{prefix}_{base}{}", if gauge { "" } else { "_total" });
-        self.head(&name, row.help, if gauge { "gauge" } else { "counter" });
+        let (name, kind) = named(prefix, row);
+        match row.unit {
+            // Its help begins with the unit: the tables' test.
+            Unit::Micros => self.head(&name, &row.help.replacen("Microseconds", "Seconds", 1), kind),
+            _ => self.head(&name, row.help, kind),
+        }
         for (labels, value) in samples {
-            match is_time {
-                true => self.sample(&name, labels, Seconds(*value)),
-                false => self.sample(&name, labels, value),
+            match row.unit {
+                Unit::Micros => self.sample(&name, labels, Seconds(*value)),
+                _ => self.sample(&name, labels, value),
             }
         }
     }
@@ -127,7 +125,7 @@ impl Text {
             let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
             [
                 ("site".to_owned(), scopes.sites[it.site].name.clone()),
-                ("route".to_owned(), it.path.clone()),
+                ("route".to_owned(), it.name.clone()),
                 ("methods".to_owned(), methods[at].clone()),
                 ("kind".to_owned(), kind.to_owned()),
             ]
@@ -191,6 +189,21 @@ impl Text {
     }
 }
 
+/// What a row is called here, and its type: the unit stands behind the rest of the name, `_total` behind a counter's.
+fn named(prefix: &str, row: &Describe) -> (String, &'static str) {
+    let is = |unit, word: &str| row.unit == unit && matches!(word, "bytes" | "us" | "micros");
+    let words = row.name.split('_').filter(|it| !is(Unit::Bytes, it) && !is(Unit::Micros, it));
+    let mut name = words.fold(prefix.to_owned(), |name, it| name + "_" + it);
+    let (unit, kind) = match row.unit {
+        Unit::Gauge => ("", "gauge"),
+        Unit::Bytes => ("_bytes_total", "counter"),
+        Unit::Micros => ("_seconds_total", "counter"),
+        Unit::Count | Unit::Limit => ("_total", "counter"),
+    };
+    name.push_str(unit);
+    (name, kind)
+}
+
 /// Microseconds as seconds, exactly.
 struct Seconds(u64);
 
@@ -212,13 +225,27 @@ mod tests {
     #[test]
     fn labels_are_escaped_and_counters_named() {
         let mut text = Text::default();
-        let row = Describe { name: "origin_us", unit: Unit::Count, help: "A \\ help." };
+        let row = Describe { name: "origin_us", unit: Unit::Micros, help: "Microseconds \\ of it." };
         text.counter("larder_route", &row, &[(&[("route", "/a\"b\\c\nd")], 1_500_000)]);
         assert_eq!(
-            "# HELP larder_route_origin_seconds_total A \\\\ help.\n# TYPE larder_route_origin_seconds_total counter\n\
+            "# HELP larder_route_origin_seconds_total Seconds \\\\ of it.\n# TYPE larder_route_origin_seconds_total counter\n\
              larder_route_origin_seconds_total{route=\"/a\\\"b\\\\c\\nd\"} 1.500000\n",
             text.0
         );
+    }
+
+    #[test]
+    fn the_unit_stands_at_the_end() {
+        #[track_caller]
+        fn check(unit: Unit, name: &'static str, expect: (&str, &str)) {
+            let found = named("larder", &Describe { name, unit, help: "" });
+            assert_eq!(expect, (found.0.as_str(), found.1));
+        }
+        check(Unit::Bytes, "client_bytes_sent", ("larder_client_sent_bytes_total", "counter"));
+        check(Unit::Bytes, "bytes", ("larder_bytes_total", "counter"));
+        check(Unit::Micros, "disk_pool_wait_micros", ("larder_disk_pool_wait_seconds_total", "counter"));
+        check(Unit::Gauge, "overlay_bytes", ("larder_overlay_bytes", "gauge"));
+        check(Unit::Limit, "origin_busy", ("larder_origin_busy_total", "counter"));
     }
 
     #[test]
