@@ -82,7 +82,7 @@ fn a_page_has_what_is_asked_for_and_counts_the_rest() {
     many(&store, 100);
     put(&store, "http://b/other", 1, 1, 60, 404, "some");
     let asked = |pattern: Option<&str>, tag: Option<&str>, status: Option<RangeInclusive<u16>>| {
-        let pattern = pattern.map(Pattern::new);
+        let pattern = pattern.and_then(Pattern::new);
         let tag = tag.map(str::to_owned);
         let page = store.list(&Query { pattern, tag, status, ..query(Sort::Key, Order::Ascending, 3) });
         (page.total, page.matched, keys(&page).len(), page.next.is_some())
@@ -182,7 +182,7 @@ fn a_listing_is_quick_and_hits_go_on_meanwhile() {
             let sorts = [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires];
             for (sort, quickest) in sorts.into_iter().zip(&mut quickest) {
                 let start = own_time();
-                let pattern = Some(Pattern::new("77"));
+                let pattern = Pattern::new("77");
                 assert_eq!(20_000, store.list(&query(sort, Order::Descending, 100)).matched);
                 let page = store.list(&Query { pattern, ..query(sort, Order::Ascending, 100) });
                 assert_eq!(keys(&page).len(), 100);

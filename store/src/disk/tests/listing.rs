@@ -111,11 +111,11 @@ fn a_search_reads_keys_statuses_and_tags() {
             (&keys(&page).iter().map(|it| &**it).collect::<Vec<_>>()[..], page.looked_at, page.left)
         );
     };
-    check(|it| it.pattern = Some(Pattern::new("*.css")), &["http://b/x.css"]);
-    check(|it| it.pattern = Some(Pattern::new("a/7")), &["http://a/7"]);
+    check(|it| it.pattern = Pattern::new("*.css"), &["http://b/x.css"]);
+    check(|it| it.pattern = Pattern::new("a/7"), &["http://a/7"]);
     check(|it| it.tag = Some("u".to_owned()), &["http://b/x.css"]);
     check(|it| it.status = Some(400..=499), &["http://b/x.css"]);
-    check(|it| it.pattern = Some(Pattern::new("nowhere")), &[]);
+    check(|it| it.pattern = Pattern::new("nowhere"), &[]);
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_page_ends_with_its_time_and_the_next_one_goes_on() {
     let store = sample::store(16 << 20);
     let tier = Tier::new();
     (0..100).for_each(|at| tier.put(&format!("http://a/{at}"), of(&store, 10, 200, "t")));
-    let mut query = Query { pattern: Some(Pattern::new("*/99")), ..query(Sort::Written, Order::Ascending) };
+    let mut query = Query { pattern: Pattern::new("*/99"), ..query(Sort::Written, Order::Ascending) };
     let mut left = Vec::new();
     for _ in 0..100 {
         // Its time is over before it begins.

@@ -94,7 +94,7 @@ impl Question {
             None => None,
         };
         let room = filled("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
-        let pattern = || filled("search").map(Pattern::new);
+        let pattern = || filled("search").and_then(Pattern::new);
         let tag = || filled("tag").map(str::to_owned);
         let (after, disk_after, in_ram) = match behind {
             None => (None, None, tier != Tier::Disk),
