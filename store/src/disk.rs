@@ -10,7 +10,7 @@ mod journal;
 mod large;
 pub mod listing;
 mod log;
-mod pool;
+pub mod pool;
 mod queue;
 mod read;
 mod recovery;

@@ -1,16 +1,27 @@
-//! The classic picture of a disk under many readers, reproduced with a simulated device and drawn by `plot`: too many
-//! concurrent reads of large files starve some; a bounded pool, as the disk tier has, does not. Tests only.
+//! The classic picture of a disk under many readers, drawn by `plot` from a file of traces: too many concurrent reads of large
+//! files starve some; a bounded pool does not. The pool is the one that serves, with its threads and its queue; only the
+//! device is a model, and the clock is the device's. Tests only.
 //!
 //! Device: one head, which moves to another file in 2 to 10 ms by the distance and then reads 100 MB/s; of the reads that are
-//! outstanding it takes the nearest, as elevators do. Requests come one every 45 ms on average, each for a file of 1 to 3 MiB
-//! which is read in parts of 128 KiB. Time is virtual, chance is a fixed sequence: the pictures are the same each time.
+//! outstanding it takes the nearest, as elevators do. Requests for files of 1 to 3 MiB come one every 60 ms on average, and now
+//! and then a dozen at once. Both ways have the same memory to read into, 50 MiB: four readers have room for a whole file
+//! each, four hundred for 128 KiB, which a client takes before the next are asked for; the head has gone elsewhere by then.
+//! (Were there room for four hundred files, 1.2 GB, the elevator alone would do as well as the pool.)
+//!
+//! Time goes on where every thread that has something to do waits for the device, and chance is a fixed sequence: so the
+//! pictures are the same each time, however the threads are scheduled.
 
-use super::file::{Recorded, Sample};
-use super::plot::page;
+use super::plot;
 use super::scale::percentile;
-use larder_gateway::stages::{Spent, Stage};
-use std::collections::VecDeque;
+use crate::cli;
+use larder_counters::Counters;
+use larder_store::disk::pool::Pool;
+use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 pub fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name)
@@ -34,22 +45,16 @@ const REQUESTS: usize = 400;
 /// Bytes of the whole device.
 const DEVICE: u64 = 400 << 30;
 const PART: u64 = 128 << 10;
+/// Parts that all readers together have room for.
+const ROOM: u64 = REQUESTS as u64;
 /// Microseconds of a part: 100 MB/s.
 const READ: u64 = PART / 100;
 /// Microseconds until the reader of a part asks for the next, where it hands each to its client first.
 const HANDED_ON: u64 = 300;
+/// Whoever has waited so long for a file has starved: two seconds for what the idle device gives in 40 ms.
+const STARVED: u64 = 2_000_000;
 /// `cache.disk.readers` as it is by default.
 const READERS: usize = 4;
-
-/// How requests are let to the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Discipline {
-    /// Each at once, part by part beside its client: a thread or an event a connection.
-    Unbounded,
-    /// In order of their coming, so many at a time, each read to its end before the next is begun: the rule of
-    /// `store/src/disk/pool.rs`, whose jobs read a whole body.
-    Pool(usize),
-}
 
 /// A sequence that looks like chance (Knuth's MMIX).
 struct Chance(u64);
@@ -72,8 +77,8 @@ fn requests() -> Vec<Asked> {
     let mut chance = Chance(42);
     let mut at = 0;
     (0..REQUESTS)
-        .map(|_| {
-            at += chance.below(90_000);
+        .map(|number| {
+            at += if number % 40 < 12 { 0 } else { chance.below(120_000) };
             // Half of them ask for what lies together: what is new is near what is new.
             let place = if chance.below(2) == 0 { chance.below(DEVICE / 16) } else { chance.below(DEVICE) };
             Asked { at, place, parts: 8 + chance.below(17) }
@@ -81,82 +86,155 @@ fn requests() -> Vec<Asked> {
         .collect()
 }
 
-/// A request that is being read.
-struct Reading {
+/// A thread asks for the next parts of a file, and waits until they are there.
+struct Ask {
     number: usize,
-    /// Since when its next part is asked for.
-    ready: u64,
-    left: u64,
-    /// When its first part was begun.
-    begun: Option<u64>,
+    parts: u64,
+    there: Sender<()>,
 }
 
-/// When each request was let to the device, and when its last byte was there.
-fn simulate(asked: &[Asked], discipline: Discipline) -> Vec<(u64, u64)> {
-    let mut done = vec![(0, 0); asked.len()];
-    let mut coming = asked.iter().enumerate().peekable();
-    let mut queue: VecDeque<usize> = VecDeque::new();
-    let mut reading: Vec<Reading> = Vec::new();
-    let (mut now, mut head) = (0, 0);
-    let (most, pause) = match discipline {
-        Discipline::Unbounded => (usize::MAX, HANDED_ON),
-        Discipline::Pool(readers) => (readers, 0),
-    };
-    loop {
-        while let Some((number, _)) = coming.next_if(|it| it.1.at <= now) {
-            queue.push_back(number);
+/// A read that waits for the device.
+struct Outstanding {
+    ask: Ask,
+    /// Since when it is before the device: not before its client has taken what was read before.
+    ready: u64,
+}
+
+/// The device, and the world around it: requests come, and what the head has read is there.
+struct Device {
+    asked: Vec<Asked>,
+    clock: Arc<AtomicU64>,
+    asks: Receiver<Ask>,
+    /// Parts of each file that are still to be read.
+    left: Vec<u64>,
+    outstanding: Vec<Outstanding>,
+    /// Where the head is.
+    head: u64,
+    /// What it reads, and until when.
+    busy: Option<(Ask, u64)>,
+}
+
+impl Device {
+    /// Waits until all threads that have something to do have asked: only then does time go on.
+    fn settle(&mut self, at_work: usize) {
+        while self.outstanding.len() + usize::from(self.busy.is_some()) < at_work {
+            let ask = self.asks.recv_timeout(Duration::from_secs(60)).expect("a reader asks");
+            let is_first = self.left[ask.number] == self.asked[ask.number].parts;
+            let ready = self.clock.load(Relaxed) + if is_first { 0 } else { HANDED_ON };
+            self.outstanding.push(Outstanding { ask, ready });
         }
-        while reading.len() < most
-            && let Some(number) = queue.pop_front()
-        {
-            reading.push(Reading {
-                number,
-                ready: now.max(asked[number].at),
-                left: asked[number].parts,
-                begun: None,
-            });
-        }
-        let distance = |it: &Reading| asked[it.number].place.abs_diff(head);
-        let nearest =
-            reading.iter_mut().filter(|it| it.ready <= now).min_by_key(|it| (distance(it), it.number));
-        let Some(it) = nearest else {
-            let next = reading.iter().map(|it| it.ready).chain(coming.peek().map(|it| it.1.at)).min();
-            match next {
-                Some(next) => now = next,
-                None => return done,
-            }
-            continue;
+    }
+
+    /// Where it is idle it takes the nearest of what is before it.
+    fn begin(&mut self) {
+        let now = self.clock.load(Relaxed);
+        let distance =
+            |it: &Outstanding| (self.asked[it.ask.number].place.abs_diff(self.head), it.ask.number);
+        let ready = self.outstanding.iter().enumerate().filter(|it| it.1.ready <= now);
+        let nearest = ready.min_by_key(|it| distance(it.1)).map(|it| it.0).filter(|_| self.busy.is_none());
+        let Some(nearest) = nearest else { return };
+        let ask = self.outstanding.swap_remove(nearest).ask;
+        let place = self.asked[ask.number].place;
+        let moved = match place.abs_diff(self.head) {
+            0 => 0,
+            far => 2_000 + 8_000 * (far >> 20) / (DEVICE >> 20),
         };
-        let place = asked[it.number].place;
-        let moved =
-            if place == head { 0 } else { 2_000 + 8_000 * (place.abs_diff(head) >> 20) / (DEVICE >> 20) };
-        it.begun.get_or_insert(now);
-        now += moved + READ;
-        head = place;
-        it.left -= 1;
-        it.ready = now + pause;
-        if it.left == 0 {
-            let number = it.number;
-            done[number] = (it.begun.unwrap_or(now), now);
-            reading.retain(|it| it.number != number);
-        }
+        self.head = place;
+        let took = moved + ask.parts * READ;
+        self.busy = Some((ask, now + took));
+    }
+
+    /// When something happens next; `None` where nothing ever does.
+    fn next(&self, coming: Option<u64>) -> Option<u64> {
+        let ready = self.outstanding.iter().map(|it| it.ready).filter(|_| self.busy.is_none());
+        self.busy.as_ref().map(|it| it.1).into_iter().chain(coming).chain(ready).min()
+    }
+
+    /// The request whose last part is there now, if one is.
+    fn end(&mut self) -> Option<usize> {
+        let (ask, _) = self.busy.take_if(|it| it.1 <= self.clock.load(Relaxed))?;
+        self.left[ask.number] -= ask.parts;
+        ask.there.send(()).expect("its reader waits");
+        (self.left[ask.number] == 0).then_some(ask.number)
     }
 }
 
-fn recorded(asked: &[Asked], done: &[(u64, u64)]) -> Recorded {
-    let sample = |(asked, (begun, ended)): (&Asked, &(u64, u64))| {
-        let mut spent = Spent::default();
-        spent.add(Stage::Queue, begun - asked.at);
-        spent.add(Stage::Read, ended - begun);
-        let start_us = 1_767_225_600_000_000 + asked.at;
-        Sample { start_us, route: "simulated".to_owned(), cache: "hit-disk".to_owned(), spent }
+/// For how long each request waited for a thread, by what the pool says, and when its last byte was there.
+fn run(asked: &[Asked], threads: usize) -> Vec<(u64, u64)> {
+    let clock = Arc::new(AtomicU64::new(0));
+    let counters = Arc::new(Counters::default());
+    let read_clock = clock.clone();
+    let pool = Pool::with_clock(threads, counters.clone(), Box::new(move || read_clock.load(Relaxed)));
+    let (asks_in, asks) = channel();
+    let left = asked.iter().map(|it| it.parts).collect();
+    let mut device = Device {
+        asked: asked.to_vec(),
+        clock: clock.clone(),
+        asks,
+        left,
+        outstanding: Vec::new(),
+        head: 0,
+        busy: None,
     };
-    Recorded { samples: asked.iter().zip(done).map(sample).collect(), lost: 0 }
+    let mut ended = vec![0; asked.len()];
+    let mut answers = Vec::new();
+    let mut done = 0;
+    loop {
+        device.settle(threads.min(answers.len() - done));
+        device.begin();
+        let coming = asked.get(answers.len()).map(|it| it.at);
+        let Some(now) = device.next(coming) else { break };
+        clock.store(now, Relaxed);
+        if let Some(number) = device.end() {
+            ended[number] = now;
+            done += 1;
+        }
+        // One at a time: its thread asks before the next comes.
+        if coming == Some(now) {
+            let (number, asks) = (answers.len(), asks_in.clone());
+            let (parts, at_once) = (asked[number].parts, ROOM / threads as u64);
+            let work = move || read(number, parts, at_once, &asks);
+            answers.push(pool.run(work).expect("there is room in the queue"));
+        }
+    }
+    assert_eq!(asked.len() as u64, counters.disk_pool_reads.get());
+    answers.into_iter().zip(ended).map(|(it, ended)| (it.blocking_recv().unwrap().1, ended)).collect()
 }
 
-/// Median, 99th percentile and longest of the times that requests took.
-fn times(asked: &[Asked], done: &[(u64, u64)]) -> (u64, u64, u64) {
-    let mut all: Vec<u64> = asked.iter().zip(done).map(|(asked, done)| done.1 - asked.at).collect();
+/// What a thread of the pool does: reads a file to its end, as much at once as it has room for.
+fn read(number: usize, parts: u64, at_once: u64, device: &Sender<Ask>) {
+    let mut left = parts;
+    while left > 0 {
+        let (there, wait) = channel();
+        let parts = left.min(at_once);
+        device.send(Ask { number, parts, there }).expect("the device is there");
+        wait.recv().expect("it is read");
+        left -= parts;
+    }
+}
+
+/// Writes a file of traces, has `larder trace plot` draw it, and gives the page.
+fn drawn(asked: &[Asked], done: &[(u64, u64)], name: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let order = cli::Plot { file: folder.path().join(name), out: folder.path().join("page.html") };
+    let mut text =
+        super::file::header(1_767_225_600_000_000, &json!([{ "route": "*/*", "every": 1 }])) + "\n";
+    for (asked, (waited, ended)) in asked.iter().zip(done) {
+        let total = ended - asked.at;
+        let trace = json!({
+            "start_us": 1_767_225_600_000_000 + asked.at, "route": "*/*", "cache": "hit-disk", "total_us": total,
+            "stages": { "queue": waited, "read": total - waited },
+        });
+        text.push_str(&format!("{trace}\n"));
+    }
+    std::fs::write(&order.file, text).unwrap();
+    plot::run(&order).unwrap();
+    std::fs::read_to_string(&order.out).unwrap()
+}
+
+/// Median, 99th percentile and longest of some times.
+fn spread(times: impl Iterator<Item = u64>) -> (u64, u64, u64) {
+    let mut all: Vec<u64> = times.collect();
     all.sort_unstable();
     (percentile(&all, 50).unwrap(), percentile(&all, 99).unwrap(), percentile(&all, 100).unwrap())
 }
@@ -164,15 +242,22 @@ fn times(asked: &[Asked], done: &[(u64, u64)]) -> (u64, u64, u64) {
 #[test]
 fn too_many_readers_starve_some_and_the_pool_does_not() {
     let asked = requests();
-    let unbounded = simulate(&asked, Discipline::Unbounded);
-    let pool = simulate(&asked, Discipline::Pool(READERS));
-    let (free, bounded) = (times(&asked, &unbounded), times(&asked, &pool));
-    eprintln!("unbounded {free:?}, pool {bounded:?}");
-    assert!(free.2 >= 20 * bounded.2, "starved: {free:?} against {bounded:?}");
-    assert!(free.1 >= 8 * free.0, "some wait far longer than most: {free:?}");
-    assert!(bounded.1 <= 6 * bounded.0, "none waits far longer than most: {bounded:?}");
-    assert!(bounded.0 < free.0, "nor is anybody served later for that: {bounded:?} against {free:?}");
-    let picture = |it: &[(u64, u64)], title| page(&recorded(&asked, it), title);
-    is_golden("reads-unbounded.html", &picture(&unbounded, "400 reads of a slow disk, all at once"));
-    is_golden("reads-pool.html", &picture(&pool, "400 reads of a slow disk, by a pool of four"));
+    let unbounded = run(&asked, REQUESTS);
+    let pool = run(&asked, READERS);
+    let whole = |it: &[(u64, u64)]| spread(asked.iter().zip(it).map(|(asked, it)| it.1 - asked.at));
+    let waits = |it: &[(u64, u64)]| spread(it.iter().map(|it| it.0));
+    let (many, few) = (whole(&unbounded), whole(&pool));
+    let starved =
+        |it: &[(u64, u64)]| asked.iter().zip(it).filter(|(asked, it)| it.1 - asked.at > STARVED).count();
+    eprintln!("{many:?}, {} starved; {few:?}, waited {:?}", starved(&unbounded), waits(&pool));
+    assert!(starved(&unbounded) > REQUESTS / 10, "{} starve", starved(&unbounded));
+    assert_eq!(0, starved(&pool), "{few:?}");
+    assert!(many.2 >= 6 * many.0, "some wait far longer than most: {many:?}");
+    assert!(many.2 >= 10 * few.2, "and than anybody by the pool: {few:?} against {many:?}");
+    assert!(few.0 < many.0, "nor is anybody served later for that: {few:?} against {many:?}");
+    // Where they wait: before the device, where it shows as a slow read; or in the pool's queue, in the order of their coming.
+    assert_eq!((0, 0, 0), waits(&unbounded));
+    assert!(waits(&pool).2 > few.0 && waits(&pool).2 < STARVED / 4, "{:?}", waits(&pool));
+    is_golden("reads-unbounded.html", &drawn(&asked, &unbounded, "reads-unbounded.jsonl"));
+    is_golden("reads-pool.html", &drawn(&asked, &pool, "reads-pool.jsonl"));
 }

@@ -1,4 +1,5 @@
-//! A few threads that wait for the device, so that no event loop does. Bounded: what does not fit is refused at once.
+//! A few threads that wait for the device, so that no event loop does. Bounded: what does not fit is refused at once. What
+//! they do there is said by whoever has them do it. Why they are few is seen in `larder/src/trace/picture.rs`.
 
 use larder_counters::Counters;
 use larder_stdx::clock;
@@ -24,26 +25,37 @@ struct Jobs {
     stopped: bool,
 }
 
+/// Microseconds since whenever.
+pub type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+
 struct Shared {
     jobs: Mutex<Jobs>,
     wake: Condvar,
     counters: Arc<Counters>,
+    clock: Clock,
 }
 
 /// Too many wait already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub struct Full;
 
 /// The readers. They end when this is dropped and their work is done.
-pub(crate) struct Pool {
+pub struct Pool {
     shared: Arc<Shared>,
     most: usize,
 }
 
 impl Pool {
     /// As many of `readers` threads as the kernel gives; without any, everything is refused.
+    #[must_use]
     pub fn new(readers: usize, counters: Arc<Counters>) -> Pool {
-        let shared = Arc::new(Shared { jobs: Mutex::default(), wake: Condvar::new(), counters });
+        Self::with_clock(readers, counters, Box::new(clock::precise_micros))
+    }
+
+    /// The same by another clock: of a test whose device is slow in its own time.
+    #[must_use]
+    pub fn with_clock(readers: usize, counters: Arc<Counters>, clock: Clock) -> Pool {
+        let shared = Arc::new(Shared { jobs: Mutex::default(), wake: Condvar::new(), counters, clock });
         let start = |number: &usize| {
             let shared = shared.clone();
             let thread = std::thread::Builder::new().name(format!("disk-read-{number}"));
@@ -55,6 +67,9 @@ impl Pool {
 
     /// Does `work` on one of the threads, unless nobody waits for it any more by then. With the answer comes how many
     /// microseconds it waited for a thread.
+    ///
+    /// # Errors
+    /// Too many wait already; it is not done.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -65,7 +80,7 @@ impl Pool {
                 let _ = answer.send((work(), waited));
             }
         });
-        let job = Job { work, since: clock::precise_micros() };
+        let job = Job { work, since: (self.shared.clock)() };
         let mut jobs = self.shared.jobs.lock();
         if jobs.waiting.len() >= self.most {
             return Err(Full);
@@ -95,7 +110,7 @@ fn run(shared: &Shared) {
             }
         };
         drop(jobs);
-        let waited = clock::precise_micros().saturating_sub(job.since);
+        let waited = (shared.clock)().saturating_sub(job.since);
         shared.counters.disk_pool_reads.add_shared(1);
         shared.counters.disk_pool_wait_micros.add_shared(waited);
         (job.work)(waited);
