@@ -207,6 +207,15 @@ fn bad_questions_get_one_sentence() {
     assert_eq!("\"tga\" is not known; did you mean \"tag\"?", refused("{\"tga\": \"x\"}"));
     assert!(refused("{\"where\": \"status = 3\"}").starts_with("\"where\": column "));
     assert!(refused("nonsense").starts_with("The body is not JSON: "));
+    assert_eq!(
+        "\"tag\" is given twice; which of the two is meant?",
+        refused("{\"tag\": \"a\", \"tag\": \"b\"}")
+    );
+    let unclear = "\"x\" may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it.";
+    assert_eq!(unclear, refused("{\"url\": \"x\"}"));
+    let ended = run(larder.folder.path(), &["purge", "x", "--admin", &larder.admin.to_string()]);
+    assert_eq!((1, ""), (ended.code, ended.out.as_str()));
+    assert!(ended.err.contains(unclear), "{}", ended.err);
     assert_eq!(0, larder.counter("purges"));
     assert_eq!(405, larder.admin_get("/cache/purge").status);
 }

@@ -2,6 +2,7 @@
 //! the same things in the same words, and what is described is what is taken. What a value means is asked by the endpoint.
 
 use super::Wrong;
+use super::once::{self, Unread};
 use super::table::{Content, Endpoint};
 use crate::config::problem::nearest;
 use serde_json::{Map, Value};
@@ -31,18 +32,29 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, Wrong> {
             return Err(Wrong::at("body", detail));
         }
     };
-    let value: Value = serde_json::from_slice(body).map_err(|it| {
-        let place = if body.is_empty() {
-            "body".to_owned()
-        } else {
-            format!("line {}, column {}", it.line(), it.column())
-        };
-        Wrong::at(place, format!("The body is not JSON: {it}."))
-    })?;
+    let value = json(body)?;
     // The rows' own test holds every schema to be JSON.
     let schema = serde_json::from_str(schema).unwrap_or(Value::Null);
     check(&schema, &value, "")?;
     Ok(value)
+}
+
+fn json(body: &[u8]) -> Result<Value, Wrong> {
+    once::read(body).map_err(|it| match it {
+        Unread::Twice(at) => {
+            let at = short(&at);
+            let detail = format!("{at:?} is given twice; which of the two is meant?");
+            Wrong::at(at, detail)
+        }
+        Unread::NoJson(it) => {
+            let place = if body.is_empty() {
+                "body".to_owned()
+            } else {
+                format!("line {}, column {}", it.line(), it.column())
+            };
+            Wrong::at(place, format!("The body is not JSON: {it}."))
+        }
+    })
 }
 
 /// Holds a value against a schema, as far as the rows use JSON Schema; `at` is empty for the whole body.
@@ -229,6 +241,24 @@ mod tests {
         check(EDIT, r#"{"text":"","set":[{"path":["a",true]}]}"#, Err(("set[0].path[1]", path)));
         let pair = "\"headers[0]\" is a list of 2, not a list of 1.";
         check("POST /cache/explain", r#"{"url":"u","headers":[["a"]]}"#, Err(("headers[0]", pair)));
+    }
+
+    /// Of two values one reader takes the first and another the last: neither is taken here.
+    #[test]
+    fn a_name_stands_once() {
+        let twice = |at: &str| format!("{at:?} is given twice; which of the two is meant?");
+        check("POST /api/v1/purge", r#"{"tag":"a","tag":"b"}"#, Err(("tag", &twice("tag"))));
+        check("POST /api/v1/purge", r#"{"tag":"a","all":true,"t\u0061g":"a"}"#, Err(("tag", &twice("tag"))));
+        let path = r#"{"text":"","set":[{"path":["a"],"to":1},{"path":["a"],"to":{"b":{},"b":0}}]}"#;
+        check("POST /api/v1/config/edit", path, Err(("set[1].to.b", &twice("set[1].to.b"))));
+        check(
+            "POST /api/v1/purge",
+            &format!("[{}", "[".repeat(200)),
+            Err((
+                "line 1, column 128",
+                "The body is not JSON: recursion limit exceeded at line 1 column 128.",
+            )),
+        );
     }
 
     #[test]

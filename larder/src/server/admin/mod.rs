@@ -10,6 +10,7 @@ mod explain;
 mod memory;
 mod note;
 mod objects;
+mod once;
 mod openapi;
 mod overlay;
 mod page;

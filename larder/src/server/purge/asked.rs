@@ -99,6 +99,16 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
 /// # Errors
 /// It is no URL of a route that is cached here.
 pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let text = text.trim();
+    // A page is named by its path, be it `/` alone: `x` is as likely a page whose slash was forgotten as a host.
+    if let Some((_, after)) = text.split_at_checked(text.find(['/', '?', '#']).unwrap_or(text.len()))
+        && !text.is_empty()
+        && !after.starts_with('/')
+    {
+        return Err(format!(
+            "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+        ));
+    }
     let (authority, target) = split(text, host)?;
     target_of(&authority, &target, router)
 }
@@ -277,6 +287,17 @@ mod tests {
             "Only one of \"soft\", \"validate\" and \"hard\" can be true.",
         );
         refuse("{\"url\": \"h/a\"}", "url", "No site has a route for h/a.");
+        for (text, sent) in [("x", "x"), (" h:80 ", "h:80"), ("h?a=/b", "h?a=/b"), ("h#/", "h#/")] {
+            let detail = format!(
+                "{sent:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+            );
+            refuse(&format!("{{\"url\": {text:?}}}"), "url", &detail);
+            refuse(&format!("{{\"url\": {text:?}, \"host\": \"h\"}}"), "url", &detail);
+        }
+        for text in ["http://h", "//h", "h/", "h/?a#b"] {
+            let found = url(text, None, &Router::default());
+            assert!(found.is_err_and(|it| it.starts_with("No site has a route for h/")), "{text}");
+        }
         let found = super::read(&serde_json::json!({ "where": "status == 200 && a" }), &Router::default());
         let wrong = found.unwrap_err();
         assert_eq!("where, column 18", wrong.at);

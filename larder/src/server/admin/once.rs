@@ -1,0 +1,146 @@
+//! JSON in which an object has each name once: RFC 8259 §4 leaves open what two of a name mean, and readers differ. What the
+//! names mean is not here.
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::cell::RefCell;
+use std::fmt;
+
+/// Why it was not read.
+#[derive(Debug)]
+pub enum Unread {
+    /// Where a name stands that stood in its object before: names with dots, places in lists in brackets.
+    Twice(String),
+    /// It is no JSON.
+    NoJson(serde_json::Error),
+}
+
+/// Reads JSON, and nothing behind it.
+///
+/// # Errors
+/// It is none, or a name comes twice in an object.
+pub fn read(text: &[u8]) -> Result<Value, Unread> {
+    let place = RefCell::new(Vec::new());
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let found = Once(&place).deserialize(&mut json).and_then(|it| json.end().map(|()| it));
+    found.map_err(|it| match place.take() {
+        steps if steps.is_empty() => Unread::NoJson(it),
+        steps => Unread::Twice(spell(&steps)),
+    })
+}
+
+/// A step from a value to one within it.
+enum Step {
+    Name(String),
+    Number(usize),
+}
+
+fn spell(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for it in steps.iter().rev() {
+        match it {
+            Step::Name(name) if text.is_empty() => text.push_str(name),
+            Step::Name(name) => text.extend([".", name]),
+            Step::Number(number) => {
+                let whole = if text.is_empty() { "body" } else { "" };
+                text.push_str(&format!("{whole}[{number}]"));
+            }
+        }
+    }
+    text
+}
+
+/// A value; where something within it comes twice, the steps to that, the last first: told on the way out, so that what is
+/// well costs nothing.
+#[derive(Clone, Copy)]
+struct Once<'a>(&'a RefCell<Vec<Step>>);
+
+impl Once<'_> {
+    fn pass(self, step: Step) {
+        let mut place = self.0.borrow_mut();
+        if !place.is_empty() {
+            place.push(step);
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Once<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Value, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Once<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, it: bool) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_i64<E>(self, it: i64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_u64<E>(self, it: u64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_f64<E>(self, it: f64) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_str<E>(self, it: &str) -> Result<Value, E> {
+        Ok(it.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut all = Vec::new();
+        while let Some(it) =
+            members.next_element_seed(self).inspect_err(|_| self.pass(Step::Number(all.len())))?
+        {
+            all.push(it);
+        }
+        Ok(all.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut all = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            if all.contains_key(&name) {
+                self.0.borrow_mut().push(Step::Name(name));
+                return Err(A::Error::custom("a name comes twice"));
+            }
+            let value = members.next_value_seed(self).inspect_err(|_| self.pass(Step::Name(name.clone())))?;
+            all.insert(name, value);
+        }
+        Ok(all.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_else_is_read_as_ever() {
+        let text =
+            r#" {"a":[null,true,-1,18446744073709551615,1.5,1e300,"x\u00e4\n",[],{}],"b":{"a":{"a":0}}} "#;
+        let found = read(text.as_bytes()).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), found);
+        for text in ["", "{", "[1,]", "{\"a\"}", "1 2", "nul", "\"\\ud800\"", "1e999"] {
+            let plain = serde_json::from_str::<Value>(text).unwrap_err();
+            let Err(Unread::NoJson(own)) = read(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!((plain.line(), plain.column()), (own.line(), own.column()), "{text}: {plain}, {own}");
+        }
+    }
+}
