@@ -76,6 +76,25 @@ fn look(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
             other => panic!("{at}: the keyword {other} is not known here"),
         }
     }
+    undescribed(schema, value, at, found);
+}
+
+/// What is there and nothing is said of: JSON Schema lets it pass, but whoever reads the description does not learn of it.
+/// Where anything may be, the schema says so: `"additionalProperties": true`, `"items": {}`.
+fn undescribed(schema: &serde_json::Map<String, Value>, value: &Value, at: &str, found: &mut Vec<String>) {
+    if !schema.contains_key("type") {
+        return;
+    }
+    let known = schema.get("properties").and_then(Value::as_object);
+    let names = value.as_object().into_iter().flatten().map(|it| it.0);
+    for name in names.filter(|it| known.is_none_or(|known| !known.contains_key(*it))) {
+        if !schema.contains_key("additionalProperties") {
+            found.push(format!("{at}: {name} is not described"));
+        }
+    }
+    if value.as_array().is_some_and(|it| !it.is_empty()) && !schema.contains_key("items") {
+        found.push(format!("{at}: its members are not described"));
+    }
 }
 
 fn is(kind: &str, value: &Value) -> bool {
@@ -104,5 +123,13 @@ mod tests {
         assert_eq!(vec![": b is missing"], problems(r#"{"a":1}"#));
         assert_eq!(4, problems(r#"{"a":1.5,"c":[1,2],"d":3}"#).len());
         assert_eq!(1, problems("[]").len());
+        let closed = serde_json::json!({
+            "type": "object", "properties": { "a": { "type": "object" }, "b": { "type": "array" }, "c": {} },
+        });
+        let problems = |text: &str| super::problems(&closed, &serde_json::from_str(text).unwrap());
+        assert!(problems(r#"{"a":{},"b":[],"c":[{"d":1}]}"#).is_empty());
+        let found = problems(r#"{"a":{"x":1},"b":[1],"d":2}"#);
+        let expect = ["/a: x is not described", "/b: its members are not described", ": d is not described"];
+        assert_eq!(expect.as_slice(), found);
     }
 }

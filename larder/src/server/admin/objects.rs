@@ -71,7 +71,9 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 "selected_by":{"type":"array","items":{"type":"string"}},"status":{"type":"integer"},
 "bytes":{"type":"integer"},"fields":{"type":"array","items":{"type":"array","items":{"type":"string"}}},
 "age":{"type":"integer"},"lifetime":{"type":"integer"},"source":{"type":"string"},"etag":{"type":["string","null"]},
-"forms":{"type":"array"},"body":{"enum":["heap","arena","disk"]}}}}}}"#;
+"part":{"type":["array","null"],"description":"the first and the last byte that are held, where it is not the whole","items":{"type":"integer"}},
+"expires_in":{"type":"integer"},"fresh":{"type":"boolean"},"stored_at":{"type":"integer"},"tags":{"type":"integer"},
+"forms":{"type":"array","items":{"type":"object","required":["coding","bytes"],"properties":{"coding":{"type":"string"},"bytes":{"type":"integer"}}}},"body":{"enum":["heap","arena","disk"]}}}}}}"#;
 
 /// Who lists: one walk at a time over each tier, so that however many ask, one core is left to hits. A walk over a disk
 /// that does not answer keeps the disk's turn, not that of RAM.

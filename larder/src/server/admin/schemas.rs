@@ -2,7 +2,8 @@
 
 /// `GET /api/v1/openapi.json`.
 pub const DESCRIPTION: &str = r#"{"type":"object","required":["openapi","info","security","paths","components"],"properties":{
-"openapi":{"enum":["3.1.0"]},"info":{"type":"object"},"security":{"type":"array"},"paths":{"type":"object"},"components":{"type":"object"}}}"#;
+"openapi":{"enum":["3.1.0"]},"info":{"type":"object","additionalProperties":true},"security":{"type":"array","items":{}},
+"paths":{"type":"object","additionalProperties":true},"components":{"type":"object","additionalProperties":true}}}"#;
 
 /// `POST /api/v1/login`.
 pub const CODE: &str = r##"{"type":"object","additionalProperties":false,"required":["code"],"properties":{
@@ -19,34 +20,112 @@ pub const LINK: &str = r#"{"type":"object","required":["link","code","expires"],
 /// `POST /api/v1/logout`.
 pub const ENDED: &str = r#"{"type":"object","required":["ended"],"properties":{"ended":{"type":"integer"}}}"#;
 
+/// How long something took, of a histogram.
+macro_rules! latency {
+    () => {
+        r#"{"type":"object","required":["count","sum_us","max_us","p50_us","p90_us","p99_us","p999_us","buckets"],"properties":{
+"count":{"type":"integer"},"sum_us":{"type":"integer"},"max_us":{"type":"integer"},"p50_us":{"type":"integer"},"p90_us":{"type":"integer"},
+"p99_us":{"type":"integer"},"p999_us":{"type":"integer"},
+"buckets":{"type":"array","description":"pairs: a bound that all of a bucket are below, microseconds, and how many they are","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"integer"}}}}}"#
+    };
+}
+
+/// How the node stands to the others of its fleet.
+macro_rules! nodes {
+    () => {
+        r#"{"type":["object","null"],"description":"how the node stands to the others of its fleet; null without one","required":["in_sync","servers","followed","lease_left_ms","say"],
+"properties":{"in_sync":{"type":"boolean"},"servers":{"type":"integer"},"followed":{"type":"integer"},"lease_left_ms":{"type":"integer"},"say":{"type":"string"}}}"#
+    };
+}
+
+/// Numbers by the names of their table.
+macro_rules! counters {
+    () => {
+        r#"{"type":"object","additionalProperties":{"type":"integer"}}"#
+    };
+}
+
 /// The statistics.
-pub const STATS: &str = r#"{"type":"object",
-"required":["version","now","listen","counters","ram"],"properties":{
+pub const STATS: &str = concat!(
+    r#"{"type":"object",
+"required":["version","now","listen","counters","latency","sites","routes","tiers","origins","saved","memory","ram"],"properties":{
 "version":{"type":"integer"},"now":{"type":"integer"},"now_us":{"type":"integer"},"uptime":{"type":"integer"},
 "listen":{"type":"array","items":{"type":"string"}},
 "statistics":{"type":"string","enum":["on","off"]},
-"counters":{"type":"object","additionalProperties":{"type":"integer"}},
-"latency":{"type":"object","additionalProperties":{"type":"object"}},
-"sites":{"type":"array","items":{"type":"object","required":["name","counters"],"properties":{"name":{"type":"string"},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
-"routes":{"type":"array","items":{"type":"object","required":["name","site","kind","counters"],"properties":{"name":{"type":"string"},"site":{"type":"integer"},"kind":{"type":"string","enum":["proxy","files"]},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
-"tiers":{"type":"array","items":{"type":"object","required":["name","state"],"properties":{"name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string"}}}},
-"origins":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},"counters":{"type":"object","additionalProperties":{"type":"integer"}}}}},
+"nodes":"#,
+    nodes!(),
+    r#",
+"counters":"#,
+    counters!(),
+    r#","latency":{"type":"object","required":["all","hit","miss","pass","other"],"additionalProperties":"#,
+    latency!(),
+    r#"},
+"sites":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
+"routes":{"type":"array","description":"positions in routes","items":{"type":"integer"}},"counters":"#,
+    counters!(),
+    r#","latency":"#,
+    latency!(),
+    r#"}}},
+"routes":{"type":"array","items":{"type":"object","required":["name","path","methods","site","kind","origin","counters","latency","saved_us"],"properties":{
+"name":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},"site":{"type":"integer"},
+"kind":{"type":"string","enum":["proxy","files"]},"origin":{"type":["integer","null"]},"saved_us":{"type":"integer"},"counters":"#,
+    counters!(),
+    r#","latency":"#,
+    latency!(),
+    r#"}}},
+"tiers":{"type":"array","items":{"type":"object","required":["name","state","hits","bytes_served","saved_us"],"properties":{
+"name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string","enum":["on","off","failed"]},"why":{"type":["string","null"]},
+"hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
+"budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"servers":{"type":"integer"}}}},
+"origins":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
+"routes":{"type":"array","items":{"type":"integer"}},"counters":"#,
+    counters!(),
+    r#","latency":"#,
+    latency!(),
+    r#"}}},
 "saved":{"type":"object","required":["origin_us"],"properties":{"origin_us":{"type":"integer"}}},
 "memory":{"type":"object","required":["rss_bytes","parts","attributed_bytes"],"properties":{"rss_bytes":{"type":"integer"},"attributed_bytes":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["tier","purpose","bytes"],"properties":{"tier":{"type":"string"},"purpose":{"type":"string"},"bytes":{"type":"integer"}}}}}},
-"ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#;
+"ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#
+);
 
 /// The request that is asked about.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
 "url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"of a request of the past; without all else"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
+/// The rules that were asked, in their order.
+macro_rules! rules {
+    () => {
+        r#"{"type":"array","items":{"type":"object","required":["rule","outcome"],"properties":{"source":{"type":"string"},"rule":{"type":"string"},"evidence":{"type":"string"},"outcome":{"type":"string","enum":["passed","decided"]},"where":{"type":"array","items":{"type":"string"}}}}}"#
+    };
+}
+
 /// What is explained.
-pub const EXPLANATION: &str = r#"{"type":"object","required":["verdict"],"properties":{
+pub const EXPLANATION: &str = concat!(
+    r#"{"type":"object","required":["verdict"],"properties":{
 "site":{"type":"integer"},"route":{"type":"string"},
 "key":{"type":"object","required":["text","recipe"],"properties":{"text":{"type":"string"},"recipe":{"type":"string"}}},
 "tiers":{"type":"array","items":{"type":"object","required":["tier","holds"],"properties":{"tier":{"type":"string"},"holds":{"type":"string"},"count":{"type":"integer"},"status":{"type":"integer"},"seconds":{"type":"integer"}}}},
-"rules":{"type":"array","items":{"type":"object","required":["rule","outcome"],"properties":{"source":{"type":"string"},"rule":{"type":"string"},"evidence":{"type":"string"},"outcome":{"type":"string","enum":["passed","decided"]},"where":{"type":"array","items":{"type":"string"}}}}},
-"verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#;
+"bypass":{"type":["string","null"],"description":"why the cache is not used"},
+"stored":{"type":["object","null"],"required":["status","bytes","variant","age","lifetime","freshness","part","forms"],"properties":{
+"status":{"type":"integer"},"bytes":{"type":"integer"},"variant":{"type":"string"},"age":{"type":"string"},"lifetime":{"type":"string"},
+"freshness":{"type":"string"},"part":{"type":["string","null"]},"forms":{"type":["string","null"]}}},
+"rules":"#,
+    rules!(),
+    r#","last_refusal":{"type":["object","null"],"description":"what was answered to this key last and not stored","required":["seconds_ago","status","sentence","rules","change"],"properties":{
+"seconds_ago":{"type":"integer"},"status":{"type":"integer"},"sentence":{"type":"string"},"change":{"type":["string","null"]},"rules":"#,
+    rules!(),
+    r#"}},
+"change":{"type":["string","null"],"description":"the smallest that makes another verdict"},
+"then":{"type":"object","description":"of a request of the past: what was done with it","additionalProperties":true},
+"withheld":{"type":"array","description":"of a request of the past: fields whose values are not kept","items":{"type":"string"}},
+"settings":{"type":["object","null"],"description":"what the configuration says of the route, and where","required":["route","given"],"properties":{"route":{"type":"string"},
+"given":{"type":"array","items":{"type":"object","required":["key","where"],"properties":{"key":{"type":"string"},"where":{"type":"string"}}}}}},
+"nodes":"#,
+    nodes!(),
+    r#",
+"verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#
+);
 
 /// What is purged.
 pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"properties":{
@@ -55,24 +134,35 @@ pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"proper
 
 /// What became of it.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
-"seq":{"type":"integer"},"scope":{"type":"object"},"strength":{"type":"string"},"complete":{"type":"boolean"},
+"seq":{"type":"integer"},"scope":{"type":"object","description":"what it is about, under its name: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
 "receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["past","logged","silent","uncertain"]},"detail":{"type":"string"}}}}}}"#;
 
-/// An overlay.
-pub const OVERLAY: &str = r#"{"type":"object","required":["uri","status","bytes","set_at","expires","hits","by"],"properties":{
+/// An overlay, as it is told.
+macro_rules! overlay {
+    () => {
+        r#"{"type":"object","required":["uri","status","bytes","set_at","expires","hits","by"],"properties":{
 "uri":{"type":"string"},"status":{"type":"integer"},"bytes":{"type":"integer"},"content_type":{"type":["string","null"]},
-"set_at":{"type":"integer"},"expires":{"type":["integer","null"]},"hits":{"type":"integer"},"by":{"type":"string"}}}"#;
+"etag":{"type":"string"},"set_at":{"type":"integer"},"expires":{"type":["integer","null"]},"hits":{"type":"integer"},"by":{"type":"string"}}}"#
+    };
+}
+
+/// An overlay.
+pub const OVERLAY: &str = overlay!();
 
 /// All overlays.
-pub const OVERLAYS: &str = r#"{"type":"object","required":["overlays","bytes","limit_bytes"],"properties":{
-"overlays":{"type":"array","items":{"type":"object","required":["uri","bytes"],"properties":{"uri":{"type":"string"},"bytes":{"type":"integer"}}}},
-"bytes":{"type":"integer"},"limit_bytes":{"type":"integer"}}}"#;
+pub const OVERLAYS: &str = concat!(
+    r#"{"type":"object","required":["overlays","bytes","limit_bytes"],"properties":{"overlays":{"type":"array","items":"#,
+    overlay!(),
+    r#"},"bytes":{"type":"integer"},"limit_bytes":{"type":"integer"}}}"#
+);
 
 /// Traces.
 pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","traces"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"}}}},
 "stages":{"type":"array","items":{"type":"string"}},
-"traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{"stages":{"type":"object","additionalProperties":{"type":"integer"}}}}}}}"#;
+"traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{
+"id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
+"status":{"type":"integer"},"bytes":{"type":"integer"},"cache":{"type":"string"},"total_us":{"type":"integer"},"stages":{"type":"object","additionalProperties":{"type":"integer"}}}}}}}"#;
 
 /// How often a route is traced.
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
