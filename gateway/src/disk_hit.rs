@@ -6,10 +6,8 @@ use crate::coding;
 use crate::hit::{self, FastHit};
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::Tier;
-use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::conditional::Precondition;
 use larder_semantics::request::RequestFacts;
-use larder_semantics::reuse::{self, Reuse};
-use larder_semantics::trace::Silent;
 use larder_stdx::clock;
 use larder_store::Body;
 use larder_store::ram::KeyHash;
@@ -43,19 +41,8 @@ impl Gateway {
         }
         let stored = below::faced(self.store.admit(key, stored)?, policy);
         let now = clock::wall();
-        if reuse::decide(Ok(&stored.meta), facts, policy, now, &mut Silent) != Reuse::Serve
-            || stored.meta.partial.is_some()
-            || stored.trailers.is_some()
-            || stored.forms.is_some()
-            || coding::is_of_no_use(&stored, head.fields)
-        {
-            return None;
-        }
-        let precondition = match facts.conditional {
-            true => conditional::evaluate(head.fields, &stored.meta),
-            false => Precondition::Proceed,
-        };
-        if precondition == Precondition::Failed {
+        let precondition = hit::ready(&stored, head, facts, policy, now)?;
+        if stored.forms.is_some() || coding::is_of_no_use(&stored, head.fields) {
             return None;
         }
         self.note_use(hash);

@@ -67,18 +67,8 @@ impl Gateway {
             Lookup::HitForMiss => return None,
         };
         let stored = shelf.select(head.fields, &mut scratch.variant)?;
-        if reuse::decide(Ok(&stored.meta), &facts, &route.policy, now, &mut Silent) != Reuse::Serve
-            || stored.meta.partial.is_some()
-            || stored.trailers.is_some()
-            || stored.is_due(now.0)
-        {
-            return None;
-        }
-        let precondition = match facts.conditional {
-            true => conditional::evaluate(head.fields, &stored.meta),
-            false => Precondition::Proceed,
-        };
-        if precondition == Precondition::Failed {
+        let precondition = ready(stored, head, &facts, &route.policy, now)?;
+        if stored.is_due(now.0) {
             return None;
         }
         let form = match &stored.forms {
@@ -117,6 +107,29 @@ impl Gateway {
             Serve::Wait(_) | Serve::Unsuitable => None,
         }
     }
+}
+
+/// Whether a stored response can be sent as it lies there, and if so whether whole or as a 304: never `Failed`. `None`
+/// where it may not be used as it is, where it is a part or has trailers, and where a condition fails: that is for `run`.
+#[inline]
+pub(crate) fn ready(
+    stored: &Stored,
+    head: &RequestHead<'_>,
+    facts: &RequestFacts<'_>,
+    policy: &Policy,
+    now: WallTime,
+) -> Option<Precondition> {
+    if reuse::decide(Ok(&stored.meta), facts, policy, now, &mut Silent) != Reuse::Serve
+        || stored.meta.partial.is_some()
+        || stored.trailers.is_some()
+    {
+        return None;
+    }
+    let precondition = match facts.conditional {
+        true => conditional::evaluate(head.fields, &stored.meta),
+        false => Precondition::Proceed,
+    };
+    Some(precondition).filter(|it| *it != Precondition::Failed)
 }
 
 /// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
