@@ -158,7 +158,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     for warning in &config.warnings {
         eprintln!("larder: warning: {warning}");
     }
-    server::names::warn_of_unknown(&config);
+    server::names::warn_of_unknown(&config, |it| eprintln!("larder: warning: {it}"));
     match server::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),

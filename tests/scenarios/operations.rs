@@ -416,6 +416,27 @@ fn a_name_that_is_not_known_is_a_warning() {
 }
 
 #[test]
+fn a_name_that_a_reload_brings_and_nobody_knows_is_a_warning() {
+    let origin = Origin::fixed(PAGE);
+    let larder = start(config(&origin, "", ""));
+    let text = config(&origin, "", "").replace(&origin.url(), "http://nohost.invalid:80");
+    std::fs::write(larder.config(), &text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the reload is counted", || larder.counter("config_reloads") == 1);
+    let line = 1 + text.lines().position(|it| it.contains("nohost")).unwrap();
+    let expect =
+        format!("larder.toml:{line}: site.route.proxy.to: the name nohost.invalid cannot be resolved now (");
+    until("it is told", || read(&larder, "error.log").contains(&expect));
+    let log = read(&larder, "error.log");
+    let told: Vec<&str> = log.lines().filter(|it| it.contains("nohost")).collect();
+    assert!(told.len() == 1 && told[0].contains(" warn config-warning "), "{told:?}");
+    let said = run(larder.folder.path(), &["check"]);
+    assert_eq!((0, ""), (said.code, said.err.as_str()));
+    assert!(said.out.starts_with(&format!("warning: {expect}")), "{}", said.out);
+    assert!(said.out.contains("larder.toml: OK\n"), "{}", said.out);
+}
+
+#[test]
 fn check_says_what_a_file_means() {
     let folder = tempfile::tempdir().unwrap();
     let text = "listen = [\"127.0.0.1:8080\", \"unix:/run/l.sock\"]\n[cache.ram]\nsize = \"1GiB\"\n[[site]]\nhosts = [\"*.example.com\"]\n\

@@ -547,7 +547,8 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
     let config = plan.load()?;
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
     let mut out = String::new();
-    for warning in &config.warnings {
+    let warnings = config.warnings.iter().map(ToString::to_string);
+    for warning in warnings.chain(crate::server::names::unknown_of(&config)) {
         let _ = writeln!(out, "warning: {warning}");
     }
     let _ = write!(out, "{name}: OK\n{}", summary(&config));

@@ -21,7 +21,7 @@ mod totals;
 mod worker;
 
 use crate::cli::Plan;
-use crate::config::{self, AdminListen, Config, Target, plain};
+use crate::config::{self, AdminListen, Config, Problem, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use crate::token::{self, Kept, Token};
 use admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
@@ -226,9 +226,11 @@ fn open_errors(config: &Config) -> Result<ErrorLog, String> {
 
 /// What a configuration is taken with, and should not go unseen.
 fn tell_warnings(errors: &ErrorLog, config: &Config) {
-    for it in &config.warnings {
-        errors.event(Level::Warn, "config-warning", &[("why", &it.to_string())]);
-    }
+    config.warnings.iter().for_each(|it| tell_warning(errors, it));
+}
+
+fn tell_warning(errors: &ErrorLog, it: &Problem) {
+    errors.event(Level::Warn, "config-warning", &[("why", &it.to_string())]);
 }
 
 /// How somebody gets into the admin.
@@ -475,6 +477,8 @@ impl House {
             Ok(new) => {
                 self.errors.set_levels(new.config.log.levels);
                 tell_warnings(&self.errors, &new.config);
+                let errors = self.errors.clone();
+                names::warn_of_unknown(&new.config, move |it| tell_warning(&errors, &it));
                 self.shared.traces.sampling.configure(&new.config);
                 if let Some(admin) = admin {
                     admin.take_over(new.clone());
