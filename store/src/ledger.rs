@@ -16,8 +16,10 @@ pub(crate) struct Ledger {
     pub fills: Tally,
     /// Bodies and heads of what was evicted and is still to be written to disk, wherever they are.
     pub leaving: Tally,
-    /// What codecs work with, and what waits for them.
+    /// What codecs work with.
     pub coders: Tally,
+    /// What waits for them.
+    pub orders: Tally,
     /// What the process takes beyond what it may: see [`Ledger::mind`].
     beyond: AtomicU64,
     budget: u64,
@@ -46,9 +48,9 @@ impl Ledger {
         let zero = || AtomicU64::new(0);
         let tally = Tally::default;
         let (responses, forms, fills) = (tally(), tally(), tally());
-        let (leaving, coders) = (tally(), tally());
+        let (leaving, coders, orders) = (tally(), tally(), tally());
         let (used, arena, beyond) = (zero(), zero(), zero());
-        Self { used, arena, responses, forms, fills, leaving, coders, beyond, budget }
+        Self { used, arena, responses, forms, fills, leaving, coders, orders, beyond, budget }
     }
 
     /// Something of `bytes` that is in the ledger is in the arena now.

@@ -17,8 +17,10 @@ pub struct Memory {
     pub forms: u64,
     /// Fetches in flight: what has come and is not stored yet.
     pub fills: u64,
-    /// What codecs work with while they make forms, and heap bodies that wait for them.
+    /// What codecs may take while they make forms: a bound. They take it in threads of their own.
     pub coders: u64,
+    /// Heap bodies that wait for them.
+    pub orders: u64,
 }
 
 /// Memory beside what is stored, which is in the store's books until this is dropped.
@@ -35,6 +37,7 @@ impl Store {
             forms: self.ledger.forms.get(),
             fills: self.ledger.fills.get(),
             coders: self.ledger.coders.get(),
+            orders: self.ledger.orders.get(),
         }
     }
 
@@ -53,7 +56,7 @@ impl Store {
     /// Enters `bytes` that wait for a codec; the next fill makes room for them.
     #[must_use]
     pub fn note_work(&self, bytes: u64) -> Work {
-        Work(Charge::new(&self.ledger, bytes, |it| &it.coders))
+        Work(Charge::new(&self.ledger, bytes, |it| &it.orders))
     }
 
     /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now
@@ -87,7 +90,10 @@ mod tests {
         assert!(store.work(9 << 20).is_err(), "more than half would push out nearly all");
         drop(work);
         assert_eq!(0, store.memory().coders);
-        drop(store.note_work(100));
+        let waits = store.note_work(100);
+        assert_eq!((0, 100), (store.memory().coders, store.memory().orders));
+        drop(waits);
+        assert_eq!(0, store.memory().orders);
         assert!(store.used() <= 12 << 20);
     }
 

@@ -61,7 +61,7 @@ impl Admin {
             part("ram", "index", ram.index),
             part("ram", "forms", ram.forms),
             part("ram", "fills", ram.fills),
-            part("ram", "compression", ram.coders),
+            part("ram", "compression", ram.coders + ram.orders),
             part("disk", "index", disk.0),
             part("disk", "queue", disk.1),
             part("server", "files", files + copies),
@@ -74,8 +74,8 @@ impl Admin {
             part("server", "stream", self.stream.bytes()),
             // The sketches were there before the first request.
             part("server", "base", heap.base.saturating_sub(top)),
-            // What threads of the disk and of files have been handed out has its own parts.
-            part("server", "allocator", heap.unused.saturating_sub(disk.0 + files)),
+            // What threads of the disk, of files and of codecs have been handed out has its own parts.
+            part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
             part("server", "program", now.file + heap.beside),
         ];
         // The kernel counts the pages of the arena and of copies for nobody, and those that are mapped for us: once is enough.
