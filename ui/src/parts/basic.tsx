@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { Problem } from '../api';
 import type { Figure } from '../format';
 import { Icon, type IconName } from './icons';
+import { Long } from './long';
 
 export function Fig({ it }: { it: Figure }): JSX.Element {
   return (
@@ -36,9 +37,11 @@ export function Empty({ icon, title, children }: { icon: IconName; title: string
 export function Failed({ problem, again }: { problem: Problem | null; again?: () => void }): JSX.Element | null {
   if (!problem) return null;
   return (
-    <div class="failed" role="alert">
+    <div class={problem.status === 0 ? 'failed unanswered' : 'failed'} role="alert">
       <Icon name="warn" />
-      <span>{problem.message}</span>
+      <span>
+        <Long text={problem.message} />
+      </span>
       {again && (
         <button class="link" onClick={again}>
           Try again

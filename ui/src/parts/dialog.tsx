@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef } from 'preact/hooks';
 import { Icon } from './icons';
+import { Long } from './long';
 
 interface Props {
   title: string;
@@ -42,7 +43,9 @@ export function Dialog({ title, over, close, children, foot, wide, side }: Props
         <header class="dialog-head">
           <div>
             {over && <div class="over">{over}</div>}
-            <h2 id={id}>{title}</h2>
+            <h2 id={id}>
+              <Long text={title} />
+            </h2>
           </div>
           <button type="button" class="tool" onClick={close} aria-label="Close" title="Close (Esc)">
             <Icon name="close" />

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import type { Purged } from '../types';
 import { Icon } from './icons';
+import { Long } from './long';
 
 export function Receipts({ of }: { of: Purged }): JSX.Element {
   const [kind, what] = Object.entries(of.scope ?? {})[0] ?? ['', ''];
@@ -9,7 +10,12 @@ export function Receipts({ of }: { of: Purged }): JSX.Element {
     <div class="receipts" role="status">
       <p>
         <Icon name={of.complete ? 'check' : 'warn'} /> Purged {kind === 'all' ? 'everything' : kind}{' '}
-        {kind !== 'all' && <code>{String(what)}</code>} <span class="faint">{of.strength}, number {of.seq}</span>
+        {kind !== 'all' && (
+          <code>
+            <Long text={String(what)} />
+          </code>
+        )}{' '}
+        <span class="faint">{of.strength}, number {of.seq}</span>
       </p>
       <table class="parts">
         <tbody>

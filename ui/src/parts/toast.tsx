@@ -2,6 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { Icon } from './icons';
+import { cut } from './long';
 
 interface Toast {
   id: number;
@@ -9,14 +10,17 @@ interface Toast {
   bad: boolean;
 }
 
+/** Milliseconds that one is shown. */
 const SHOWN = 6000;
+/** Characters that one has at most. */
+const MOST = 240;
 let toasts: Toast[] = [];
 let next = 0;
 let draw: () => void = () => {};
 
 export function say(text: string, bad = false): void {
   const id = next++;
-  toasts = [...toasts.slice(-2), { id, text, bad }];
+  toasts = [...toasts.slice(-2), { id, text: cut(text, MOST), bad }];
   draw();
   setTimeout(() => {
     toasts = toasts.filter((it) => it.id !== id);

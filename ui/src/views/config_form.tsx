@@ -61,6 +61,9 @@ const SECTIONS: [string, string][] = [
   ['telemetry.', 'Telemetry'],
 ];
 
+/** Sites of which all show their routes; of more, none but the open one does. */
+const FOLDED = 8;
+
 const TIERS = ['cache.ram.', 'cache.disk.', 'cache.fleet.'];
 
 /** Whether a key of `cache` may be given for one route. */
@@ -145,6 +148,10 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
   const words = search.trim().toLowerCase();
   const fits = (it: Field): boolean => `${it.key.key} ${it.key.help}`.toLowerCase().includes(words);
   const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits) })).filter((it) => it.fields.length) : [now];
+  // Of many sites, only that which is open shows its routes, and those that have something wrong.
+  const folded = sites.length > FOLDED;
+  const siteNow = now.of ? Number(now.id.split(' ')[1]) : null;
+  const unfolded = (it: Section): boolean => it.depth === 0 || !folded || Number(it.id.split(' ')[1]) === siteNow || wrong(it);
   const wrong = (it: Section): boolean => it.fields.some((field) => problems.some((one) => isAbout(one, field)));
   return (
     <div class="form-view">
@@ -155,15 +162,15 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
           <kbd aria-hidden="true">/</kbd>
         </div>
         <nav aria-label="Sections">
-          {all.map((it, number) => {
+          {all.filter(unfolded).map((it, number, listed) => {
             const count = it.fields.filter((field) => given(field) !== undefined).length;
-            const next = all[number + 1];
+            const next = listed[number + 1];
             const siteOf = Number(it.id.split(' ')[1]);
             return (
               <Fragment key={it.id}>
                 {it.id === 'site 0' && <p class="form-part">Sites</p>}
                 <button
-                  class={`section ${it.depth ? 'below' : ''}`}
+                  class={`section ${it.depth ? 'below' : it.of && (!folded || siteOf === siteNow) ? 'site' : ''}`}
                   aria-current={!words && it === now ? 'true' : undefined}
                   onClick={() => {
                     setChosen(it.id);
@@ -173,7 +180,7 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
                   <span class={it.of ? 'mono' : ''}>{it.title}</span>
                   {wrong(it) ? <Icon name="warn" size={13} /> : count > 0 && <span class="faint">{count}</span>}
                 </button>
-                {it.of && !next?.depth && config.editable && (
+                {it.of && !next?.depth && (!folded || siteOf === siteNow) && config.editable && (
                   <button class="section below add" aria-label={`New route of ${named(sites[siteOf])}`} onClick={() => setAdding({ site: siteOf })}>
                     <span>
                       <Icon name="plus" size={13} /> New route …
@@ -184,7 +191,7 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
             );
           })}
           {config.editable && (
-            <button class="section add" onClick={() => setAdding('site')}>
+            <button class="section site add" onClick={() => setAdding('site')}>
               <span>
                 <Icon name="plus" size={13} /> New site …
               </span>

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { post } from '../api';
 import { Bones, Cache, Empty, Failed, Head } from '../parts/basic';
 import { Icon } from '../parts/icons';
+import { Long } from '../parts/long';
 import * as format from '../format';
 import { go, note, useAsked } from '../hooks';
 import type { Explanation, RequestRecord, Rule } from '../types';
@@ -153,7 +154,9 @@ function Told({ it }: { it: Explanation }): JSX.Element {
           {it.key && (
             <>
               <h2 class="told-title">Key</h2>
-              <p class="code-line">{it.key.text}</p>
+              <p class="code-line">
+                <Long text={it.key.text} />
+              </p>
               <p class="faint told-text">{it.key.recipe}</p>
             </>
           )}
@@ -250,7 +253,9 @@ function Rules({ title, rules }: { title: string; rules: Rule[] }): JSX.Element 
               <p class="rule-name">
                 {it.rule} <span class="chip">{it.source}</span>
               </p>
-              <p class="rule-evidence">{it.evidence}</p>
+              <p class="rule-evidence">
+                <Long text={it.evidence} />
+              </p>
               {it.where.map((line) => (
                 <p key={line} class="rule-where">
                   {line}
@@ -273,7 +278,7 @@ function Then({ it }: { it: RequestRecord }): JSX.Element {
       </h2>
       <p class="then-line">
         <code>
-          {it.method} {it.url}
+          <Long text={`${it.method} ${it.url}`} />
         </code>
         <span>{it.status}</span>
         <Cache it={it.cache} />

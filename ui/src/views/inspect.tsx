@@ -5,6 +5,7 @@ import { get, post } from '../api';
 import { Bones, Failed } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
+import { Long } from '../parts/long';
 import { Receipts } from '../parts/receipts';
 import { say } from '../parts/toast';
 import * as format from '../format';
@@ -81,7 +82,9 @@ function Facts({ it }: { it: Inspected }): JSX.Element {
         )}
       </dl>
       <h3 class="part-title">Key</h3>
-      <p class="code-line">{it.key}</p>
+      <p class="code-line">
+        <Long text={it.key} />
+      </p>
       {it.variants.map((variant, at) => (
         <OneVariant key={at} it={variant} at={at} all={it.variants.length} />
       ))}
@@ -114,7 +117,9 @@ function OneVariant({ it, at, all }: { it: Variant; at: number; all: number }): 
           {it.fields.map(([name, value], line) => (
             <tr key={line}>
               <th scope="row">{name}</th>
-              <td>{value}</td>
+              <td>
+                <Long text={value} />
+              </td>
             </tr>
           ))}
         </tbody>

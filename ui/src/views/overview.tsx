@@ -1,14 +1,15 @@
 // What the cache does now, and what it costs: tiles, charts, memory, and a row for every route, tier and origin.
 import type { ComponentChildren, JSX } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
-import { Empty, Fig, Head, Segments } from '../parts/basic';
+import { Fig, Head, Segments } from '../parts/basic';
 import { Chart, type Series } from '../parts/chart';
+import { FEW, useShort } from '../parts/short';
 import { Spark } from '../parts/spark';
 import * as format from '../format';
 import type { Figure } from '../format';
 import { useReadings } from '../hooks';
 import { type Point, between, quantile, ratio } from '../readings';
-import type { Histogram, Stats } from '../types';
+import type { Counts, Histogram, Stats } from '../types';
 import { Memory } from './memory';
 
 const WINDOWS: [string, string][] = [
@@ -24,20 +25,14 @@ type Over = { now: Stats; then: Stats; seconds: number };
 
 export function Overview(): JSX.Element {
   const it = useReadings();
-  const { points, latest, link, problem } = it;
+  const { points, latest } = it;
   const over = it.over(10);
   const [window, setWindow] = useState('300');
   if (!latest) {
     return (
       <>
         <Head title="Overview" />
-        {link === 'lost' ? (
-          <Empty icon="warn" title="larder does not answer">
-            {problem} This page tries again every second.
-          </Empty>
-        ) : (
-          <div class="tiles loading" role="status" aria-label="Loading" />
-        )}
+        <div class="tiles loading" role="status" aria-label="Loading" />
       </>
     );
   }
@@ -46,11 +41,6 @@ export function Overview(): JSX.Element {
       <Head title="Overview" sub={latest.listen.join(', ')}>
         <Segments label="Time shown" of={WINDOWS} now={window} choose={setWindow} />
       </Head>
-      {link === 'lost' && (
-        <p class="banner" role="alert">
-          {problem} What you see is the last that was known.
-        </p>
-      )}
       <Tiles latest={latest} points={points} over={over} />
       <Charts points={points} window={Number(window)} />
       <Memory stats={latest} />
@@ -78,6 +68,9 @@ function Tile({ label, figure, values, top, children }: { label: string; figure:
 
 const grown = (it: Over | null, name: string): number => (it ? Math.max(0, (it.now.counters[name] ?? 0) - (it.then.counters[name] ?? 0)) : 0);
 
+/** What is told before two readings are known: a rate is none yet, and not zero. */
+const NONE: Figure = { text: '–', unit: '' };
+
 function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over: Over | null }): JSX.Element {
   const recent = points.slice(-SPARK);
   const ahead = Array<null>(SPARK - recent.length).fill(null);
@@ -91,7 +84,7 @@ function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over:
   const savedNow = over ? ((over.now.saved?.origin_us ?? 0) - (over.then.saved?.origin_us ?? 0)) / 1e6 / second : 0;
   return (
     <section class="tiles" aria-label="Now">
-      <Tile label="Requests / s" figure={format.rate(grown(over, 'requests') / second)} values={of('requests')}>
+      <Tile label="Requests / s" figure={over ? format.rate(grown(over, 'requests') / second) : NONE} values={of('requests')}>
         {format.flat(format.count(latest.counters['requests'] ?? 0))} in all
       </Tile>
       <Tile label="Hit ratio" figure={format.share(hits)} values={of('ratio')} top={1}>
@@ -100,14 +93,14 @@ function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over:
       <Tile label="Latency p99" figure={format.micros(quantile(latency, 0.99))} values={of('p99')}>
         p50 {format.flat(format.micros(quantile(latency, 0.5)))}
       </Tile>
-      <Tile label="Bytes / s" figure={format.bytes(grown(over, 'client_bytes_sent') / second)} values={of('sent')}>
-        {format.flat(format.bytes(grown(over, 'origin_bytes_received') / second))} from origins
+      <Tile label="Bytes / s" figure={over ? format.bytes(grown(over, 'client_bytes_sent') / second) : NONE} values={of('sent')}>
+        {format.flat(over ? format.bytes(grown(over, 'origin_bytes_received') / second) : NONE)} from origins
       </Tile>
       <Tile label="Memory" figure={format.bytes(rss ?? latest.ram.used_bytes)} values={of('memory')}>
         cache {format.flat(format.bytes(latest.ram.used_bytes))} of {format.flat(format.bytes(latest.ram.budget_bytes))}
       </Tile>
       <Tile label="Origin time saved" figure={format.seconds(saved)} values={of('saved')}>
-        {format.flat(format.seconds(savedNow))} each second
+        {format.flat(over ? format.seconds(savedNow) : NONE)} each second
       </Tile>
     </section>
   );
@@ -168,15 +161,23 @@ function Charts({ points, window }: { points: Point[]; window: number }): JSX.El
   );
 }
 
+/** Of many, those with the most requests since the start come first; of few, each stays where the file has it. */
+function busiest<T extends { counters: Counts }>(all: T[]): T[] {
+  const requests = (it: T): number => it.counters['requests'] ?? 0;
+  return all.length > FEW ? [...all].sort((a, b) => requests(b) - requests(a)) : all;
+}
+
 const byName = <T extends { name: string }>(of: T[] | undefined, it: T): T | undefined => of?.find((other) => other.name === it.name);
 
 function Routes({ now, then, seconds }: Over): JSX.Element | null {
-  if (!now.routes?.length) return null;
-  const rows = now.routes.map((it) => {
+  const all = now.routes ?? [];
+  const [shown, more] = useShort(busiest(all), 'routes');
+  if (all.length === 0) return null;
+  const rows = shown.map((it) => {
     const before = then.routes?.find((other) => other.name === it.name && other.site === it.site);
-    const more = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (before?.counters[name] ?? 0));
+    const grew = (name: string): number => Math.max(0, (it.counters[name] ?? 0) - (before?.counters[name] ?? 0));
     const ms = between(before?.latency, it.latency);
-    return { it, more, site: now.sites?.[it.site]?.name ?? '', hits: ratio(more('hits'), more('misses'), more('passes')), ms };
+    return { it, grew, site: now.sites?.[it.site]?.name ?? '', hits: ratio(grew('hits'), grew('misses'), grew('passes')), ms };
   });
   return (
     <section class="block">
@@ -198,18 +199,18 @@ function Routes({ now, then, seconds }: Over): JSX.Element | null {
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ it, more, site, hits, ms }) => (
+            {rows.map(({ it, grew, site, hits, ms }) => (
               <tr key={`${it.site} ${it.name}`}>
                 <th scope="row">
                   {it.name} {it.kind === 'files' && <span class="chip">files</span>}
                 </th>
                 <td class="faint">{site}</td>
-                <td class="num">{format.flat(format.rate(more('requests') / seconds))}</td>
+                <td class="num">{format.flat(format.rate(grew('requests') / seconds))}</td>
                 <td>{it.kind === 'files' ? <span class="faint">–</span> : <Meter share={hits} />}</td>
                 <td class="num">{format.flat(format.micros(quantile(ms, 0.5)))}</td>
                 <td class="num">{format.flat(format.micros(quantile(ms, 0.99)))}</td>
-                <td class="num">{format.flat(format.bytes(more('bytes_sent') / seconds))}</td>
-                <td class="num">{format.flat(format.rate(more('origin_requests') / seconds))}</td>
+                <td class="num">{format.flat(format.bytes(grew('bytes_sent') / seconds))}</td>
+                <td class="num">{format.flat(format.rate(grew('origin_requests') / seconds))}</td>
                 <td class="num">{format.flat(format.count(it.counters['errors_4xx'] ?? 0))}</td>
                 <td class={`num ${it.counters['errors_5xx'] ? 'bad' : ''}`}>{format.flat(format.count(it.counters['errors_5xx'] ?? 0))}</td>
               </tr>
@@ -217,6 +218,7 @@ function Routes({ now, then, seconds }: Over): JSX.Element | null {
           </tbody>
         </table>
       </div>
+      {more}
     </section>
   );
 }
@@ -278,7 +280,9 @@ function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
 }
 
 function Origins({ now, then, seconds }: Over): JSX.Element | null {
-  if (!now.origins?.length) return null;
+  const all = now.origins ?? [];
+  const [shown, more] = useShort(busiest(all), 'origins');
+  if (all.length === 0) return null;
   return (
     <section class="block">
       <h2>Origins</h2>
@@ -294,7 +298,7 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
             </tr>
           </thead>
           <tbody>
-            {now.origins.map((it) => {
+            {shown.map((it) => {
               const before = byName(then.origins, it);
               const ms = between(before?.latency as Histogram | undefined, it.latency);
               const sent = Math.max(0, (it.counters['requests'] ?? 0) - (before?.counters['requests'] ?? 0));
@@ -311,6 +315,7 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
           </tbody>
         </table>
       </div>
+      {more}
     </section>
   );
 }

@@ -1,0 +1,20 @@
+// A list of which most have few rows and some have hundreds: the first of it, and a button for the rest.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+
+/** Rows that are shown at first. */
+export const FEW = 12;
+
+/** What is shown of `all`, and the button beneath; null where all is shown. */
+export function useShort<T>(all: T[], what: string): [T[], JSX.Element | null] {
+  const [whole, set] = useState(false);
+  if (whole || all.length <= FEW) return [all, null];
+  const more = (
+    <p class="more">
+      <button class="button" onClick={() => set(true)}>
+        Show all {all.length.toLocaleString('en')} {what}
+      </button>
+    </p>
+  );
+  return [all.slice(0, FEW), more];
+}
