@@ -36,6 +36,13 @@ export function setToken(it: string | null): void {
   else localStorage.setItem(KEPT, it);
 }
 
+// Another tab logged in or out: there is one session for all.
+addEventListener('storage', (event) => {
+  if (event.key !== KEPT && event.key !== null) return;
+  token = localStorage.getItem(KEPT);
+  if (token === null) lost();
+});
+
 interface Ask {
   method?: string;
   json?: unknown;
@@ -44,9 +51,11 @@ interface Ask {
   signal?: AbortSignal;
 }
 
+const authorization = (): string => `Bearer ${token}`;
+
 async function send(path: string, it: Ask): Promise<Response> {
   const headers: Record<string, string> = {};
-  if (token !== null) headers['Authorization'] = `Bearer ${token}`;
+  if (token !== null) headers['Authorization'] = authorization();
   if (it.json !== undefined) headers['Content-Type'] = 'application/json';
   else if (it.type) headers['Content-Type'] = it.type;
   const init: RequestInit = { method: it.method ?? 'GET', headers, cache: 'no-store', credentials: 'omit' };
@@ -64,7 +73,8 @@ async function send(path: string, it: Ask): Promise<Response> {
   const body: unknown = await response.json().catch(() => null);
   const told = (body ?? {}) as { detail?: unknown; where?: unknown };
   const detail = typeof told.detail === 'string' ? told.detail : `larder answered ${response.status}.`;
-  if (response.status === 401 && path !== '/api/v1/login') lost();
+  // Not where another tab has a newer session: the next question takes that one.
+  if (response.status === 401 && path !== '/api/v1/login' && headers['Authorization'] === authorization()) lost();
   throw new Problem(response.status, detail, typeof told.where === 'string' ? told.where : null, body);
 }
 

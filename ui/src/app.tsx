@@ -5,12 +5,14 @@ import { ask, hasToken, onLost, post, setToken } from './api';
 import { go, useMedia, usePlace, useReadings } from './hooks';
 import { useKeys } from './keys';
 import { Login } from './login';
-import { Empty } from './parts/basic';
+import { Empty, Head } from './parts/basic';
 import { Dialog } from './parts/dialog';
 import { Icon, type IconName, Mark } from './parts/icons';
+import { cut } from './parts/long';
 import { enter } from './parts/rows';
 import { Toasts } from './parts/toast';
 import { seconds, flat } from './format';
+import { usePending } from './pending';
 import { readings } from './readings';
 import { setTheme, theme, type Theme } from './theme';
 import { VIEWS } from './views';
@@ -43,7 +45,7 @@ export function App(): JSX.Element {
   useEffect(() => {
     onLost(() => {
       setToken(null);
-      setProblem('The session has ended.');
+      setProblem('The session has ended, as all do when larder restarts or its token changes.');
       set('out');
     });
     const enter = async (): Promise<void> => {
@@ -118,11 +120,12 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
   const { view, params, turn } = usePlace();
   const [help, setHelp] = useState(false);
   const main = useRef<HTMLElement>(null);
-  const now = VIEWS.find((it) => it.name === view) ?? VIEWS[0]!;
+  const now = VIEWS.find((it) => it.name === (view || 'overview'));
+  const title = now?.title ?? 'No such view';
 
   useEffect(() => {
-    document.title = `${now.title} · larder`;
-  }, [now]);
+    document.title = `${title} · larder`;
+  }, [title]);
 
   const pairs = Object.fromEntries(VIEWS.map((it) => [`g ${it.key}`, () => open(it)]));
   useKeys({
@@ -172,6 +175,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
           ))}
         </nav>
         <div class="side-foot">
+          <Pending />
           <Standing />
           <div class="side-tools">
             <ThemeSwitch />
@@ -184,11 +188,10 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
           </div>
         </div>
       </header>
-      <main id="main" ref={main} tabIndex={-1} aria-label={now.title}>
+      <main id="main" ref={main} tabIndex={-1} aria-label={title}>
+        <Lost />
         {/* A link to the view that is open opens it anew; what the view itself notes in the address does not. */}
-        <Guard key={turn}>
-          <now.draw params={params} />
-        </Guard>
+        <Guard key={turn}>{now ? <now.draw params={params} /> : <Nowhere name={view} />}</Guard>
       </main>
       <Help open={help} close={() => setHelp(false)} />
       <Toasts />
@@ -196,7 +199,55 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
   );
 }
 
-/** Whether larder answers, in one word; a banner while it does not. */
+/** In place of a view that there is none of. */
+function Nowhere({ name }: { name: string }): JSX.Element {
+  return (
+    <>
+      <Head title="No such view" />
+      <Empty icon="explain" title={`Nothing here is called “${cut(name, 40)}”`}>
+        <p>The address may be of another version of larder, or mistyped. What there is:</p>
+        <ul class="ways">
+          {VIEWS.map((it) => (
+            <li key={it.name}>
+              <a class="button" href={`#/${it.name}`}>
+                <Icon name={it.icon} /> {it.title}
+              </a>
+            </li>
+          ))}
+        </ul>
+      </Empty>
+    </>
+  );
+}
+
+/** Over every view while larder does not answer; what was known stays beneath. */
+function Lost(): JSX.Element | null {
+  const { link, latest, problem } = useReadings();
+  if (link !== 'lost') return null;
+  return (
+    <p class="banner lost-banner" role="alert">
+      <Icon name="warn" />
+      <span>
+        {problem} This page asks again every second{latest && '; what you see is the last that was known'}.
+      </span>
+    </p>
+  );
+}
+
+/** That the file waits for a restart, wherever one is; it leads to what it waits with. */
+function Pending(): JSX.Element | null {
+  const keys = usePending();
+  if (keys.length === 0) return null;
+  const told = `Restart pending: the file has another ${keys.join(', ')}`;
+  return (
+    <a class="pending" href="#/config" aria-label={told} title={told}>
+      <Icon name="clock" />
+      <span class="side-text">Restart pending</span>
+    </a>
+  );
+}
+
+/** Whether larder answers, in one word. */
 function Standing(): JSX.Element {
   const { link, latest, problem } = useReadings();
   const text = link === 'live' ? 'Live' : link === 'starting' ? 'Connecting' : 'No answer';

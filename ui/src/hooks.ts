@@ -61,7 +61,10 @@ export interface Asked<T> {
   again: () => void;
 }
 
-/** Asks when `key` changes and every `every` milliseconds; what was answered stays until the next answer. */
+/**
+ * Asks when `key` changes, every `every` milliseconds, and once larder is back that was lost; what was answered stays until the next
+ * answer.
+ */
 export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => Promise<T>, every = 0): Asked<T> {
   const [state, set] = useState<{ data: T | null; problem: Problem | null; busy: boolean }>({
     data: null,
@@ -95,7 +98,11 @@ export function useAsked<T>(key: string | null, asks: (signal: AbortSignal) => P
       window.clearTimeout(timer);
     };
   }, [key, turn, every]);
-  return { ...state, again: () => setTurn((it) => it + 1) };
+  const again = (): void => setTurn((it) => it + 1);
+  // What nobody answered is asked again once larder answers something.
+  const unanswered = state.problem?.status === 0 && !state.busy;
+  useEffect(() => (unanswered ? readings.hear(() => readings.link === 'live' && again()) : undefined), [unanswered]);
+  return { ...state, again };
 }
 
 /** The latest value, once it has not changed for `ms`. */

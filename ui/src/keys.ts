@@ -12,7 +12,7 @@ function writes(target: EventTarget | null): boolean {
   return !!it?.closest?.('input, textarea, select, [contenteditable]');
 }
 
-/** Follows keys while the component is there. Names: `/`, `?`, `g o`, `Escape`. Escape is heard while writing, too. */
+/** Follows keys while the component is there. Names: `/`, `?`, `g o`, `Escape`. Escape is heard while writing, too; nothing is while a dialog is open. */
 export function useKeys(keys: Keys): void {
   const now = useRef(keys);
   now.current = keys;
@@ -20,6 +20,8 @@ export function useKeys(keys: Keys): void {
     let first = '';
     let at = 0;
     const pressed = (event: KeyboardEvent): void => {
+      // What is open over the page has the keys.
+      if (document.querySelector('dialog[open]')) return;
       if (event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return;
       if (writes(event.target) && event.key !== 'Escape') return;
       const pair = first && event.timeStamp - at < PAIR ? `${first} ${event.key}` : '';

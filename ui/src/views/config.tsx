@@ -2,13 +2,14 @@
 // back.
 import { Fragment, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem, get, post, put } from '../api';
+import { Problem, post, put } from '../api';
 import { Bones, Failed, Head, Segments } from '../parts/basic';
 import { Dialog } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
+import { configuration } from '../pending';
 import type { Checked, Config as Configuration, ConfigProblem, Settings } from '../types';
 import { ConfigForm } from './config_form';
 import type { Edit } from './config_new';
@@ -34,7 +35,7 @@ interface Draft {
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
   const [turn, again] = useState(0);
-  const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), (signal) => get('/api/v1/config', signal));
+  const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), configuration);
   const [draft, setDraft] = useState<Draft | null>(null);
   const [checking, setChecking] = useState(false);
   const text = draft?.text ?? data?.text ?? '';
@@ -58,7 +59,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   // does what the form made where it has no place any more.
   const rebase = async (): Promise<void> => {
     if (!draft) return;
-    const now = await get<Configuration>('/api/v1/config');
+    const now = await configuration();
     const made = draft.edits && (await post<{ text: string }>('/api/v1/config/edit', { text: now.text, set: draft.edits }).catch(() => null));
     setDraft({ base: now.hash, text: made?.text ?? draft.text, edits: made && draft.edits });
     again((it) => it + 1);
