@@ -103,8 +103,9 @@ export interface Purged {
 
 export interface Overlay {
   uri: string;
+  status: number;
   bytes: number;
-  content_type: string;
+  content_type: string | null;
   set_at: number;
   expires: number | null;
   hits: number;

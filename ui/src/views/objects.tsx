@@ -1,10 +1,11 @@
 // What is stored, and what was laid over it: search, sort, look into, purge, put and remove.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Problem, get, query } from '../api';
+import { get, query } from '../api';
 import { Bones, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
+import { say } from '../parts/toast';
 import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import { useKeys } from '../keys';
@@ -178,9 +179,9 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
                 in RAM{more.disk && ', '}
               </>
             )}
-            {shown === 'disk' && !more.disk && 'There is no disk tier.'}
-            {more.disk && <OnDisk rows={more.rows} disk={more.disk} alone={shown !== 'disk'} />}{' '}
-            <span class="faint">found in {format.flat(format.micros(page.data.took_us))}</span>
+            {shown === 'disk' && !more.disk && 'No disk tier'}
+            {more.disk && <OnDisk rows={more.rows} disk={more.disk} alone={shown !== 'disk'} />}
+            <span class="faint">, found in {format.flat(format.micros(page.data.took_us))}</span>
           </p>
           {more.rows.length === 0 ? (
             <Empty icon="objects" title={more.next ? 'Nothing so far' : filtered ? 'Nothing stored fits' : 'Nothing is stored yet'}>
@@ -242,8 +243,16 @@ function OnDisk({ rows, disk, alone }: { rows: StoredObject[]; disk: NonNullable
   const shown = alone ? rows.filter((it) => it.tiers[0] === 'disk').length : rows.length;
   return (
     <>
-      <b>{shown.toLocaleString('en')}</b> on disk{alone && ' alone'}
-      {disk.left > 0 && ` so far: ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} were not looked at yet`}
+      {alone && disk.left > 0 && disk.left === disk.objects ? (
+        <>
+          the <b>{disk.objects.toLocaleString('en')}</b> on disk come after these
+        </>
+      ) : (
+        <>
+          <b>{shown.toLocaleString('en')}</b> on disk{alone && ' alone'}
+          {disk.left > 0 && `, ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} not looked through yet`}
+        </>
+      )}
     </>
   );
 }
@@ -303,7 +312,7 @@ function useMore(first: ObjectPage | null, asked: string): More {
         setRest({ of: first, rows: [...(known?.rows ?? []), ...page.objects], last: page });
       }
     } catch (error) {
-      if (!(error instanceof Problem)) throw error;
+      say(error instanceof Error ? error.message : String(error), true);
     } finally {
       setBusy(false);
     }

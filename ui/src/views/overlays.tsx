@@ -2,12 +2,13 @@
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Problem, ask, get, query } from '../api';
-import { Bones, Empty, Failed } from '../parts/basic';
-import { Dialog } from '../parts/dialog';
+import { Bones, Empty, Failed, Url } from '../parts/basic';
+import { Dialog, Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
+import { walk } from '../parts/rows';
 import { say } from '../parts/toast';
 import * as format from '../format';
-import { useAsked } from '../hooks';
+import { go, useAsked } from '../hooks';
 import type { Overlay } from '../types';
 
 interface List {
@@ -24,7 +25,9 @@ interface Props {
 
 export function Overlays({ turn, changed, lay }: Props): JSX.Element {
   const { data, problem, busy, again } = useAsked<List>(String(turn), (signal) => get('/api/v1/overlays', signal), 5000);
+  const [open, setOpen] = useState<Overlay | null>(null);
   const remove = async (uri: string): Promise<void> => {
+    setOpen(null);
     try {
       await ask(`/api/v1/overlays${query({ uri })}`, { method: 'DELETE' });
       say(`The overlay of ${uri} is taken away.`);
@@ -50,7 +53,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
             <b>{data.overlays.length}</b> {data.overlays.length === 1 ? 'overlay' : 'overlays'} <span class="faint">{format.flat(format.bytes(data.bytes))} of {format.flat(format.bytes(data.limit_bytes))}</span>
           </p>
           <div class="scroll">
-            <table class="table">
+            <table class="table rows" onKeyDown={walk}>
               <thead>
                 <tr>
                   <th scope="col">URI</th>
@@ -66,9 +69,11 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
               </thead>
               <tbody>
                 {data.overlays.map((it) => (
-                  <tr key={it.uri}>
-                    <td class="url" title={it.uri}>
-                      {it.uri}
+                  <tr key={it.uri} onClick={() => setOpen(it)}>
+                    <td class="url">
+                      <button data-row class="row-button" title={it.uri}>
+                        <Url it={it.uri} />
+                      </button>
                     </td>
                     <td class="nowrap wide-only">{it.content_type}</td>
                     <td class="num">{format.flat(format.bytes(it.bytes))}</td>
@@ -76,7 +81,14 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td class="nowrap">{it.expires === null ? 'taken away' : format.moment(it.expires)}</td>
                     <td class="faint nowrap wide-only">{it.by}</td>
                     <td class="num">
-                      <button class="button" aria-label={`Take away the overlay of ${it.uri}`} onClick={() => void remove(it.uri)}>
+                      <button
+                        class="button"
+                        aria-label={`Take away the overlay of ${it.uri}`}
+                        onClick={(event) => {
+                          event.stopPropagation();
+                          void remove(it.uri);
+                        }}
+                      >
                         Take away
                       </button>
                     </td>
@@ -87,7 +99,63 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
           </div>
         </>
       )}
+      {open && (
+        <OneOverlay
+          it={data.overlays.find((one) => one.uri === open.uri) ?? open}
+          close={() => setOpen(null)}
+          remove={() => void remove(open.uri)}
+          replace={() => {
+            setOpen(null);
+            lay(open.uri);
+          }}
+        />
+      )}
     </>
+  );
+}
+
+function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => void; remove: () => void; replace: () => void }): JSX.Element {
+  const facts: [string, string | number][] = [
+    ['Status', it.status],
+    ['Size', format.flat(format.bytes(it.bytes))],
+    ['Type', it.content_type ?? '–'],
+    ['Hits', format.flat(format.count(it.hits))],
+    ['Put at', format.moment(it.set_at)],
+    ['By', it.by],
+    ['Until', it.expires === null ? 'taken away' : format.moment(it.expires)],
+  ];
+  const foot = (
+    <>
+      {!it.uri.startsWith('/') && (
+        <button
+          class="button"
+          onClick={() => {
+            close();
+            go('explain', { url: it.uri });
+          }}
+        >
+          <Icon name="explain" /> Explain
+        </button>
+      )}
+      <button class="button" onClick={replace}>
+        <Icon name="layers" /> Replace …
+      </button>
+      <button class="button danger" onClick={remove}>
+        <Icon name="trash" /> Take away
+      </button>
+    </>
+  );
+  return (
+    <Drawer title={it.uri} over={it.uri.startsWith('/') ? 'Overlay on every host' : 'Overlay'} close={close} foot={foot}>
+      <dl class="facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Drawer>
   );
 }
 
