@@ -5,6 +5,7 @@ import './style/base.css';
 import './style/shell.css';
 import './style/parts.css';
 import './style/views.css';
+import './style/touch.css';
 import { App } from './app';
 import { apply } from './theme';
 
