@@ -95,7 +95,7 @@ function options(props: Props, width: number, moved: (at: number | null) => void
       {
         stroke: faint, font, grid, ticks: { show: false }, size: 62, gap: 8, space: 34,
         ...(log ? { splits: decades } : {}), ...(props.binary ? { incrs: POWERS } : {}),
-        values: (_, at) => at.map((it) => (it === null ? '' : flat(figure(it)))),
+        values: (_, at) => at.map((it) => (it === null ? '' : flat(figure(it)).replace(/\.0+(?= |$)/, ''))),
       },
     ],
     series: [
@@ -156,14 +156,14 @@ export function Chart(props: Props): JSX.Element {
   const shown = hover ?? at.length - 1;
   const now = series.map((it) => it.values[shown] ?? null);
   const latest = series.map((it) => `${it.label} ${told(it.values.at(-1) ?? null, figure)}`).join(', ');
-  const sum = now.reduce<number>((all, it) => all + (it ?? 0), 0);
+  const sum = now.some((it) => it !== null) ? now.reduce<number>((all, it) => all + (it ?? 0), 0) : null;
   return (
     <figure class="chart" aria-label={title}>
       <figcaption class="chart-title">
         <h3>{title}</h3>
         {props.sum && (
           <span class="chart-sum">
-            <Fig it={figure(sum)} />
+            {sum === null ? '–' : <Fig it={figure(sum)} />}
           </span>
         )}
       </figcaption>

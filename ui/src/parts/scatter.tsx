@@ -43,7 +43,7 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
       {
         width: box.current!.clientWidth,
         height,
-        padding: [8, 34, 0, 0],
+        padding: [8, 44, 0, 0], // Room for the half of a time with milliseconds that stands at the right end.
         legend: { show: false },
         cursor: { drag: { x: false, y: false }, points: { show: false } },
         scales: { x: { time: true }, y: { distr: 3, range: (_, low, high) => bounds(low, high) } },

@@ -5,6 +5,7 @@ import { Problem, events, query } from '../api';
 import { Cache, Empty, Failed, Head, Status, Url } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
+import { Long } from '../parts/long';
 import { walk } from '../parts/rows';
 import { StageBar, StageTable } from '../parts/stages';
 import * as format from '../format';
@@ -106,7 +107,8 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
     const given = params.get('filter');
     if (given !== null && given !== filter) apply(given);
   }, [params]);
-  useKeys({ ' ': () => setPaused((it) => !it) });
+  // A button that has the focus is pressed by it; a row is opened by Enter.
+  useKeys({ ' ': ({ target }) => !(target as HTMLElement).closest('button:not([data-row]), a') && (setPaused((it) => !it), true) });
   return (
     <>
       <Head title="Live" sub={<Sub state={state} paused={paused} rate={rate} seen={seen} lost={lost} />}>
@@ -298,13 +300,17 @@ function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.E
             {it.user_agent && (
               <tr>
                 <th scope="row">User-Agent</th>
-                <td>{it.user_agent}</td>
+                <td>
+                  <Long text={it.user_agent} />
+                </td>
               </tr>
             )}
             {it.referer && (
               <tr>
                 <th scope="row">Referer</th>
-                <td>{it.referer}</td>
+                <td>
+                  <Long text={it.referer} />
+                </td>
               </tr>
             )}
           </tbody>

@@ -7,6 +7,7 @@ import { Drawer } from '../parts/dialog';
 import { Icon } from '../parts/icons';
 import { walk } from '../parts/rows';
 import { type Dot, Scatter } from '../parts/scatter';
+import { useShort } from '../parts/short';
 import { STAGES, StageBar, StageKey, StageTable } from '../parts/stages';
 import { say } from '../parts/toast';
 import * as format from '../format';
@@ -32,6 +33,7 @@ function measured(it: Trace, of: string[]): number | null {
 
 /** How many are here, and what is not. */
 function told(count: number, lost: number, stopped: boolean): string {
+  if (count === 0 && !stopped) return 'No request yet';
   const left = lost > 0 ? `, ${lost.toLocaleString('en')} left out` : '';
   return `${stopped ? 'Paused at the latest' : 'The latest'} ${count.toLocaleString('en')} requests${left}`;
 }
@@ -227,6 +229,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
       say(error instanceof Error ? error.message : String(error), true);
     }
   };
+  const [shown, more] = useShort(all.sampling, 'routes');
   return (
     <section class="block">
       <h2>Sampling</h2>
@@ -238,7 +241,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
           </tr>
         </thead>
         <tbody>
-          {all.sampling.map((it) => (
+          {shown.map((it) => (
             <tr key={it.route}>
               <th scope="row">{it.route}</th>
               <td>
@@ -254,6 +257,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
           ))}
         </tbody>
       </table>
+      {more}
       {all.sampling.length > 1 && (
         <p class="bar-row sampling-all">
           <button class="button" onClick={() => void set('*', 0)}>
