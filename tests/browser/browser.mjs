@@ -4,7 +4,8 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const require = createRequire(join(dirname(fileURLToPath(import.meta.url)), '../../ui/package.json'));
+const ui = join(dirname(fileURLToPath(import.meta.url)), '../../ui');
+const require = createRequire(join(ui, 'package.json'));
 const { chromium } = require('playwright-core');
 const axe = require('axe-core');
 
@@ -13,11 +14,13 @@ const NAMES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/googl
 /** Milliseconds that the page may take to do what it is told. */
 const PATIENCE = 20_000;
 
-export async function open(home) {
+/** `more` goes to the browser's context: a tablet that is touched, for one. */
+export async function open(home, more = {}) {
   const executablePath = process.env.CHROMIUM ?? NAMES.find(existsSync);
   if (!executablePath) throw new Error('the page is tested in Chromium: install the Debian package chromium (`make test` does)');
   const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'dark', reducedMotion: 'reduce' });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'dark', reducedMotion: 'reduce', ...more });
+  if (process.env.LARDER_PAGE) await lay(context, home);
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE);
   const seen = { console: [], elsewhere: [] };
@@ -32,6 +35,16 @@ export async function open(home) {
   });
   return { browser, page, seen };
 }
+
+/** Shows the page as `ui/build` made it last, over whatever page is in the binary; without the policy that larder sends. */
+const lay = (context, home) =>
+  context.route(
+    ({ origin, pathname }) => origin === home && (pathname === '/' || pathname.startsWith('/assets/')),
+    (route) => {
+      const { pathname } = new URL(route.request().url());
+      return route.fulfill({ path: join(ui, 'dist', pathname === '/' ? 'index.html' : pathname) });
+    },
+  );
 
 /** What axe finds that is serious or critical, a line for each. */
 export async function audit(page) {

@@ -23,6 +23,14 @@ export async function until(what, it, patience = PATIENCE) {
   }
 }
 
+/** Fields that would like to be more than text, and one that does not end. */
+export const HOSTILE = {
+  'X-Script': '<script>document.title = "taken"</script><img src=x onerror="document.title = 1">',
+  'X-Quotes': `"unfinished, and 'more' of it; a="b\\"`,
+  'X-Long': 'w'.repeat(3000),
+  'Cache-Tag': '<b>bold</b>, "quoted"',
+};
+
 /** An origin: pages that may be kept, one that may not, one that fails, and one that takes its time. */
 async function startOrigin() {
   const server = http.createServer((request, response) => {
@@ -36,11 +44,24 @@ async function startOrigin() {
     if (pathname.startsWith('/broken/')) return send(503, { 'Cache-Control': 'no-store' }, 'The kitchen is shut.');
     if (pathname.startsWith('/tagged/')) return send(200, { 'Cache-Control': 'max-age=600', 'Cache-Tag': 'kitchen' }, page);
     if (pathname.startsWith('/silent/')) return send(200, {}, page);
+    if (pathname.startsWith('/hostile/')) return send(200, { 'Cache-Control': 'max-age=600', ...HOSTILE }, page);
     send(200, { 'Cache-Control': 'max-age=600' }, page);
   });
   await new Promise((then) => server.listen(0, '127.0.0.1', then));
   return server;
 }
+
+/** Sites that nobody asks for, each with a route of its own. */
+const SITES = (count, origin) =>
+  Array.from({ length: count }, (_, at) => `
+[[site]]
+hosts = ["shop-${at}.example"]
+
+[[site.route]]
+name = "shop-${at}"
+path = "/*"
+proxy = { to = ["${origin}"] }
+`).join('');
 
 const CONFIGURATION = (origin, folder) => `# The kitchen's larder.
 listen = ["127.0.0.1:0"]
@@ -74,12 +95,8 @@ proxy = { to = ["${origin}"] }
 cache = { default_ttl = "60s" }
 `;
 
-/** Starts the origin and larder; `link` logs a browser in. */
-export async function start() {
-  const folder = mkdtempSync(join(tmpdir(), 'larder-page-'));
-  const origin = await startOrigin();
-  const file = join(folder, 'larder.toml');
-  writeFileSync(file, CONFIGURATION(`http://127.0.0.1:${origin.address().port}`, folder));
+/** The program itself, once it listens. */
+async function run(folder, file) {
   const { LARDER_ADMIN_TOKEN: _, ...env } = process.env;
   const child = spawn(BINARY, ['run', '-c', file], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let said = '';
@@ -94,9 +111,6 @@ export async function start() {
     const late = setTimeout(() => child.kill('SIGKILL'), 5000);
     await ended;
     clearTimeout(late);
-    origin.closeAllConnections();
-    origin.close();
-    rmSync(folder, { recursive: true, force: true });
   };
   try {
     await until('larder says where it listens', () => {
@@ -107,19 +121,50 @@ export async function start() {
     await stop();
     throw new Error(`${error.message}\n${said}`);
   }
-  const site = find(/listening on (http:\S+)/);
-  const link = find(/(http:\S+#login=\S+)/);
+  return { child, stop, site: find(/listening on (http:\S+)/), link: find(/(http:\S+#login=\S+)/) };
+}
+
+/** Starts the origin and larder, with as many sites more as are asked for; `link` logs a browser in. */
+export async function start({ sites = 0 } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), 'larder-page-'));
+  const origin = await startOrigin();
+  const file = join(folder, 'larder.toml');
+  const address = `http://127.0.0.1:${origin.address().port}`;
+  writeFileSync(file, CONFIGURATION(address, folder) + SITES(sites, address));
+  const close = () => {
+    origin.closeAllConnections();
+    origin.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  let now = await run(folder, file).catch((error) => {
+    close();
+    throw error;
+  });
+  const { site, link } = now;
+  const admin = new URL(link).origin;
   return {
     site,
     link,
-    admin: new URL(link).origin,
+    admin,
+    token: () => readFileSync(join(folder, 'token'), 'utf8').trim(),
     configuration: () => readFileSync(file, 'utf8'),
     /** Writes the file as somebody with an editor does. */
     configure: (text) => writeFileSync(file, text),
-    pause: () => child.kill('SIGSTOP'),
-    goOn: () => child.kill('SIGCONT'),
-    said: () => said,
-    stop,
+    pause: () => now.child.kill('SIGSTOP'),
+    goOn: () => now.child.kill('SIGCONT'),
+    /** Ends it; `again` starts another one in its place, at the same addresses, which gives its login link. */
+    end: () => now.stop(),
+    again: async ({ token } = {}) => {
+      const fixed = (text, of) => text.replace('127.0.0.1:0', new URL(of).host);
+      writeFileSync(file, readFileSync(file, 'utf8').split('[admin]').map((part, at) => fixed(part, at ? admin : site)).join('[admin]'));
+      if (token) writeFileSync(join(folder, 'token'), token, { mode: 0o600 });
+      now = await run(folder, file);
+      return now.link;
+    },
+    stop: async () => {
+      await now.stop();
+      close();
+    },
   };
 }
 

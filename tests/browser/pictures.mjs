@@ -82,6 +82,14 @@ const SCENES = {
     await page.locator('tr', { hasText: 'covered' }).waitFor();
     await page.evaluate(() => 0);
   },
+  'overlay-open': async () => {
+    await SCENES.overlays();
+    await page.locator('tr', { hasText: 'covered' }).locator('[data-row]').click();
+    await page.locator('dialog').waitFor();
+  },
+  nowhere: async () => {
+    await go('no-such-view');
+  },
   explain: async () => {
     await go('explain');
     await page.locator('main').waitFor();
@@ -146,7 +154,7 @@ const SCENES = {
   },
   'config-route': async () => {
     await SCENES.config();
-    await page.locator('.section.below').last().click();
+    await page.locator('.section.below:not(.add)').last().click();
     await page.locator('.setting').first().waitFor();
   },
   'config-new-route': async () => {
@@ -200,6 +208,12 @@ const SCENES = {
     await page.locator('dialog').waitFor({ state: 'detached' });
     await pause(800);
   },
+  pending: async () => {
+    await SCENES['config-pending']();
+    await go('top?by=bytes');
+    await page.locator('.pending').waitFor();
+    await page.locator('.top tbody tr').first().waitFor();
+  },
   'config-history': async () => {
     await go('config?part=history');
     await page.locator('main .table, main .hint').first().waitFor();
@@ -208,6 +222,11 @@ const SCENES = {
     await go('overview');
     await page.keyboard.press('?');
     await page.locator('dialog').waitFor();
+  },
+  'lost-objects': async () => {
+    await SCENES.objects();
+    larder.pause();
+    await page.locator('.lost-banner').waitFor({ timeout: 30_000 });
   },
   lost: async () => {
     await go('overview');
@@ -229,9 +248,10 @@ async function take(name, file) {
   // Nothing moves while it is taken.
   await pause(150);
   await page.screenshot({ path: join(folder, `${file}.png`) });
-  if (name === 'lost') larder.goOn();
-  if (name === 'overlays') await page.locator('tr', { hasText: 'covered' }).getByRole('button').first().click();
-  if (name === 'config-pending') await back();
+  if (name.startsWith('lost')) larder.goOn();
+  if (name === 'overlay-open') await page.keyboard.press('Escape');
+  if (name === 'overlays' || name === 'overlay-open') await page.getByRole('button', { name: /^Take away the overlay/ }).click();
+  if (name === 'config-pending' || name === 'pending') await back();
 }
 
 /** The file is as it was before the last change. */
