@@ -245,7 +245,7 @@ function OnDisk({ rows, disk, alone }: { rows: StoredObject[]; disk: NonNullable
     <>
       {alone && disk.left > 0 && disk.left === disk.objects ? (
         <>
-          the <b>{disk.objects.toLocaleString('en')}</b> on disk come after these
+          and <b>{disk.objects.toLocaleString('en')}</b> on disk, not looked through yet
         </>
       ) : (
         <>
