@@ -134,13 +134,16 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
       return false;
     }
   };
+  // Whoever chose another section while larder was asked stays there.
+  const follow = (from: string, to: string): void => setChosen((now) => (now === from ? to : now));
   const move = async ({ list, at }: NonNullable<Section['of']>, to: number): Promise<void> => {
-    if (await edit({ path: [...list, at], to })) setChosen(list.length === 1 ? `site ${to}` : `route ${list[1]} ${to}`);
+    const id = (it: number): string => (list.length === 1 ? `site ${it}` : `route ${list[1]} ${it}`);
+    if (await edit({ path: [...list, at], to })) follow(id(at), id(to));
   };
   const remove = async (it: Section): Promise<void> => {
     const { list, at } = it.of!;
     if (!(await edit({ path: [...list, at], value: null }))) return;
-    setChosen(list.length === 1 ? 'top' : `site ${list[1]}`);
+    follow(it.id, list.length === 1 ? 'top' : `site ${list[1]}`);
     say(`${list.length === 1 ? 'Site' : 'Route'} ${it.title} is out of the draft.`);
   };
   const sites = members(root, ['site']);
