@@ -22,7 +22,7 @@ mod writer;
 pub use large::{GivenUp, Large};
 
 use crate::ledger::{Leaving, Ledger};
-use crate::purges::{Rule, Seq};
+use crate::purges::{Rule, Scope, Seq, Strength};
 use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
 use calls::{Calls, Failed};
@@ -384,6 +384,10 @@ impl Disk {
     /// An error says that it is not, and why. This process obeys it all the same, and so does the next one, if anything
     /// at all can be changed in the directory: it then has everything validated that is older.
     pub fn purged(&self, seq: Seq, rule: &Rule) -> Written {
+        if matches!(rule.scope, Scope::All) && rule.strength == Strength::Hard {
+            // Nothing of it is ever used: no reads in vain, no room in the index, and nothing that is said to be kept.
+            self.base().index.clear();
+        }
         let (done, written) = oneshot::channel();
         self.queue.push(Op::Rule { seq, rule: Box::new(rule.clone()), done });
         Written(written)

@@ -264,3 +264,27 @@ fn what_ram_cannot_hold_is_not_kept_where_it_is_cut_off_or_removed() {
     // Twice cut, once whole, the POST, and now.
     assert_eq!(5, origin.requests());
 }
+
+#[test]
+fn what_is_purged_with_everything_is_not_counted_as_kept() {
+    let origin = of_size();
+    let folder = tempfile::tempdir().unwrap();
+    let node = on_disk(&origin, folder.path(), "");
+    for target in ["/1", "/1000", "/100000"] {
+        node.get(target);
+    }
+    written(&node, 3);
+    let kept = || {
+        let stats: serde_json::Value = serde_json::from_str(&node.admin_get("/cache/stats").text()).unwrap();
+        let disk = stats["tiers"].as_array().unwrap().iter().find(|it| it["name"] == "disk").unwrap().clone();
+        disk["objects"].as_u64().unwrap()
+    };
+    assert_eq!(3, kept());
+    assert_eq!(200, node.admin_post("/cache/purge", "{\"all\": true, \"soft\": true}").status);
+    assert_eq!(3, kept(), "it is validated before it is used");
+    assert_eq!(200, node.admin_post("/cache/purge", "{\"all\": true}").status);
+    assert_eq!(0, kept());
+    assert!(!node.get("/1000").is_hit());
+    written(&node, 4);
+    assert_eq!(1, kept());
+}
