@@ -46,11 +46,17 @@ impl Store {
     /// # Errors
     /// It is more than half of the budget, or no room could be made.
     pub fn work(&self, bytes: u64) -> Result<Work, OverBudget> {
-        if bytes > self.ledger.most_for_one() * 2 {
+        if !self.could_work(bytes) {
             return Err(OverBudget);
         }
         self.reserve(bytes)?;
         Ok(Work(Charge::of(&self.ledger, bytes, |it| &it.coders)))
+    }
+
+    /// Whether there could ever be room for `bytes` that a codec takes: half of the budget at most.
+    #[must_use]
+    pub fn could_work(&self, bytes: u64) -> bool {
+        bytes <= self.ledger.most_for_one() * 2
     }
 
     /// Enters `bytes` that wait for a codec; the next fill makes room for them.

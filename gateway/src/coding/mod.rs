@@ -109,7 +109,7 @@ pub(crate) fn describe(
         text.push_str(&format!("; made of it: {made}"));
     }
     if !refused.is_empty() {
-        text.push_str(&format!("; cannot be made, or of no use: {refused}"));
+        text.push_str(&format!("; cannot be made, of no use, or too much for cache.ram.size: {refused}"));
     }
     let choice = choose(forms, policy, fields, facts);
     text.push_str(&match choice.serve {

@@ -153,9 +153,13 @@ impl Coders {
         let Order { stored, forms, coding, .. } = order;
         let coding = *coding;
         // Until the form is kept: what it was made with is there that long.
-        let Ok(_room) = self.store.work(self.memory(forms.plan, coding, stored.body.len())) else {
+        let needs = self.memory(forms.plan, coding, stored.body.len());
+        let Ok(_room) = self.store.work(needs) else {
             self.counters.coding_no_memory.add_shared(1);
-            return forms.not_made(coding, NotMade::Later);
+            // What can never be made is not asked for again, so that the next best coding is; plain bytes are decoded on
+            // their way meanwhile.
+            let never = coding != Coding::Identity && !self.store.could_work(needs);
+            return forms.not_made(coding, if never { NotMade::Never } else { NotMade::Later });
         };
         let made = match bytes_of(&stored.body) {
             Some(bytes) => self.transcode(forms.plan, coding, &bytes),

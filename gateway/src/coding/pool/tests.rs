@@ -71,6 +71,28 @@ fn an_order_is_made_by_a_thread() {
 }
 
 #[test]
+fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_made() {
+    let counters = Arc::default();
+    let settings = larder_store::Settings { budget: 16 << 20, heap_line: 16 << 10, fills: 10 };
+    let store = Store::new(settings, counters).unwrap();
+    let levels = Levels { gzip: 6, brotli: 9, zstd: 3 };
+    let pool = Coders::new(store.clone(), Arc::default(), Settings { workers: 1, queue: 10, levels });
+    let stored = page(&store, "identity", b"soup ".repeat(10_000));
+    for coding in [Coding::Brotli, Coding::Brotli, Coding::Gzip] {
+        pool.order(&stored, coding);
+        wait(&stored, coding);
+    }
+    let forms = stored.forms.as_ref().unwrap();
+    assert_eq!((1, true), (pool.counters.coding_no_memory.get(), forms.refused().has(Coding::Brotli)));
+    assert!(forms.get(Coding::Gzip).is_some());
+    let policy = Policy::default();
+    let accepts = [Field { name: "Accept-Encoding", value: b"br, gzip;q=0.5" }];
+    let facts = larder_semantics::request::RequestFacts::read("GET", &accepts);
+    let told = crate::coding::describe(forms, &policy, &accepts, &facts);
+    assert!(told.contains("too much for cache.ram.size: br"), "{told}");
+}
+
+#[test]
 fn what_cannot_be_decoded_is_remembered() {
     let store = store(&Arc::default());
     let pool = pool(&store, 1, 10);
