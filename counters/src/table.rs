@@ -166,6 +166,7 @@ counters! {
     log_doubts: Count, "Times that everything stored had to be validated, because a purge may have been missed.";
     log_leases_lost: Count, "Times that too few memcached servers answered to trust anything without validation.";
     purges_incomplete: Count, "Purges that are in force here, but could not be made sure of elsewhere; the answer says where.";
+    group_purges_late: Limit, "Invalidations of groups by unsafe methods that were answered before the disk tier and the fleet's logs had them, because that took longer than a second.";
     purges_full: Limit, "Purges refused because too many were under way (503).";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";

@@ -3,7 +3,7 @@
 
 use crate::assemble::assemble;
 use crate::coding;
-use crate::route::{self, Gateway, Route};
+use crate::route::{self, Gateway, Route, Spreading};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -34,7 +34,7 @@ const HALVED_AFTER: u32 = 4 * PLACES as u32;
 /// the next: long enough that each looks again meanwhile. A server counts in whole seconds.
 const ANSWER_MARKED: u32 = 2;
 
-/// How long the answer to an unsafe method waits for the disk to take down what it removes.
+/// How long the answer to an unsafe method waits for the disk, and for other nodes' logs, to take down what it removes.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The tiers below RAM that there are.
@@ -184,6 +184,19 @@ impl Gateway {
     pub(crate) async fn outlives_us(&self, written: Written) {
         if !matches!(tokio::time::timeout(DISK_PATIENCE, written).await, Ok(Ok(()))) {
             self.counters.disk_removals_late.add(1);
+        }
+    }
+
+    /// Waits until purges that are on their way are where other nodes read them, but not longer than that may take where
+    /// all is well.
+    pub(crate) async fn reaches_others(&self, spreading: Vec<Spreading>) {
+        let all = async {
+            for it in spreading {
+                it.await;
+            }
+        };
+        if tokio::time::timeout(DISK_PATIENCE, all).await.is_err() {
+            self.counters.group_purges_late.add(1);
         }
     }
 

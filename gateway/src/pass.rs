@@ -148,18 +148,19 @@ impl<'c> Machine<'_, 'c> {
         }
         let mut key = Vec::new();
         hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut key);
+        let mut spreading = Vec::new();
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // Who has a validator for it may find that it still holds.
             let (scope, strength) = (Scope::Tag(tag.into()), Strength::Validate);
             let rule = Rule { scope, strength, positions: Vec::new() };
             let seq = self.gateway.store.purge(rule.clone());
-            // On its way to the other nodes and the device, and not waited for; alone it is waited for like a removal.
             match (self.gateway.spread.get(), &self.gateway.tiers.disk) {
-                (Some(spread), _) => spread(rule, seq),
+                (Some(spread), _) => spreading.push(spread(rule, seq)),
                 (None, Some(disk)) => self.gateway.outlives_us(disk.purged(seq, &rule)).await,
                 (None, None) => {}
             }
         }
+        self.gateway.reaches_others(spreading).await;
     }
 }
 

@@ -8,6 +8,8 @@ use larder_origin::Origin;
 use larder_semantics::policy::Policy;
 use larder_store::{Rule, Seq, Store};
 use std::cell::{Cell, OnceCell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -34,8 +36,12 @@ pub struct Gateway {
     pub spread: OnceCell<Spread>,
 }
 
-/// Brings a rule to every tier of every node. It is in force in this node's RAM already, by that number; it is not waited for.
-pub type Spread = Box<dyn Fn(Rule, Seq)>;
+/// Brings a rule to every tier of every node: it is on its way at once, and what is returned is ready when the disk and
+/// enough servers of the fleet have it. It is in force in this node's RAM already, by that number.
+pub type Spread = Box<dyn Fn(Rule, Seq) -> Spreading>;
+
+/// What [`Spread`] returns; dropping it changes nothing.
+pub type Spreading = Pin<Box<dyn Future<Output = ()>>>;
 
 /// Buffers that are empty between requests.
 #[derive(Default)]

@@ -413,7 +413,13 @@ fn groups_that_a_response_names_are_purged_on_every_node() {
     for it in &nodes {
         assert_eq!(("1", "1"), (&*it.get("/page").text(), &*it.get("/page").text()));
     }
+    let entries = || {
+        let keys = memcached.keys();
+        keys.iter().filter(|it| it.starts_with("!log:") && it.matches(':').count() == 2).count()
+    };
+    assert_eq!(0, entries());
     nodes[0].client().request("POST", "/change", "", "x");
+    assert_eq!(1, entries(), "it is in the log when the change is answered");
     assert_eq!("2", nodes[0].get("/page").text(), "its own clients see it at once");
     until("the other node has read the log", || nodes[1].get("/page").text() == "2");
 }
@@ -532,5 +538,19 @@ fn after_a_purge_the_next_node_takes_what_the_first_has_fetched() {
             assert_eq!("answer 1", it.get("/").text(), "{kind}");
         }
         assert_eq!(2, origin.requests(), "{kind}");
+    }
+}
+
+#[test]
+fn what_the_purging_node_fetches_at_once_is_taken_by_the_others() {
+    let (memcached, gate) = (Memcached::start(), Gate::new());
+    gate.open();
+    let (origin, larders) = herd(2, &memcached, &gate);
+    for turn in 1..=12 {
+        purge_as(&larders[0], "");
+        let text = larders[0].get("/").text();
+        tiers::settled(&larders[0], turn);
+        let found = larders[1].get("/");
+        assert_eq!((text, turn as usize), (found.text(), origin.requests()), "{turn}: {}", found.cache());
     }
 }

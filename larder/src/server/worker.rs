@@ -229,12 +229,13 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let _ = gateway.coders.set(shared.coders.clone());
     let desk = purges.clone();
     let _ = gateway.spread.set(Box::new(move |Rule { scope, strength, .. }, here| {
-        desk.bring(Order {
+        let done = desk.bring(Order {
             asked: Asked { scope, strength },
             by: "a response's groups".to_owned(),
             wait: false,
             here: Some(here),
         });
+        Box::pin(async move { drop(done.await) })
     }));
     let router = RefCell::new(Rc::new(live.router(&counters, &errors, Some(number))));
     worker.stamp_when(shared.traces.sampling.any.clone());

@@ -162,12 +162,14 @@ impl Desk {
         }
     }
 
-    /// Brings a purge that nobody waits for; one that finds no room is counted, and this node's alone.
-    pub fn bring(&self, order: Order) {
-        let (tell, _) = oneshot::channel();
+    /// Brings a purge that is done whether anybody waits for it or not: what is returned ends when it is, or at once where
+    /// there is no room for it. That is counted, and the purge is this node's alone.
+    pub fn bring(&self, order: Order) -> oneshot::Receiver<Done> {
+        let (tell, done) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, tell)) {
             self.counters.purges_full.add_shared(1);
         }
+        done
     }
 }
 
