@@ -96,7 +96,7 @@ counters! {
     connections_accepted: Count, "Client connections accepted.";
     connections_open: Gauge, "Client connections open now.";
     connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
-    connections_shed: Limit, "Idle client connections closed to make room, for want of descriptors.";
+    connections_shed: Limit, "Client connections closed to make room, for want of descriptors: idle ones, then those whose head was slow to come.";
     accept_errors: Limit, "Accepts that failed, for want of descriptors or memory; accepting paused for a moment.";
     requests: Count, "Requests whose head was understood.";
     requests_rejected: Count, "Requests refused because their bytes were not valid HTTP (4xx, connection closed).";

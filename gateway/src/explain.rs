@@ -18,6 +18,7 @@ use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::tiers;
 use larder_semantics::trace::{Outcome, Record, Rule};
+use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::Stored;
 use larder_store::ram::Lookup;
@@ -162,6 +163,7 @@ impl Gateway {
             Some(bypass) => pass(bypass.sentence(), &mut record),
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
+                tell_variants(&looked, selected.as_ref().err().copied(), &fields, &mut record);
                 verdict.in_tier(tier).unshared(&tiers)
             }
         };
@@ -215,6 +217,25 @@ fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, 
         Lookup::HitForMiss => (Holds::HitForMiss, Err(ForwardReason::UriMiss)),
         Lookup::Nothing => (Holds::Nothing, Err(ForwardReason::UriMiss)),
     }
+}
+
+/// Variants that are named where none of them fits.
+const NAMED: usize = 3;
+
+/// Where only the variant is missing: which fields select it, what the request says in them, and what is stored.
+fn tell_variants(looked: &Lookup, missed: Option<ForwardReason>, fields: &[Field<'_>], record: &mut Record) {
+    let (Lookup::Shelf(shelf), Some(ForwardReason::VaryMiss)) = (looked, missed) else { return };
+    let Some(newest) = shelf.variants.first() else { return };
+    let Some(rule) = record.0.iter_mut().find(|it| it.name == "stored") else { return };
+    let mut own = Vec::new();
+    vary::write_key(&newest.meta.vary, fields, &mut own);
+    let mut stored: Vec<String> =
+        shelf.variants.iter().take(NAMED).map(|it| fields_of(&it.variant)).collect();
+    if shelf.variants.len() > NAMED {
+        stored.push(format!("{} more", shelf.variants.len() - NAMED));
+    }
+    let stored = stored.join("; ");
+    rule.evidence.push_str(&format!(" This request has {}; stored: {stored}.", fields_of(&own)));
 }
 
 fn pass(sentence: &'static str, record: &mut Record) -> Verdict {

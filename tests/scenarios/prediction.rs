@@ -179,6 +179,20 @@ fn explain(larder: &Larder, method: &str, target: &str, lines: &str) -> serde_js
 }
 
 #[test]
+fn which_field_no_stored_variant_has() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Country\n\nok");
+    let larder = Larder::before(&origin, "");
+    let mut client = larder.client();
+    client.send("GET / HTTP/1.1\r\nHost: h:80\r\nX-Country: de\r\n\r\n");
+    assert_eq!("ok", client.read().text());
+    let said = explain(&larder, "GET", "/", "X-Country: fr\r\n");
+    let rules = said["rules"].as_array().unwrap();
+    let rule = rules.iter().find(|it| it["name"] == "stored").unwrap_or_else(|| panic!("{said:#}"));
+    let evidence = rule["evidence"].as_str().unwrap();
+    assert!(evidence.contains("x-country: fr") && evidence.contains("stored: x-country: de"), "{evidence}");
+}
+
+#[test]
 fn what_larder_refuses_itself() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
     let larder = Larder::before(&origin, "");

@@ -344,13 +344,14 @@ impl Worker {
         }
     }
 
-    /// Closes up to `count` connections that have waited for a request for a while, the first or the next: called when
-    /// descriptors run out. Who asks again and again is not among them.
+    /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
+    /// are not so many, those whose head has been coming for as long: called when descriptors run out. Who asks again and
+    /// again is not among them.
     pub(crate) fn shed(&self, count: usize) {
         let (now, times) = (clock::monotonic().0, self.times.get());
         let rests = |it: &Watched| {
             let limit = match it.reading.get() {
-                Reading::First => times.head,
+                Reading::First | Reading::Head => times.head,
                 Reading::Idle => times.idle,
                 _ => return false,
             };
@@ -358,8 +359,10 @@ impl Worker {
             it.expired.get() == Expired::No && since + GRACE <= now
         };
         let watched = self.watched.borrow();
-        let idle = watched.iter().flatten().filter(|it| rests(it));
-        for it in idle.take(count) {
+        let resting = || watched.iter().flatten().filter(|it| rests(it));
+        let has_begun = |it: &&Rc<Watched>| it.reading.get() == Reading::Head;
+        let (silent, begun) = (resting().filter(|it| !has_begun(it)), resting().filter(has_begun));
+        for it in silent.chain(begun).take(count) {
             it.expired.set(Expired::Reading(it.reading.get()));
             self.counters.connections_shed.add(1);
             it.shut(Shutdown::Read);

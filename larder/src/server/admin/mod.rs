@@ -42,6 +42,7 @@ use bytes::Bytes;
 pub use config::{Configuring, Deed, Order as ReloadOrder};
 use larder_counters::Counters;
 use larder_gateway::Gateway;
+use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::body::Piece;
@@ -353,6 +354,7 @@ async fn send(
     lives: impl Fn() -> bool,
 ) -> Result<(), ClientGone> {
     let mut fields = access::guards();
+    fields.push("Date", date::format(clock::wall()));
     let (status, body) = match answer {
         Answer::Json(status, value) => {
             fields.push("Content-Type", "application/json");
