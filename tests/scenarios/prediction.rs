@@ -187,7 +187,7 @@ fn which_field_no_stored_variant_has() {
     assert_eq!("ok", client.read().text());
     let said = explain(&larder, "GET", "/", "X-Country: fr\r\n");
     let rules = said["rules"].as_array().unwrap();
-    let rule = rules.iter().find(|it| it["name"] == "stored").unwrap_or_else(|| panic!("{said:#}"));
+    let rule = rules.iter().find(|it| it["rule"] == "stored").unwrap_or_else(|| panic!("{said:#}"));
     let evidence = rule["evidence"].as_str().unwrap();
     assert!(evidence.contains("x-country: fr") && evidence.contains("stored: x-country: de"), "{evidence}");
 }
