@@ -182,7 +182,7 @@ impl Machine<'_, '_> {
     }
 
     /// One bodyless exchange up to its final head; interim heads are passed on.
-    async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+    pub async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let mut outgoing = forward::outgoing(
             self.gateway,
             self.request,

@@ -1,6 +1,7 @@
 //! Sending what the origin coded to a client that does not accept it: decoded on its way, piece by piece. Most such
 //! clients are served the decoded form that `coding` keeps; here is what is larger, or still arriving.
 
+use crate::along::Along;
 use crate::coding::codec::Progress;
 use crate::coding::{Decoding, pool};
 use crate::deliver::{Cut, Sent, flush_while_waiting};
@@ -74,7 +75,7 @@ impl<'c> Machine<'_, 'c> {
     pub async fn send_along_decoded(
         &mut self,
         reply: &mut Reply<'c>,
-        mut reader: FillReader,
+        reader: FillReader,
         head: &SharedHead,
         coding: Coding,
         mut fields: FieldList,
@@ -85,7 +86,8 @@ impl<'c> Machine<'_, 'c> {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
-        let mut next = flush_while_waiting(self.stages, reply, reader.next()).await?;
+        let mut along = Along::new(reader, head);
+        let mut next = flush_while_waiting(self.stages, reply, along.next(self)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -93,9 +95,9 @@ impl<'c> Machine<'_, 'c> {
                 match next {
                     Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                    Err(FillEnd::Failed) => return Err(Cut::Origin),
+                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
                 }
-                next = flush_while_waiting(self.stages, reply, reader.next()).await?;
+                next = flush_while_waiting(self.stages, reply, along.next(self)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -103,10 +105,10 @@ impl<'c> Machine<'_, 'c> {
         loop {
             send(reply, &decoding).await?;
             if progress == Progress::Fed {
-                match flush_while_waiting(self.stages, reply, reader.next()).await? {
+                match flush_while_waiting(self.stages, reply, along.next(self)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
-                    Err(FillEnd::Failed) => return Err(Cut::Origin),
+                    Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
                 }
             }
             progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;

@@ -1,6 +1,7 @@
 //! Sending the response that the machine arrived at: from the store, along with a fill, straight from the
 //! origin, or made here. Preconditions and ranges are applied here, by the functions of `semantics`.
 
+use crate::along::Along;
 use crate::coding::{self, Face};
 use crate::hit::in_not_modified;
 use crate::machine::Step;
@@ -389,7 +390,7 @@ impl<'c> Machine<'_, 'c> {
     async fn send_along(
         &mut self,
         reply: &mut Reply<'c>,
-        mut reader: FillReader,
+        reader: FillReader,
         head: &SharedHead,
         status: u16,
         mut fields: FieldList,
@@ -431,9 +432,9 @@ impl<'c> Machine<'_, 'c> {
         if self.facts.method == "HEAD" {
             return Ok(None); // Nothing of the body is waited for.
         }
-        let mut at = 0;
+        let (mut along, mut at) = (Along::new(reader, head), 0);
         loop {
-            match flush_while_waiting(self.stages, reply, reader.next()).await? {
+            match flush_while_waiting(self.stages, reply, along.next(self)).await? {
                 Ok(bytes) => {
                     let piece = Piece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
@@ -452,7 +453,7 @@ impl<'c> Machine<'_, 'c> {
                     }
                 }
                 Err(FillEnd::Complete(trailers)) => return Ok(trailers),
-                Err(FillEnd::Failed) => return Err(Cut::Origin),
+                Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
-use crate::large::Large;
+use crate::large::{self, Large, Nowhere};
 use crate::route::{Gateway, Route};
 use crate::stages::{self, Stage, Told};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
-use larder_semantics::{freshen, reuse, tags, transcode, vary};
+use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::fleet::{Unshared, Win};
@@ -326,11 +326,7 @@ impl Job {
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        if let Storable::Refuse(refusal) = verdict {
-            let says = match self.judge(None, |it| it.is_about_the_page(&arrived, refusal)) {
-                true => Unshared::Page,
-                false => Unshared::Answer,
-            };
+        if let Some(says) = self.not_for_others(verdict, &arrived, &meta, length, &writer) {
             self.leave_turn(&meta, &arrived.born, says);
             let head = SharedHead {
                 status: meta.status,
@@ -386,6 +382,32 @@ impl Job {
         if let Some(win) = self.win.take() {
             self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
         }
+    }
+
+    /// Why those who wait for this response are to ask for themselves, if so: it may not be stored; or it is certain that its body
+    /// will not be kept, so that the slowest of them would be left behind, and none could be sent the rest.
+    fn not_for_others(
+        &self,
+        verdict: Storable,
+        arrived: &Arrived,
+        meta: &Meta,
+        length: Option<u64>,
+        writer: &FillWriter,
+    ) -> Option<Unshared> {
+        if let Storable::Refuse(refusal) = verdict {
+            let of_the_page = self.judge(None, |it| it.is_about_the_page(arrived, refusal));
+            return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
+        }
+        let length = length.filter(|_| resume::tag(meta).is_none())?;
+        let why = large::kept_nowhere(self, meta, length, writer)?;
+        self.gateway.counters.cache_over_budget.add(1);
+        if why == Nowhere::NoRoom {
+            return Some(Unshared::Answer);
+        }
+        if !self.remembered {
+            self.judge(None, |it| it.remember_miss());
+        }
+        Some(Unshared::Page)
     }
 
     /// Whether [`Job::receive`] would store: asked first by those who would rather pass the bytes on themselves.

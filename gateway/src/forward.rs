@@ -3,6 +3,7 @@
 
 use crate::route::{Gateway, Route};
 use larder_origin::{Line, Outgoing};
+use larder_semantics::coding::Coding;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
@@ -55,6 +56,8 @@ pub enum Ask<'a> {
     Conditional(&'a Stored),
     /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
     Rest(&'a str, &'a [u8]),
+    /// The rest of a representation that is being sent: as [`Ask::Rest`], in the coding in which it began.
+    Onward(&'a str, &'a [u8], Coding),
 }
 
 /// The request as the origin gets it; `sent` are the request's fields.
@@ -73,7 +76,7 @@ pub fn outgoing(
         && !policy.private_cookies.is_empty()
         && matches!(request.method.as_str(), "GET" | "HEAD")
         && !cookies::is_private(sent, &policy.private_cookies);
-    let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..));
+    let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..) | Ask::Onward(..));
     let accept = accept_encoding(policy, sent, ask);
     let forwards = max_forwards(&request.method, sent);
     let keep = |it: &Field<'_>| match it.name.len() {
@@ -88,7 +91,7 @@ pub fn outgoing(
     match ask {
         Ask::AsSent | Ask::Whole => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
-        Ask::Rest(range, tag) => {
+        Ask::Rest(range, tag) | Ask::Onward(range, tag, _) => {
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
@@ -135,7 +138,9 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
     let stored = match ask {
         _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::AsSent | Ask::Rest(..) => return None,
+        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, _, Coding::Other) => return None,
+        // Whoever cannot read it has it decoded on its way.
+        Ask::Onward(_, _, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Whole => None,
         Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
     };

@@ -1,16 +1,40 @@
-//! A body that RAM cannot hold goes to the disk tier while it goes to its readers. How it gets there is in `store::disk`; the
-//! fill that carries it, in `fetch`.
+//! A body that RAM cannot hold goes to the disk tier while it goes to its readers; and whether that is known to be in vain.
+//! How it gets there is in `store::disk`; the fill that carries it, in `fetch`.
 
 use crate::assemble::assemble;
 use crate::coding;
 use crate::fetch::Job;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
+use larder_semantics::stored::Meta;
 use larder_semantics::tiers;
 use larder_stdx::clock;
-use larder_store::fill::{SharedHead, Watch};
+use larder_store::fill::{SharedHead, WINDOW, Watch};
 use larder_store::{FillWriter, disk};
 use std::sync::Arc;
+
+/// Why a body will be kept in no tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nowhere {
+    /// It is too large: so it will be the next time.
+    TooLarge,
+    /// There is no room now.
+    NoRoom,
+}
+
+/// Whether it is certain with the head of a response that its body, of `length` bytes, will be kept in no tier. Not asked of
+/// what is not larger than the window in which any body is shared.
+pub(crate) fn kept_nowhere(job: &Job, meta: &Meta, length: u64, writer: &FillWriter) -> Option<Nowhere> {
+    if length <= WINDOW || job.gateway.store.has_room_for(length) {
+        return None;
+    }
+    if !writer.outgrows_ram(0, Some(length)) {
+        return Some(Nowhere::NoRoom);
+    }
+    let disk = job.gateway.disk_of(&job.route.policy).filter(|it| it.could_hold(length));
+    let goes_there = disk.is_some() && tiers::goes_down(meta, clock::wall());
+    (!goes_there).then_some(Nowhere::TooLarge)
+}
 
 /// How far it is.
 pub(crate) enum Large {

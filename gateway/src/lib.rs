@@ -1,6 +1,7 @@
 //! The request machine: what happens to a request between its head and its last byte. Every caching
 //! decision is made in `semantics`; this crate obeys. Sockets are in `transport`, bytes kept are in `store`.
 
+mod along;
 mod ask;
 mod assemble;
 pub mod below;

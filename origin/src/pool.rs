@@ -315,6 +315,12 @@ impl Origin {
         self.surplus_until.get().is_some_and(|it| now() < it)
     }
 
+    /// Whether more than half of the exchanges that there may be at a time could begin now.
+    #[must_use]
+    pub fn has_places_to_spare(&self) -> bool {
+        2 * self.places.available_permits() > self.limits.connections
+    }
+
     /// How many unused connections there are.
     #[must_use]
     pub fn idle_connections(&self) -> usize {

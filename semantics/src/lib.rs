@@ -21,6 +21,7 @@ pub mod policy;
 pub mod purged;
 pub mod range;
 pub mod request;
+pub mod resume;
 pub mod reuse;
 pub mod storable;
 pub mod stored;

@@ -2,10 +2,13 @@
 //! arrives. A fill belongs to no client: whoever began it may go away. Which fills there are is in `flights`.
 //!
 //! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
-//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state change happens under the fill's lock and is
-//! followed by a ring of the bell that the other side listens to *before* it looks, so that none is missed.
+//! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state
+//! change happens under the fill's lock and is followed by a ring of the bell that the other side listens to *before* it
+//! looks, so that none is missed. The reading end is in `reader`.
 
 use self::pace::Pace;
+pub use self::reader::FillReader;
+use self::reader::Place;
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
@@ -19,10 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::Notify;
 
-/// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader.
+/// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader, wherever RAM stands.
 pub const WINDOW: u64 = 256 * 1024;
 
 mod pace;
+mod reader;
 
 /// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
 /// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
@@ -84,6 +88,9 @@ pub enum FillEnd {
     Complete(Option<Arc<FieldList>>),
     /// Cut off: every reader must show it to its client as truncated.
     Failed,
+    /// It goes on without this reader, for which others had waited long enough: the bytes from where it stands are gone.
+    /// Only readers are told this.
+    LeftBehind,
 }
 
 /// What [`Store::begin`] says.
@@ -128,8 +135,10 @@ struct State {
     leader: bool,
     /// What the ledger has for the chunks.
     charged: u64,
-    /// Whoever stands below this offset was left behind: its body ends there.
+    /// Whoever stands below this offset was left behind: it gets nothing more from here.
     left_behind: u64,
+    /// Readers that have read all `length` bytes and wait for more.
+    waiting: usize,
 }
 
 /// How much of the body is held.
@@ -159,7 +168,7 @@ impl Store {
     pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
         match self.flights.join_or(id, key, |it| self.join(it, key), || Fill::new(self, id, key)) {
-            Joined::There(fill) => Begin::Follow(FillReader { fill, at: 0, place: Place::Follower }),
+            Joined::There(fill) => Begin::Follow(FillReader::new(fill, Place::Follower)),
             Joined::New(fill) => {
                 let (writer, reader) = Fill::ends(fill);
                 Begin::Lead(writer, reader)
@@ -176,7 +185,7 @@ impl Store {
     pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
         let fill = self.flights.join(id, key, |it| self.join(it, key))?;
-        Some(FillReader { fill, at: 0, place: Place::Follower })
+        Some(FillReader::new(fill, Place::Follower))
     }
 
     /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
@@ -218,6 +227,7 @@ impl Fill {
             leader: true,
             charged: 0,
             left_behind: 0,
+            waiting: 0,
         };
         Arc::new(Fill {
             id,
@@ -233,7 +243,7 @@ impl Fill {
     }
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
-        let reader = FillReader { fill: fill.clone(), at: 0, place: Place::Leader };
+        let reader = FillReader::new(fill.clone(), Place::Leader);
         (FillWriter { fill, pace: Pace::default(), finished: false }, reader)
     }
 
@@ -291,6 +301,7 @@ impl State {
         self.charged += bytes.len() as u64 + CHUNK_COST;
         let start = self.length;
         self.length += bytes.len() as u64;
+        self.waiting = 0;
         self.chunks.push_back(Chunk { start, bytes, copied });
         while self.join_last() {}
     }
@@ -381,9 +392,9 @@ impl FillWriter {
         });
     }
 
-    /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others wait
-    /// too long is left behind. A kept fill that
-    /// outgrows `max_object` or the budget, or whose key was removed, stops being kept and goes on as a window.
+    /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others have
+    /// waited long enough is left behind. A kept fill that outgrows `max_object` or the budget, or whose key was removed,
+    /// stops being kept and goes on as a window.
     ///
     /// Slices below 4 KiB are copied, so that they do not keep a large buffer; pass larger ones as they were read.
     /// If this future is dropped, the bytes were not added.
@@ -396,9 +407,7 @@ impl FillWriter {
         }
         let cost = bytes.len() as u64 + CHUNK_COST;
         if !self.keeps(bytes.len() as u64, cost, max_object) {
-            self.room().await?;
-            self.fill.store.ledger.charge(cost);
-            self.fill.store.trim();
+            self.room(cost).await?;
         }
         self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes));
         Ok(())
@@ -543,93 +552,6 @@ impl Watch {
 /// Nobody reads and nothing is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abandoned;
-
-/// One reader. Dropping it leaves.
-pub struct FillReader {
-    fill: Arc<Fill>,
-    at: u64,
-    place: Place,
-}
-
-/// Who a reader is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// The one that began the fill.
-    Leader,
-    /// One that joined.
-    Follower,
-}
-
-impl FillReader {
-    /// Whether this reader came with the writer: then a private head is for it.
-    #[must_use]
-    pub fn is_leader(&self) -> bool {
-        self.place == Place::Leader
-    }
-
-    /// Bytes of body that have come so far.
-    #[must_use]
-    pub fn arrived(&self) -> u64 {
-        self.fill.state.lock().length
-    }
-
-    /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
-    pub async fn head(&mut self) -> FillHead {
-        loop {
-            let arrived = self.fill.arrived.notified();
-            if let Some(head) = self.fill.state.lock().head.clone() {
-                return head;
-            }
-            arrived.await;
-        }
-    }
-
-    /// The next bytes, from the beginning; `Err` at the end, with how it ended. Nothing is lost if this future is
-    /// dropped. A follower of a private response has no body to read.
-    ///
-    /// # Errors
-    /// The end of the body.
-    pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place } = self;
-        loop {
-            let arrived = fill.arrived.notified();
-            let next = fill.change(0, &fill.drained, |state| {
-                if *at < state.left_behind || (state.is_private() && *place == Place::Follower) {
-                    return Some(Err(FillEnd::Failed));
-                }
-                let Some(bytes) = state.read(*at) else {
-                    return state.end.clone().map(Err);
-                };
-                state.step_off(*at);
-                *at += bytes.len() as u64;
-                state.stand(*at);
-                state.let_go();
-                Some(Ok(bytes))
-            });
-            match next {
-                Some(next) => return next,
-                None => arrived.await,
-            }
-        }
-    }
-}
-
-impl Drop for FillReader {
-    fn drop(&mut self) {
-        self.fill.change(0, &self.fill.drained, |state| {
-            if self.place == Place::Leader {
-                state.leader = false;
-            } else if state.is_private() {
-                return; // It does not count any more.
-            }
-            if self.at < state.left_behind {
-                return; // Nor does this one.
-            }
-            state.step_off(self.at);
-            state.let_go();
-        });
-    }
-}
 
 #[cfg(test)]
 #[path = "fill/tests.rs"]

@@ -120,6 +120,11 @@ impl Ledger {
         Some(Leaving { _heap: Charge::new(self, heap, |it| &it.responses), ledger: self.clone(), size })
     }
 
+    /// What may be in use.
+    pub fn budget(&self) -> u64 {
+        self.budget
+    }
+
     /// The largest thing that is taken in: one object must not push out nearly everything else.
     pub fn most_for_one(&self) -> u64 {
         self.budget / 4

@@ -24,6 +24,7 @@ mod heuristics;
 mod idle;
 mod invalidation;
 mod keys;
+mod laggards;
 mod limits;
 mod memory;
 mod nodes;

@@ -137,6 +137,12 @@ impl Disk {
         Some(Large { disk: self.clone(), file, length: 0, waiting, writing: None, patience })
     }
 
+    /// Whether a body of this length may be kept, if not too many are on their way.
+    #[must_use]
+    pub fn could_hold(&self, length: u64) -> bool {
+        self.is_on() && length < self.base().segment_size
+    }
+
     /// What waits to be written is entered in these books from now on.
     pub(crate) fn count_in(&self, ledger: &Arc<Ledger>) {
         let _ = self.ledger.set(ledger.clone());

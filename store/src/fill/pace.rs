@@ -1,94 +1,108 @@
-//! How long a fill that is not kept waits for its slowest reader: as long as that takes while nobody else waits, and only
-//! while it keeps up once somebody does. Readers of a kept fill are never waited for.
+//! How long a fill that is not kept waits for its slowest reader: as long as that takes while nobody else waits, and half
+//! a second over the whole body while somebody does. Then whoever is a window behind is left there, and asks the origin
+//! for the rest by itself, or is cut off. Readers of a kept fill are never waited for.
+//!
+//! The half second is a sum, whoever the laggards were and whether they moved: so it bounds what a body can be delayed by
+//! others than its own reader and the origin. What a reader needs to stay is to be less than a window behind: that window
+//! is therefore wide, where RAM has room, beside the bursts of a mebibyte or so in which a send buffer drains.
 
-use super::{Abandoned, FillWriter, State, WINDOW};
+use super::{Abandoned, Fill, FillWriter, State, WINDOW};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// How much of others' waiting a reader is given to get [`ENOUGH`] further: one that has not moved since they wait.
-const STILL: Duration = Duration::from_secs(1);
+/// How long others wait for laggards, in all, while one body comes.
+const HELD: Duration = Duration::from_millis(500);
 
-/// The same for one that has: a send buffer drains in steps of a MiB or more, and an honest line may take a while for one.
-const MOVING: Duration = Duration::from_secs(3);
+/// The widest window for a body that several read, while RAM has room for it.
+const WIDEST: u64 = 4 * 1024 * 1024;
 
-/// Bytes that a reader is to get further.
-const ENOUGH: u64 = 256 * 1024;
+/// A window is not wider than this part of the RAM budget.
+const PART: u64 = 64;
 
-/// What the writer knows of the reader that others wait for.
+/// What the writer knows of those that others waited for.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Where the slowest stood when others began to wait for it, or got [`ENOUGH`] further; `None` before.
-    from: Option<u64>,
-    /// How long they have waited since.
-    waited: Duration,
-    /// Whether it got further since they wait.
-    moves: bool,
+    /// How long others have waited until now.
+    held: Duration,
 }
 
 /// Whether there is room in the window.
 enum Room {
     Yes,
-    /// One reader lags, and nobody has read all that there is.
-    Full,
-    /// The slowest stands here, and somebody waits for more than there is.
-    Wanted(u64),
+    /// Where RAM has some: several read this.
+    Perhaps,
+    No,
     Nobody,
 }
 
 impl FillWriter {
-    /// Waits until the window has room, and leaves behind whoever keeps others waiting for too long.
-    pub(super) async fn room(&mut self) -> Result<(), Abandoned> {
+    /// Waits until the window has room, leaves behind whoever keeps others waiting for too long, and enters `cost` in the
+    /// ledger.
+    pub(super) async fn room(&mut self, cost: u64) -> Result<(), Abandoned> {
         loop {
             let drained = self.fill.drained.notified();
-            let room = self.fill.state.lock().room();
+            let (room, waiting) = {
+                let state = self.fill.state.lock();
+                (state.room(self.fill.widest()), state.waiting)
+            };
             match room {
-                Room::Yes => return Ok(()),
                 Room::Nobody => return Err(Abandoned),
-                Room::Full => drained.await,
-                Room::Wanted(slowest) => {
-                    let from = *self.pace.from.get_or_insert(slowest);
-                    if slowest >= from + ENOUGH {
-                        self.pace = Pace { from: Some(slowest), waited: Duration::ZERO, moves: true };
-                    }
-                    let patience = if self.pace.moves { MOVING } else { STILL };
-                    let left = patience.saturating_sub(self.pace.waited);
-                    let before = Instant::now();
-                    if timeout(left, drained).await.is_err() {
-                        self.leave_behind();
-                        self.pace = Pace::default();
-                    } else {
-                        self.pace.waited += before.elapsed();
-                    }
+                Room::Yes => {
+                    self.fill.store.ledger.charge(cost);
+                    self.fill.store.trim();
+                    return Ok(());
                 }
+                Room::Perhaps if self.fill.store.reserve(cost).is_ok() => return Ok(()),
+                Room::Perhaps | Room::No if waiting == 0 => drained.await,
+                Room::Perhaps | Room::No if self.pace.held < HELD => {
+                    let before = Instant::now();
+                    let _ = timeout(HELD - self.pace.held, drained).await;
+                    self.pace.held += before.elapsed();
+                }
+                Room::Perhaps => self.leave_behind(WINDOW),
+                Room::No => self.leave_behind(self.fill.widest()),
             }
         }
     }
 
-    /// Ends the body of every reader that did not get far enough, but for those who have read the most.
-    fn leave_behind(&self) {
-        let below = self.pace.from.unwrap_or(0) + ENOUGH;
-        let left = self.fill.change(0, &self.fill.arrived, |state| state.leave_behind(below));
+    /// Goes on without those who are `window` bytes behind.
+    fn leave_behind(&self, window: u64) {
+        let left = self.fill.change(0, &self.fill.arrived, |state| state.leave_behind(window));
         self.fill.store.counters.fill_laggards.add_shared(left as u64);
     }
 }
 
+impl Fill {
+    fn widest(&self) -> u64 {
+        (self.store.ledger.budget() / PART).clamp(WINDOW, WIDEST)
+    }
+}
+
 impl State {
-    fn room(&self) -> Room {
-        match (self.positions.first_key_value(), self.held()) {
-            (None, _) => Room::Nobody,
-            (_, held) if held < WINDOW => Room::Yes,
-            (Some((slowest, _)), _) if self.positions.contains_key(&self.length) => Room::Wanted(*slowest),
-            _ => Room::Full,
+    fn room(&self, widest: u64) -> Room {
+        match self.held() {
+            _ if self.readers == 0 => Room::Nobody,
+            held if held < WINDOW => Room::Yes,
+            held if held < widest && self.readers > 1 => Room::Perhaps,
+            _ => Room::No,
         }
     }
 
-    /// Leaves behind who stands below `below` and has not read all that there is; how many that were.
-    fn leave_behind(&mut self, below: u64) -> usize {
-        self.left_behind = below.min(self.length);
+    /// Leaves behind whoever makes this hold `window` bytes or more; how many that were.
+    fn leave_behind(&mut self, window: u64) -> usize {
+        let kept = self.chunks.iter().find(|it| self.length - it.start < window);
+        self.left_behind = kept.map_or(self.length, |it| it.start);
         let going_on = self.positions.split_off(&self.left_behind);
         let left = std::mem::replace(&mut self.positions, going_on).values().sum();
         self.readers -= left;
         self.let_go();
         left
+    }
+
+    /// One that had read everything up to `at` and waited does not any more, if it still did.
+    pub(super) fn waits_no_more(&mut self, at: u64) {
+        if at == self.length {
+            self.waiting -= 1;
+        }
     }
 }

@@ -1,0 +1,116 @@
+//! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
+
+use super::{Fill, FillEnd, FillHead};
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// One reader. Dropping it leaves.
+pub struct FillReader {
+    fill: Arc<Fill>,
+    at: u64,
+    place: Place,
+    /// It was counted as waiting when it had read everything up to `at`.
+    waits: bool,
+}
+
+/// Who a reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The one that began the fill.
+    Leader,
+    /// One that joined.
+    Follower,
+}
+
+impl FillReader {
+    /// A reader that the fill's state knows of already, at its beginning.
+    pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
+        Self { fill, at: 0, place, waits: false }
+    }
+
+    /// Whether this reader came with the writer: then a private head is for it.
+    #[must_use]
+    pub fn is_leader(&self) -> bool {
+        self.place == Place::Leader
+    }
+
+    /// Bytes of body that have come so far.
+    #[must_use]
+    pub fn arrived(&self) -> u64 {
+        self.fill.state.lock().length
+    }
+
+    /// Bytes of body that this reader has been given.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
+    pub async fn head(&mut self) -> FillHead {
+        loop {
+            let arrived = self.fill.arrived.notified();
+            if let Some(head) = self.fill.state.lock().head.clone() {
+                return head;
+            }
+            arrived.await;
+        }
+    }
+
+    /// The next bytes, from the beginning; `Err` at the end, with how it ended. Nothing is lost if this future is
+    /// dropped. A follower of a private response has no body to read.
+    ///
+    /// # Errors
+    /// The end of the body, or of what this reader gets of it.
+    pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
+        let Self { fill, at, place, waits } = self;
+        loop {
+            let arrived = fill.arrived.notified();
+            let next = fill.change(0, &fill.drained, |state| {
+                if std::mem::take(waits) {
+                    state.waits_no_more(*at);
+                }
+                if state.is_private() && *place == Place::Follower {
+                    return Some(Err(FillEnd::Failed));
+                }
+                if *at < state.left_behind {
+                    return Some(Err(FillEnd::LeftBehind));
+                }
+                let Some(bytes) = state.read(*at) else {
+                    *waits = state.end.is_none();
+                    state.waiting += usize::from(*waits);
+                    return state.end.clone().map(Err);
+                };
+                state.step_off(*at);
+                *at += bytes.len() as u64;
+                state.stand(*at);
+                state.let_go();
+                Some(Ok(bytes))
+            });
+            match next {
+                Some(next) => return next,
+                None => arrived.await,
+            }
+        }
+    }
+}
+
+impl Drop for FillReader {
+    fn drop(&mut self) {
+        self.fill.change(0, &self.fill.drained, |state| {
+            if self.waits {
+                state.waits_no_more(self.at);
+            }
+            if self.place == Place::Leader {
+                state.leader = false;
+            } else if state.is_private() {
+                return; // It does not count any more.
+            }
+            if self.at < state.left_behind {
+                return; // Nor does this one.
+            }
+            state.step_off(self.at);
+            state.let_go();
+        });
+    }
+}
