@@ -236,7 +236,10 @@ fn files_held_open_give_way_to_those_that_are_asked_for() {
         std::fs::write(folder.path().join(number.to_string()), page(number)).unwrap();
     }
     let root = folder.path().to_str().unwrap();
-    let larder = Larder::within("ulimit -n 120", &["serve", root, "--admin", "127.0.0.1:0"]);
+    let larder = Larder::within(
+        "ulimit -n 120",
+        &["serve", root, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"],
+    );
     let mut client = larder.client();
     for number in 0..200 {
         let it = client.get(&format!("/{number}"));

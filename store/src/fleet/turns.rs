@@ -99,7 +99,7 @@ async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize) {
 /// Whether whoever has a turn is at work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtWork {
-    /// It said so within [`SIGN_STANDS`].
+    /// It said so a moment ago.
     Yes,
     /// It did not; but it does not in its first half second either.
     Silent,
