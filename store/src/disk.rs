@@ -17,6 +17,7 @@ mod recovery;
 mod segment;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod writer;
 
 pub use large::{GivenUp, Large};
@@ -51,6 +52,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use trust::Trust;
 use writer::{Status, Writer};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -240,8 +242,8 @@ impl Disk {
             writer.run();
         })?;
         let pool = Pool::new(settings.readers, counters);
-        let heads = Heads::new();
-        let reader = Reader { base, pool, heads, heap_line: settings.heap_line as u64 };
+        let (heads, trust) = (Heads::new(), Trust::new());
+        let reader = Reader { base, pool, heads, trust, heap_line: settings.heap_line as u64 };
         Ok(Arc::new(Disk {
             reader,
             queue,
@@ -435,7 +437,7 @@ impl Disk {
     /// those responses are in the RAM tier, or were a moment ago, and `queue` bounds them.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        self.base().index.memory() + self.base().listed.load(Relaxed)
+        self.base().index.memory() + self.base().listed.load(Relaxed) + trust::MEMORY
     }
 
     /// Bytes on the heap of responses that wait to be written and are not in the RAM tier any more.

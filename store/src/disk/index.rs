@@ -19,8 +19,6 @@ const REMOVALS: usize = 4096;
 /// Variants of one key; the oldest goes.
 const VARIANTS: usize = 32;
 
-/// Its body was verified by this process, or written by it.
-pub(crate) const VERIFIED: u64 = 1;
 /// It was used since it was written where it is.
 pub(crate) const USED: u64 = 2;
 /// One use, of those that are counted in the flags; they end at [`MOST_HITS`].
@@ -51,7 +49,7 @@ pub(crate) struct Known {
     pub variant: u32,
     /// The hash of the names that it varies on; zero without.
     pub names: u16,
-    /// [`VERIFIED`], [`USED`], and above them how often it was used.
+    /// [`USED`], and above it how often it was used; the lowest bit is free.
     pub flags: u64,
 }
 
@@ -186,18 +184,6 @@ impl Index {
     pub fn get(&self, hash: u64, stamp: u64) -> Option<Known> {
         let shard = self.shard(hash).read();
         shard.get(&hash)?.entries().find(|it| it.stamp() == stamp).map(Entry::known)
-    }
-
-    /// Sets flags of the record with this stamp; false where it is not known any more.
-    pub fn mark(&self, hash: u64, stamp: u64, flags: u64) -> bool {
-        let shard = self.shard(hash).read();
-        let found = shard.get(&hash).and_then(|it| it.entries().find(|it| it.stamp() == stamp));
-        if let Some(entry) = found
-            && entry.mark.load(Relaxed) & flags != flags
-        {
-            entry.mark.fetch_or(flags, Relaxed);
-        }
-        found.is_some()
     }
 
     /// Counts a use of the record with this stamp; false where it is not known any more.

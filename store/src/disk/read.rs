@@ -4,16 +4,18 @@
 
 use super::head::{self, variant_name};
 use super::heads::Heads;
-use super::index::{Known, VERIFIED};
+use super::index::Known;
 use super::pool::Pool;
 use super::segment::Segment;
-use super::{Base, Waited, calls::Calls};
+use super::trust::Trust;
+use super::{Base, Waited};
 use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
+use larder_stdx::clock;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
 use larder_wire::segment::{HEADER, Header, Kind, Place, UNIT, sum};
@@ -32,6 +34,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of a body that are verified at once.
 const PART: usize = 256 << 10;
+
+/// Bodies up to this many bytes that are in memory are verified by whoever asks: some microseconds. Larger ones by the pool.
+const SOON: u64 = 128 << 10;
 
 /// Why a record is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +65,7 @@ pub(crate) struct Reader {
     pub base: Arc<Base>,
     pub pool: Pool,
     pub heads: Heads,
+    pub trust: Trust,
     pub heap_line: u64,
 }
 
@@ -219,17 +225,43 @@ impl Reader {
             // Whoever writes to it may do so while it is sent.
             return Err(Unread::Corrupt);
         }
-        let is_right = known.flags & VERIFIED != 0 && segment.is_resident(body_at, header.body);
-        if !is_right {
-            let (calls, of, seed) = (self.base.calls.clone(), segment.clone(), self.base.seed);
-            let sum = self.wait(device, move || sum_of(&calls, &of, seed, body_at, header.body)).await?;
-            if sum != Some(header.body_sum) {
+        let now = clock::monotonic();
+        if !(self.trust.has(hash, known.stamp, now) && segment.is_resident(body_at, header.body)) {
+            if self.sum(&segment, body_at, header.body, device).await? != header.body_sum {
                 return Err(Unread::Corrupt);
             }
-            self.base.index.mark(hash, known.stamp, VERIFIED);
+            self.trust.note(hash, known.stamp, now);
         }
         let slice = FileSlice { owner: segment, offset: body_at, length: header.body };
         Ok(head::stored(envelope, Body::Disk(slice)))
+    }
+
+    /// The sum of a body, which is in memory afterwards.
+    async fn sum(
+        &self,
+        segment: &Arc<Segment>,
+        at: u64,
+        length: u64,
+        device: Device<'_>,
+    ) -> Result<u64, Unread> {
+        let seed = self.base.seed;
+        let read_now = |part: &mut [u8], at| match self.base.calls.read_now(segment.file.as_fd(), part, at) {
+            Ok(Some(read)) if read == part.len() => Ok(()),
+            Ok(None) => Err(Unread::Busy),
+            Ok(Some(_)) | Err(_) => Err(Unread::Corrupt),
+        };
+        if length <= SOON {
+            match sum_of(seed, at, length, read_now) {
+                Err(Unread::Busy) => {}
+                done => return done,
+            }
+        }
+        let (calls, segment) = (self.base.calls.clone(), segment.clone());
+        let read = move |part: &mut [u8], at| match calls.read(segment.file.as_fd(), part, at) {
+            Ok(read) if read == part.len() => Ok(()),
+            _ => Err(Unread::Corrupt),
+        };
+        self.wait(device, move || sum_of(seed, at, length, read)).await?
     }
 
     /// These bytes of a segment: from memory, or read by the pool.
@@ -295,19 +327,21 @@ impl Reader {
     }
 }
 
-/// The sum of a part of a file, which is in memory afterwards; `None` where it cannot be read.
-fn sum_of(calls: &Calls, segment: &Segment, seed: u64, at: u64, length: u64) -> Option<u64> {
+/// The sum of a part of a file that `read` reads.
+fn sum_of(
+    seed: u64,
+    at: u64,
+    length: u64,
+    mut read: impl FnMut(&mut [u8], u64) -> Result<(), Unread>,
+) -> Result<u64, Unread> {
     let mut part = vec![0; usize::try_from(length).unwrap_or(PART).min(PART)];
     let mut sum = Xxh3::with_seed(seed);
     let mut done = 0;
     while done < length {
         let most = usize::try_from(length - done).unwrap_or(PART).min(PART);
-        let read = calls.read(segment.file.as_fd(), &mut part[..most], at + done).ok()?;
-        if read < most {
-            return None;
-        }
+        read(&mut part[..most], at + done)?;
         sum.update(&part[..most]);
         done += most as u64;
     }
-    Some(sum.digest())
+    Ok(sum.digest())
 }

@@ -4,7 +4,7 @@
 use super::calls::{Call, Failed};
 use super::directory::{Directory, Refused};
 use super::head::{self, variant_name};
-use super::index::{Known, Put, VERIFIED};
+use super::index::{Known, Put};
 use super::journal::Journal;
 use super::log::{Log, NotWritten, Source};
 use super::queue::{Op, Queue};
@@ -187,7 +187,7 @@ impl Writer {
             body_sum,
         };
         let spot = log.append(&header, scratch, body)?;
-        let known = Known { spot, stamp, variant: name.variant, names: name.names, flags: VERIFIED };
+        let known = Known { spot, stamp, variant: name.variant, names: name.names, flags: 0 };
         Ok(self.base.index.put(hash, &known))
     }
 

@@ -193,6 +193,25 @@ fn what_is_damaged_while_we_run_is_not_served() {
     }
 }
 
+/// As on a device that turns bits: nothing tells of it but the bytes.
+#[test]
+fn what_rots_in_silence_is_not_served() {
+    for size in [1500, 20_000, 200_000] {
+        let tier = Tier::sized(8 << 20, 1 << 20);
+        tier.put("a", blob(1, size));
+        let path = tier.segments().remove(0);
+        let file = fs::File::options().read(true).write(true).open(path).unwrap();
+        let written = file.metadata().unwrap().modified().unwrap();
+        let mut byte = [0];
+        let place = file.metadata().unwrap().len() - size as u64 / 2;
+        file.read_exact_at(&mut byte, place).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], place).unwrap();
+        file.set_times(fs::FileTimes::new().set_modified(written)).unwrap();
+        assert_eq!(None, tier.get("a"), "{size}");
+        assert_eq!(1, tier.counters.disk_corrupt.get());
+    }
+}
+
 #[test]
 fn what_is_in_memory_was_asked_for() {
     let tier = Tier::new();
