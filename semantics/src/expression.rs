@@ -134,6 +134,8 @@ enum Node {
 enum Match {
     Is(Box<[u8]>),
     Contains(Box<[u8]>),
+    Begins(Box<[u8]>),
+    Ends(Box<[u8]>),
     Like(Box<Regex>),
 }
 
@@ -176,6 +178,19 @@ impl Expression {
         self.0.weight
     }
 
+    /// A tag without which it is never true: one that it asks for by itself, or beside whatever else (`&&`).
+    #[must_use]
+    pub fn needed_tag(&self) -> Option<&str> {
+        let together = match &self.0.root {
+            Node::All(all) => all,
+            one => std::slice::from_ref(one),
+        };
+        together.iter().find_map(|it| match it {
+            Node::Tag(tag) => Some(&**tag),
+            _ => None,
+        })
+    }
+
     /// As it was written.
     #[must_use]
     pub fn text(&self) -> &str {
@@ -204,6 +219,8 @@ impl Match {
         match self {
             Match::Is(other) => *text == **other,
             Match::Contains(part) => part.is_empty() || text.windows(part.len()).any(|it| *it == **part),
+            Match::Begins(part) => text.starts_with(part),
+            Match::Ends(part) => text.ends_with(part),
             Match::Like(pattern) => pattern.is_match(text),
         }
     }

@@ -327,10 +327,18 @@ fn purge_of_tags_reaches_what_lies_under_routes_that_allow_it() {
         get(it);
         assert!(get(it).is_hit(), "{it}");
     }
-    let purge = "PURGE / HTTP/1.1\r\nHost: a.example\r\nSurrogate-Key: every\r\n\r\n";
     let mut purger = larder.client();
-    purger.send(purge);
-    let answer = purger.read();
+    let mut purge_tag = |tag: &str| {
+        purger.send(format!("PURGE / HTTP/1.1\r\nHost: a.example\r\nSurrogate-Key: {tag}\r\n\r\n"));
+        purger.read()
+    };
+    // Tags that nothing has touch nothing, however many they are.
+    (0..100).for_each(|n| assert_eq!(200, purge_tag(&format!("none-{n}")).status));
+    assert_eq!(0, larder.counter("purge_rules_full"));
+    for it in gone.iter().chain(&kept) {
+        assert!(get(it).is_hit(), "{it}");
+    }
+    let answer = purge_tag("every");
     assert_eq!(200, answer.status, "{answer:?}");
     for it in gone {
         assert!(!get(&it).is_hit(), "{it}: {answer:?}");

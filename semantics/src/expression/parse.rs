@@ -93,7 +93,7 @@ pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
             format!("a condition may have {MOST_BYTES} bytes at most, and this has {}", text.len()),
         );
     }
-    let mut reader = Reader { subject, text, at: 0, depth: 0, patterns: 0 };
+    let mut reader = Reader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
     let root = reader.any()?;
     match reader.peek() {
         "" => {}
@@ -102,7 +102,7 @@ pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
                 .wrong(format!("{} does not belong here; between two tests write && or ||", quoted(it)));
         }
     }
-    Ok((root, 8 * text.len() + 256 + reader.patterns * PATTERN_BYTES / 2))
+    Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
 }
 
 fn error<T>(column: usize, sentence: String) -> Result<T> {
@@ -115,6 +115,8 @@ struct Reader<'t> {
     at: usize,
     depth: usize,
     patterns: usize,
+    /// Of them those that are more than a text at a certain place.
+    compiled: usize,
 }
 
 impl<'t> Reader<'t> {
@@ -199,6 +201,10 @@ impl<'t> Reader<'t> {
         if self.patterns > MOST_PATTERNS {
             return error(column, format!("a condition may have {MOST_PATTERNS} patterns at most"));
         }
+        if let Some(plain) = plain(pattern) {
+            return Ok(plain);
+        }
+        self.compiled += 1;
         let built = RegexBuilder::new(pattern)
             .unicode(false)
             .size_limit(PATTERN_BYTES)
@@ -364,6 +370,35 @@ fn string_length(text: &str) -> usize {
         }
     }
     text.len()
+}
+
+/// A pattern that is nothing but a text, with or without an anchor at either end: it needs no automaton, which is a
+/// hundred times as large.
+pub(super) fn plain(pattern: &str) -> Option<Match> {
+    let (begins, mut rest) = pattern.strip_prefix('^').map_or((false, pattern), |it| (true, it));
+    let mut text = Vec::with_capacity(rest.len());
+    let mut ends = false;
+    while let [first, behind @ ..] = rest.as_bytes() {
+        let (it, length) = match (first, behind) {
+            (b'$', []) => {
+                ends = true;
+                break;
+            }
+            // What of it means something else unless it is escaped; of other escapes some are classes and boundaries.
+            (b'\\', [it, ..]) if br"\.+*?()|[]{}^$#&-~".contains(it) => (*it, 2),
+            (it, _) if !it.is_ascii() || br"\.+*?()|[]{}^$".contains(it) => return None,
+            (it, _) => (*it, 1),
+        };
+        text.push(it);
+        rest = &rest[length..];
+    }
+    let text = text.into();
+    Some(match (begins, ends) {
+        (true, true) => Match::Is(text),
+        (true, false) => Match::Begins(text),
+        (false, true) => Match::Ends(text),
+        (false, false) => Match::Contains(text),
+    })
 }
 
 fn one_or(mut all: Vec<Node>, many: fn(Vec<Node>) -> Node) -> Node {

@@ -195,6 +195,25 @@ fn errors_say_where_and_what_would_be_right() {
     );
 }
 
+#[test]
+fn a_tag_that_is_needed_is_known() {
+    let needed = |text: &str| Expression::parse(text).unwrap().needed_tag().map(str::to_owned);
+    assert_eq!(Some("a".to_owned()), needed("tag == \"a\""));
+    assert_eq!(Some("a".to_owned()), needed("status == 1 && (tag == \"a\") && tag == \"b\""));
+    for it in
+        ["tag != \"a\"", "!(tag == \"a\")", "tag == \"a\" || status == 1", "status == 1 && !(tag == \"a\")"]
+    {
+        assert_eq!(None, needed(it), "{it}");
+    }
+}
+
+#[test]
+fn a_pattern_that_is_a_text_takes_little() {
+    let weight = |text: &str| Expression::parse(text).unwrap().weight();
+    assert!(weight(r#"path ~ "^/a\.b" || host ~ "\.example$" || path ~ "^/x$" || path ~ "y""#) < 1024);
+    assert!(weight(r#"path ~ "^/a.b""#) > 4096);
+}
+
 const FIELDS_IN_ERRORS: &str =
     "key, scheme, host, path, query, header[\"name\"], tag, status, age, ttl or size";
 
@@ -235,6 +254,19 @@ fn each_subject_has_names_of_its_own() {
 }
 
 proptest! {
+    #[test]
+    fn a_pattern_means_what_the_crate_says(
+        pattern in "\\^?(\\\\?[ab/.*+?#~&$-]|[\\[\\]<>ab]){0,4}\\$?",
+        page in "[ab/.*+?#~&$<>\n-]{0,6}",
+    ) {
+        use regex::bytes::RegexBuilder;
+        if let (Some(plain), Ok(regex)) =
+            (parse::plain(&pattern), RegexBuilder::new(&pattern).unicode(false).build())
+        {
+            prop_assert_eq!(regex.is_match(page.as_bytes()), plain.holds(page.as_bytes()), "{}", pattern);
+        }
+    }
+
     #[test]
     fn never_panics(text in "[a-z\"\\\\()!&|<>=~\\[\\] 0-9\u{e4}-]{0,40}") {
         if let Ok(expression) = Expression::parse(&text) {

@@ -34,8 +34,14 @@ fn scope() -> impl Strategy<Value = Scope> {
         2 => key().prop_map(url),
         2 => (key(), 0..20_usize).prop_map(|(key, length)| prefix(&key[..length.min(key.len())])),
         4 => proptest::sample::select(TAGS.to_vec()).prop_map(tag),
+        2 => proptest::sample::select(TAGS.to_vec()).prop_map(tag_at_a),
         1 => Just(Scope::All),
     ]
+}
+
+/// A tag, as far as it is on the host `a`.
+fn tag_at_a(tag: &str) -> Scope {
+    on_condition(&format!("tag == \"{tag}\" && host == \"a\""))
 }
 
 fn strength() -> impl Strategy<Value = Strength> {
@@ -93,7 +99,10 @@ fn by_key(scope: &Scope, key: &str) -> Option<bool> {
 }
 
 fn matches(scope: &Scope, key: &str, tags: &[&str]) -> bool {
-    by_key(scope, key).unwrap_or_else(|| matches!(scope, Scope::Tag(it) if tags.contains(&&**it)))
+    by_key(scope, key).unwrap_or_else(|| match scope {
+        Scope::Tag(it) => tags.contains(&&**it),
+        _ => key.starts_with("http://a/") && tags.iter().any(|it| *scope == tag_at_a(it)),
+    })
 }
 
 impl Model {
@@ -114,6 +123,8 @@ impl Model {
 
     fn may_join(&self, key: usize, flying: &Flying) -> bool {
         let about = |it: &(Scope, Strength)| match &flying.tags {
+            // Of what length it will be is not known.
+            _ if matches!(it.0, Scope::Where(_)) => true,
             Some(tags) => matches(&it.0, KEYS[key], tags),
             None => by_key(&it.0, KEYS[key]).unwrap_or(true),
         };

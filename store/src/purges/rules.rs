@@ -24,7 +24,8 @@ const RULE_COST: u64 = 320;
 pub(crate) struct Most {
     pub rules: usize,
     pub bytes: u64,
-    /// Of those with an expression: each is asked about every response that is met for the first time after it.
+    /// Of those with an expression: each is asked about every response that is met for the first time after it, or
+    /// about those with the one tag that it needs. So many there may be of the first, and so many of each tag.
     pub expressions: usize,
 }
 
@@ -54,11 +55,15 @@ pub(crate) struct Rules {
     entries: BTreeMap<Seq, Entry>,
     urls: HashMap<Box<[u8]>, Vec<Seq>>,
     prefixes: BTreeMap<Box<[u8]>, Vec<Seq>>,
+    /// Those of a tag, and those with an expression that needs it.
     tags: HashMap<u64, Vec<Seq>>,
+    /// The other ones with an expression.
     expressions: Vec<Seq>,
     all: Vec<Seq>,
     /// The last one that a key alone does not tell about: of a tag or an expression.
     beyond_keys: Seq,
+    /// The last one with an expression.
+    conditional: Seq,
     floor: Floor,
     /// What was born here before this number must be validated; since when.
     doubt: (Seq, WallTime),
@@ -113,6 +118,7 @@ impl Rules {
             expressions: Vec::new(),
             all: Vec::new(),
             beyond_keys: 0,
+            conditional: 0,
             floor: Floor::default(),
             doubt: (0, WallTime(0)),
             begun: 0,
@@ -194,10 +200,14 @@ impl Rules {
         if matches!(rule.scope, Scope::Tag(_) | Scope::Where(_)) {
             self.beyond_keys = self.beyond_keys.max(seq);
         }
+        if matches!(rule.scope, Scope::Where(_)) {
+            self.conditional = self.conditional.max(seq);
+        }
         self.cost += cost;
+        let tag = tag_of(&rule.scope);
         self.entries.insert(seq, Entry { rule, at, cost });
         self.seq = self.seq.max(seq);
-        self.bound()
+        self.bound(tag)
     }
 
     /// Lets go of the rules up to `until` but the last `keep`: everything that is stored has met them. What comes in
@@ -224,7 +234,11 @@ impl Rules {
         {
             return verdict;
         }
-        let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, |_| true));
+        let holds = |entry: &Entry| match &entry.rule.scope {
+            Scope::Where(expression) => expression.holds(&At { subject, now: entry.at }),
+            _ => true,
+        };
+        let mut meet = |list: &[Seq]| verdict = verdict.and(self.of_list(list, birth, holds));
         meet(&self.all);
         self.each_by_key(subject.key, &mut meet);
         if tags::are_every(subject.tags) {
@@ -232,11 +246,8 @@ impl Rules {
         } else {
             subject.tags.iter().filter_map(|it| self.tags.get(it)).for_each(|it| meet(it));
         }
-        let holds = |entry: &Entry| match &entry.rule.scope {
-            Scope::Where(expression) => expression.holds(&At { subject, now: entry.at }),
-            _ => true,
-        };
-        verdict.and(self.of_list(&self.expressions, birth, holds))
+        meet(&self.expressions);
+        verdict
     }
 
     /// What becomes of it because this node does not know the logs that far back.
@@ -267,7 +278,7 @@ impl Rules {
 
     /// Whether a rule after `met` has an expression.
     pub fn has_expression_after(&self, met: Seq) -> bool {
-        self.expressions.last().is_some_and(|it| *it > met)
+        self.conditional > met
     }
 
     /// What the rules of one list come to; those that `also` says.
@@ -320,8 +331,8 @@ impl Rules {
         }
     }
 
-    /// Lets go of the oldest until there are not too many.
-    fn bound(&mut self) -> usize {
+    /// Lets go of the oldest until there are not too many, of all and beside the one that came with this tag.
+    fn bound(&mut self, tag: Option<u64>) -> usize {
         let mut gone = 0;
         while self.entries.len() > self.most.rules || self.cost > self.most.bytes {
             let Some((oldest, _)) = self.entries.first_key_value() else { break };
@@ -329,13 +340,22 @@ impl Rules {
             gone += 1;
         }
         // What is let go must be older than all that stays: the floor is a number.
-        while self.expressions.len() > self.most.expressions {
-            let until = self.expressions[0];
+        while let Some(until) = self.conditional_too_many(tag) {
             let before = self.entries.len();
             self.forget(until, 0);
             gone += before - self.entries.len();
         }
         gone
+    }
+
+    /// The oldest of the rules with an expression that are filed under a tag, or under none, if they are too many.
+    fn conditional_too_many(&self, tag: Option<u64>) -> Option<Seq> {
+        let list = tag.map_or(Some(&self.expressions), |it| self.tags.get(&it))?;
+        let is_conditional =
+            |it: &&Seq| self.entries.get(it).is_some_and(|it| matches!(it.rule.scope, Scope::Where(_)));
+        let mut conditional = list.iter().filter(is_conditional);
+        let oldest = conditional.next()?;
+        (conditional.count() >= self.most.expressions).then_some(*oldest)
     }
 
     fn let_go(&mut self, seq: Seq) {
@@ -353,8 +373,7 @@ impl Rules {
             match &entry.rule.scope {
                 Scope::Url(key) => drop(self.urls.remove(key)),
                 Scope::Prefix(prefix) => drop(self.prefixes.remove(prefix)),
-                Scope::Tag(tag) => drop(self.tags.remove(&tags::hash(tag))),
-                Scope::Where(_) | Scope::All => {}
+                scope => drop(tag_of(scope).and_then(|it| self.tags.remove(&it))),
             }
         }
         Some(entry)
@@ -364,8 +383,9 @@ impl Rules {
         let list = match scope {
             Scope::Url(key) => self.urls.get(key),
             Scope::Prefix(prefix) => self.prefixes.get(prefix),
-            Scope::Tag(tag) => self.tags.get(&tags::hash(tag)),
-            Scope::Where(_) => Some(&self.expressions),
+            Scope::Tag(_) | Scope::Where(_) => {
+                tag_of(scope).map_or(Some(&self.expressions), |it| self.tags.get(&it))
+            }
             Scope::All => Some(&self.all),
         };
         list.map_or(&[], Vec::as_slice)
@@ -375,8 +395,10 @@ impl Rules {
         match scope {
             Scope::Url(key) => self.urls.entry(key.clone()).or_default(),
             Scope::Prefix(prefix) => self.prefixes.entry(prefix.clone()).or_default(),
-            Scope::Tag(tag) => self.tags.entry(tags::hash(tag)).or_default(),
-            Scope::Where(_) => &mut self.expressions,
+            Scope::Tag(_) | Scope::Where(_) => match tag_of(scope) {
+                Some(tag) => self.tags.entry(tag).or_default(),
+                None => &mut self.expressions,
+            },
             Scope::All => &mut self.all,
         }
     }
@@ -479,6 +501,15 @@ fn supersedes(new: &Rule, old: &Rule) -> bool {
     same && new.strength >= old.strength
         && new.positions.is_empty() == old.positions.is_empty()
         && old.positions.iter().all(covers)
+}
+
+/// The tag without which nothing matches: by its hash such rules are found, so that nothing else is asked about them.
+fn tag_of(scope: &Scope) -> Option<u64> {
+    match scope {
+        Scope::Tag(tag) => Some(tags::hash(tag)),
+        Scope::Where(expression) => expression.needed_tag().map(tags::hash),
+        Scope::Url(_) | Scope::Prefix(_) | Scope::All => None,
+    }
 }
 
 fn cost(rule: &Rule) -> u64 {

@@ -34,6 +34,10 @@ pub(super) fn tag(tag: &str) -> Scope {
     Scope::Tag(tag.into())
 }
 
+pub(super) fn on_condition(text: &str) -> Scope {
+    Scope::Where(Expression::parse(text).unwrap())
+}
+
 pub(super) fn url(key: &str) -> Scope {
     Scope::Url(key.as_bytes().into())
 }
@@ -467,4 +471,48 @@ fn what_stands_purged_and_unmet_is_nothing_newer() {
     writer.head(head(&[], here.clone()), true);
     assert!(writer.insert(tagged(&[], here, "x"), 1).is_ok());
     assert_eq!(Seen::Stale, seen(&store, "a"));
+}
+
+#[test]
+fn a_purge_of_a_tag_with_a_limit_is_met_by_what_has_the_tag_alone() {
+    let store = store(64 << 20);
+    put(&store, "http://a/", &["red"]);
+    put(&store, "http://b/", &["red"]);
+    for n in 0..500 {
+        let limited = format!("tag == \"none-{n}\" && (!(path ~ \"^/no/\") || host ~ \"\\.example$\")");
+        store.purge(rule(on_condition(&limited), Strength::Hard));
+    }
+    assert_eq!(0, store.counters.purge_rules_full.get());
+    assert_eq!(Seen::Fresh, seen(&store, "http://a/"));
+    store.purge(rule(on_condition("tag == \"red\" && host == \"a\""), Strength::Hard));
+    assert_eq!((Seen::Nothing, Seen::Fresh), (seen(&store, "http://a/"), seen(&store, "http://b/")));
+}
+
+#[test]
+fn a_purge_of_a_tag_with_a_limit_outlives_a_restart() {
+    let store = store(1 << 20);
+    let limited = on_condition("tag == \"red\" && host == \"a\"");
+    store.restore(9, vec![(7, rule(limited, Strength::Hard))]);
+    let at = |seq, key: &[u8], tags| {
+        let stored = tagged(tags, Born { seq, ..Born::default() }, "x");
+        store.admit(key, Arc::into_inner(stored).unwrap()).is_some()
+    };
+    assert!(!at(6, b"http://a/", &["red"]));
+    assert!(at(7, b"http://a/", &["red"]) && at(6, b"http://a/", &["blue"]) && at(6, b"http://b/", &["red"]));
+}
+
+#[test]
+fn the_conditions_of_one_tag_are_bounded() {
+    let store = store(64 << 20);
+    put(&store, "http://a/", &["red"]);
+    let purge =
+        |n| store.purge(rule(on_condition(&format!("tag == \"red\" && status > {n}")), Strength::Hard));
+    for n in 0..64 {
+        purge(n + 999);
+    }
+    assert_eq!((0, Seen::Fresh), (store.counters.purge_rules_full.get(), seen(&store, "http://a/")));
+    put(&store, "http://a/x", &["blue"]);
+    purge(80_000);
+    assert_eq!(1, store.counters.purge_rules_full.get());
+    assert_eq!(Seen::Fresh, seen(&store, "http://a/x"), "it came later than what was let go");
 }

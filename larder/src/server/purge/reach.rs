@@ -115,7 +115,18 @@ fn of_host(pattern: &HostPattern) -> String {
         HostPattern::Exact(name) => {
             format!("(host == {} || host == {})", quoted(name), quoted(&format!("{name}.")))
         }
-        HostPattern::Below(rest) => format!("host ~ {}", quoted(&format!("^[^*].*{}\\.?$", literal(rest)))),
+        HostPattern::Below(rest) => {
+            let dot = format!("{rest}.");
+            let ends = |it: &str| format!("host ~ {}", quoted(&format!("{}$", literal(it))));
+            // Something stands before it, which is not the mark of a name.
+            format!(
+                "(({} || {}) && host != {} && host != {} && host !~ \"^\\*\")",
+                ends(rest),
+                ends(&dot),
+                quoted(rest),
+                quoted(&dot)
+            )
+        }
         HostPattern::Any => String::new(),
     }
 }
