@@ -176,6 +176,43 @@ fn laravel() {
     ninety_percent_anonymous("laravel");
 }
 
+/// What each framework sets by itself for one visitor, where nobody gave it another name.
+const OWN: &[(&str, &[&str])] = &[
+    (
+        "wordpress",
+        &[
+            "wordpress_logged_in_5f1c",
+            "wordpress_sec_5f1c",
+            "wordpress_rec_5f1c",
+            "wp-postpass_5f1c",
+            "comment_author_5f1c",
+        ],
+    ),
+    ("drupal", &["SESS5f1c", "SSESS5f1c"]),
+    ("django", &["sessionid", "csrftoken", "messages"]),
+    // A store without `key`: `_session_id`, of ActionDispatch::Session.
+    ("rails", &["_shop_session", "_session_id", "session_id", "remember_user_token"]),
+    ("laravel", &["shop-session", "shop_session", "remember_web_5f1c", "laravel_maintenance"]),
+];
+
+#[test]
+fn cookies_that_a_framework_sets_for_one_visitor_are_private() {
+    let origin = Origin::new(|it| {
+        let seen = it.field("cookie").unwrap_or("nothing").to_owned();
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{seen}")
+    });
+    for (preset, cookies) in OWN {
+        let larder = Larder::before(&origin, &format!("preset = \"{preset}\""));
+        let mut client = larder.client();
+        let mut get = |cookie: &str| client.get_with("/", &format!("Cookie: {cookie}=x\r\n"));
+        assert_eq!("nothing", get("theme").text(), "{preset}");
+        for it in *cookies {
+            let page = get(it);
+            assert!(!page.is_hit() && page.text() == format!("{it}=x"), "{preset}: {it}: {}", page.text());
+        }
+    }
+}
+
 #[test]
 fn it_is_told_where_a_value_came_from() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\nhello");

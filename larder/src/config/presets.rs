@@ -25,10 +25,10 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[0],
         values: &[
-            // wp_set_auth_cookie(), wp_set_comment_cookies(), WooCommerce's and Easy Digital Downloads' carts.
+            // wp_set_auth_cookie(), RECOVERY_MODE_COOKIE, wp_set_comment_cookies(), WooCommerce's and Easy Digital Downloads' carts.
             (
                 "private_cookies",
-                "wordpress_logged_in_*,wordpress_sec_*,wp-postpass_*,comment_author_*,wp_woocommerce_session_*,\
+                "wordpress_logged_in_*,wordpress_sec_*,wordpress_rec_*,wp-postpass_*,comment_author_*,wp_woocommerce_session_*,\
                  woocommerce_items_in_cart,woocommerce_cart_hash,edd_items_in_cart,PHPSESSID",
             ),
             ("key.drop", ANALYTICS),
@@ -67,8 +67,9 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[3],
         values: &[
-            // The cookie store's key, the generated authentication's `session_id`, and Devise's.
-            ("private_cookies", "_*_session,session_id,remember_*"),
+            // The default store's key, that of a store which is given none (`_session_id`, of ActionDispatch), the generated
+            // authentication's `session_id`, and Devise's.
+            ("private_cookies", "_*_session,_session_id,session_id,remember_*"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
@@ -78,8 +79,9 @@ pub const PRESETS: [Preset; 5] = [
     Preset {
         name: NAMES[4],
         values: &[
-            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH.
-            ("private_cookies", "*-session,*_session,remember_*"),
+            // SESSION_COOKIE is `APP_NAME-session`, before Laravel 12 `APP_NAME_session`; remember_web_HASH; and of who may
+            // pass while `artisan down --secret` answers everybody else.
+            ("private_cookies", "*-session,*_session,remember_*,laravel_maintenance"),
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
