@@ -240,12 +240,15 @@ counters! {
     disk_corrupt: Count, "Records and segments of the disk tier whose bytes were not those that were written: dropped, never served.";
     disk_reappended: Count, "Responses written again because their segment was the oldest and they had been used.";
     disk_segments_dropped: Count, "Segments of the disk tier dropped for room.";
+    disk_gave_way: Count, "Of those, segments dropped because the device was full before `cache.disk.size` was reached.";
     disk_removals: Count, "Removals and purges written to the disk tier.";
     disk_removals_late: Limit, "Removals by unsafe methods that were answered before the disk tier had written them down, because that took longer than a second.";
     disk_pool_reads: Count, "Reads of the disk tier that had to wait for the device.";
     disk_pool_wait_micros: Micros, "Microseconds that reads of the disk tier waited for one of `cache.disk.readers`.";
     disk_pool_full: Limit, "Lookups in the disk tier given up because too many reads waited already.";
     disk_slow: Limit, "Lookups in the disk tier given up because the device took longer than a second.";
+    disk_reads_off: Gauge, "1 while lookups in the disk tier do not wait for the device because it kept three in a row waiting for more than a second, else 0.";
+    disk_reads_skipped: Limit, "Lookups in the disk tier given up at once because the device was left alone so.";
     admin_wrong_tokens: Count, "Requests to the admin with a wrong token, an ended session's, or the code of no login link.";
     admin_guesses: Limit, "The same, of those answered with 429 because too many came.";
     admin_refusals: Count, "Requests to the admin that were answered with 400 or more.";

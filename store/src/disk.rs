@@ -10,6 +10,7 @@ mod journal;
 mod large;
 pub mod listing;
 mod log;
+mod patience;
 pub mod pool;
 mod queue;
 mod read;
@@ -38,6 +39,7 @@ use larder_transport::body::FileSlice;
 use larder_wire::segment::VERSION;
 use log::Log;
 use parking_lot::RwLock;
+use patience::Patience;
 use pool::Pool;
 use queue::{Finish, Op, Push, Queue};
 use read::Reader;
@@ -89,7 +91,7 @@ pub struct Settings {
     pub readers: usize,
     /// Bytes that may wait to be written; what comes when they are reached is not written.
     pub queue: u64,
-    /// How long writing pauses after a failure.
+    /// How long writing pauses after a failure, and reading after some reads in a row that took too long.
     pub retry: Duration,
 }
 
@@ -151,6 +153,8 @@ struct Base {
     index: Index,
     space: Arc<Space>,
     segments: RwLock<BTreeMap<u32, Arc<Segment>>>,
+    /// How many segments there were when the device was found full below `size`; zero while it is not.
+    cramped: AtomicUsize,
     /// Bytes of RAM that the list of the active segment's records takes.
     listed: AtomicU64,
 }
@@ -211,6 +215,7 @@ impl Disk {
             index: Index::new(),
             space: Arc::default(),
             segments: RwLock::default(),
+            cramped: AtomicUsize::new(0),
             listed: AtomicU64::new(0),
         });
         let status = Arc::new(Status::new());
@@ -241,9 +246,10 @@ impl Disk {
             let _finish = finish;
             writer.run();
         })?;
+        let patience = Patience::new(settings.retry, counters.clone());
         let pool = Pool::new(settings.readers, counters);
         let (heads, trust) = (Heads::new(), Trust::new());
-        let reader = Reader { base, pool, heads, trust, heap_line: settings.heap_line as u64 };
+        let reader = Reader { base, pool, patience, heads, trust, heap_line: settings.heap_line as u64 };
         Ok(Arc::new(Disk {
             reader,
             queue,
@@ -419,6 +425,19 @@ impl Disk {
     #[must_use]
     pub fn state(&self) -> State {
         self.status.get()
+    }
+
+    /// Whether lookups do not wait for the device because it kept some in a row waiting for more than a second. What is in
+    /// the page cache is read all the same.
+    #[must_use]
+    pub fn leaves_reads_alone(&self) -> bool {
+        self.reader.patience.is_over()
+    }
+
+    /// Whether the device is full though `size` is not reached: the oldest segment gives way to the next then.
+    #[must_use]
+    pub fn is_cramped(&self) -> bool {
+        self.base().cramped.load(Relaxed) > 0
     }
 
     /// Responses that are kept.

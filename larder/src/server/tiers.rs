@@ -85,6 +85,9 @@ pub struct DiskWatch {
     disk: Option<Arc<Disk>>,
     teller: Teller,
     last: RefCell<State>,
+    /// Whether reads leave the device alone, and whether it is full, as anybody was told.
+    alone: Cell<bool>,
+    cramped: Cell<bool>,
     /// What the store has entered for the index.
     entered: Cell<u64>,
 }
@@ -94,7 +97,9 @@ impl DiskWatch {
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
-        Self { disk: lower.disk.clone(), teller, last: RefCell::new(State::On), entered: Cell::new(0) }
+        let (alone, cramped) = Default::default();
+        let last = RefCell::new(State::On);
+        Self { disk: lower.disk.clone(), teller, last, alone, cramped, entered: Cell::new(0) }
     }
 
     /// Tries again after a failure, where it is time to; enters in the books of RAM what the index takes.
@@ -104,6 +109,7 @@ impl DiskWatch {
         let mut entered = self.entered.get();
         store.account_beside(&mut entered, disk.memory());
         self.entered.set(entered);
+        self.tell_of_device(disk);
         let now = disk.state();
         let last = self.last.replace(now.clone());
         match now {
@@ -114,6 +120,35 @@ impl DiskWatch {
                 self.teller.event(Level::Warn, "disk-off", &values);
             }
         }
+    }
+}
+
+impl DiskWatch {
+    /// What is not well with the device though the tier is on.
+    fn tell_of_device(&self, disk: &Disk) {
+        let alone = disk.leaves_reads_alone();
+        match (self.alone.replace(alone), alone) {
+            (false, true) => {
+                let values = [
+                    ("why", "it kept three reads in a row waiting for more than a second"),
+                    ("now", "nobody waits for it but one read each cache.disk.retry"),
+                ];
+                self.teller.event(Level::Warn, "disk-reads-off", &values);
+            }
+            (true, false) => {
+                self.teller.event(Level::Info, "disk-reads-on", &[("now", "the device answers again")]);
+            }
+            _ => {}
+        }
+        let cramped = disk.is_cramped();
+        if cramped && !self.cramped.replace(cramped) {
+            let values = [
+                ("why", "the device is full before cache.disk.size is reached"),
+                ("now", "the oldest segments give way to new ones"),
+            ];
+            self.teller.event(Level::Warn, "disk-full", &values);
+        }
+        self.cramped.set(cramped);
     }
 }
 

@@ -48,6 +48,13 @@ pub(crate) struct Failed {
     pub errno: Errno,
 }
 
+impl Failed {
+    /// Whether it failed because the device has no more room, or none for us.
+    pub fn is_full(&self) -> bool {
+        matches!(self.errno, Errno::NOSPC | Errno::DQUOT)
+    }
+}
+
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.call {

@@ -13,6 +13,7 @@ use larder_wire::segment::{
 use rustix::fs::OFlags;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes that are copied from file to file at once.
@@ -88,7 +89,7 @@ impl Log {
             active.entries.push(entry(header, spot));
             active.segment.note_birth(header.born);
             let listed = active.entries.capacity() * size_of::<Entry>();
-            self.base.listed.store(listed as u64, std::sync::atomic::Ordering::Relaxed);
+            self.base.listed.store(listed as u64, Relaxed);
             self.base.counters.disk_bytes_written.add_shared(needed);
         }
         self.active = Some(active);
@@ -189,6 +190,39 @@ impl Log {
                 return Err(NotWritten::NoRoom);
             }
         }
+        let before = self.base.space.used();
+        let given_back = |log: &Self| before.saturating_sub(log.base.space.used());
+        loop {
+            match self.create() {
+                // A sealed segment is a little less than a new one. Where what went would be enough, others took it.
+                Err(full)
+                    if full.is_full() && given_back(self) < self.base.segment_size && self.give_way()? => {}
+                Err(failed) => return Err(failed.into()),
+                Ok(()) => break,
+            }
+        }
+        let cramped = &self.base.cramped;
+        if self.base.segments.read().len() > cramped.load(Relaxed) {
+            cramped.store(0, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Drops the oldest segment because the device is full though `size` is not reached. False where only a quarter is
+    /// left of those that there were when it became full: others fill it, and this directory is not to be eaten up.
+    fn give_way(&mut self) -> Result<bool, NotWritten> {
+        let base = self.base.clone();
+        let count = base.segments.read().len();
+        let most = base.cramped.fetch_max(count, Relaxed).max(count);
+        if count <= most.div_ceil(4) || !self.retire(Again::Never)? {
+            return Ok(false);
+        }
+        base.counters.disk_gave_way.add_shared(1);
+        Ok(true)
+    }
+
+    /// Makes a file with room for a segment, to be written to from now on.
+    fn create(&mut self) -> Result<(), Failed> {
         let (calls, directory) = (&self.base.calls, &self.directory.file);
         let (id, name) = (self.next, Segment::name(self.next));
         let file = calls.open(directory, &name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
@@ -201,7 +235,7 @@ impl Log {
             .and_then(|()| calls.write(&file, &[&start(File::Segment, place)], 0));
         if let Err(failed) = begun {
             let _ = calls.unlink(directory, &name);
-            return Err(failed.into());
+            return Err(failed);
         }
         let segment = Segment::new(id, file, calls.clone(), self.base.space.clone(), self.base.segment_size);
         self.base.segments.write().insert(id, segment.clone());

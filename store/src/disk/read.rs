@@ -5,6 +5,7 @@
 use super::head::{self, variant_name};
 use super::heads::Heads;
 use super::index::Known;
+use super::patience::{PATIENCE, Patience};
 use super::pool::Pool;
 use super::segment::Segment;
 use super::trust::Trust;
@@ -23,14 +24,13 @@ use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes of a record that are read at first, beyond a body that fits the heap.
 const HEAD: u64 = 4096;
 
-/// How long the device may take before the lookup is given up.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// What is longer may take its time on a device that is well.
+const MOST_TELLING: u64 = 16 << 20;
 
 /// Bytes of a body that are verified at once.
 const PART: usize = 256 << 10;
@@ -64,6 +64,7 @@ enum Device<'a> {
 pub(crate) struct Reader {
     pub base: Arc<Base>,
     pub pool: Pool,
+    pub patience: Patience,
     pub heads: Heads,
     pub trust: Trust,
     pub heap_line: u64,
@@ -261,7 +262,7 @@ impl Reader {
             Ok(read) if read == part.len() => Ok(()),
             _ => Err(Unread::Corrupt),
         };
-        self.wait(device, move || sum_of(seed, at, length, read)).await?
+        self.wait(device, length, move || sum_of(seed, at, length, read)).await?
     }
 
     /// These bytes of a segment: from memory, or read by the pool.
@@ -280,7 +281,7 @@ impl Reader {
             Ok(None) => {}
         }
         let (calls, segment) = (self.base.calls.clone(), segment.clone());
-        let read = self.wait(device, move || {
+        let read = self.wait(device, length, move || {
             let read = calls.read(segment.file.as_fd(), &mut bytes, at);
             read.map(|it| (it == bytes.len()).then_some(bytes))
         });
@@ -294,7 +295,9 @@ impl Reader {
     pub async fn copy_in(&self, store: &Arc<Store>, slice: &FileSlice) -> Option<Body> {
         let (store, slice) = (store.clone(), slice.clone());
         let waited = Waited::default();
-        self.wait(Device::WaitedFor(&waited), move || store.copy_in(&slice)).await.ok().flatten()
+        let length = slice.length;
+        let copied = self.wait(Device::WaitedFor(&waited), length, move || store.copy_in(&slice));
+        copied.await.ok().flatten()
     }
 
     fn failed(&self) -> Unread {
@@ -302,13 +305,18 @@ impl Reader {
         Unread::Corrupt
     }
 
-    /// Has something done by the pool.
+    /// Has something done by the pool that reads so many bytes.
     async fn wait<T: Send + 'static>(
         &self,
         device: Device<'_>,
+        length: u64,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unread> {
         let Device::WaitedFor(waited) = device else { return Err(Unread::Busy) };
+        if !self.patience.lets() {
+            return Err(Unread::Busy);
+        }
+        let began = tokio::time::Instant::now();
         let Ok(answer) = self.pool.run(work) else {
             self.counters().disk_pool_full.add_shared(1);
             return Err(Unread::Busy);
@@ -316,11 +324,15 @@ impl Reader {
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok((answer, micros))) => {
                 waited.add(micros);
+                self.patience.answered();
                 Ok(answer)
             }
             Ok(Err(_)) => Err(Unread::Busy),
             Err(_) => {
                 self.counters().disk_slow.add_shared(1);
+                if length <= MOST_TELLING {
+                    self.patience.gave_up(began);
+                }
                 Err(Unread::Busy)
             }
         }

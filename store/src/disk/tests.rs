@@ -10,6 +10,7 @@ mod keeping;
 mod large;
 mod listing;
 mod restart;
+mod slow;
 mod space;
 
 use super::calls::{Call, Calls};
@@ -36,6 +37,17 @@ pub(crate) struct Faults {
     /// How many more writes may begin; the next one waits. `None` where all may.
     writes: Mutex<Option<u64>>,
     let_in: Condvar,
+    room: Mutex<Room>,
+    /// `Some`: nothing is in the page cache; and whether reads hang.
+    cold: Mutex<Option<bool>>,
+    read_on: Condvar,
+}
+
+/// For how many segments the device has room, which are all that is unlinked.
+#[derive(Default)]
+struct Room {
+    most: Option<usize>,
+    held: usize,
 }
 
 #[derive(Default)]
@@ -65,12 +77,47 @@ impl Faults {
             }
             *writes = writes.map(|it| it - 1);
         }
+        if matches!(call, Call::Read | Call::ReadNow | Call::Resident) {
+            let mut cold = self.cold.lock();
+            if cold.is_some() && call != Call::Read {
+                return Err(Errno::AGAIN);
+            }
+            while *cold == Some(true) {
+                self.read_on.wait(&mut cold);
+            }
+        }
+        self.has_room(call)?;
         let mut plan = self.plan.lock();
         plan.calls += 1;
         match plan.fail {
             Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => Err(it.errno),
             _ => Ok(()),
         }
+    }
+
+    fn has_room(&self, call: Call) -> Result<(), Errno> {
+        let mut room = self.room.lock();
+        match call {
+            // One for which there is no room is unlinked, too.
+            Call::Allocate => room.held += 1,
+            Call::Unlink => room.held = room.held.saturating_sub(1),
+            _ => return Ok(()),
+        }
+        match room.most {
+            Some(most) if call == Call::Allocate && room.held > most => Err(Errno::NOSPC),
+            _ => Ok(()),
+        }
+    }
+
+    /// From now on nothing is in the page cache, and reads hang or do not any more.
+    pub fn reads_hang(&self, hang: bool) {
+        *self.cold.lock() = Some(hang);
+        self.read_on.notify_all();
+    }
+
+    /// The device has room for so many segments; with `None` for any.
+    pub fn has_room_for(&self, segments: Option<usize>) {
+        self.room.lock().most = segments;
     }
 
     /// Fails as told from now on.

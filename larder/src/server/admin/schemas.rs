@@ -76,7 +76,7 @@ pub const STATS: &str = concat!(
 "tiers":{"type":"array","items":{"type":"object","required":["name","state","hits","bytes_served","saved_us"],"properties":{
 "name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string","enum":["on","off","failed"]},"why":{"type":["string","null"]},
 "hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
-"budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"servers":{"type":"integer"}}}},
+"budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_left_alone":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
 "origins":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
 "routes":{"type":"array","items":{"type":"integer"}},"counters":"#,
     counters!(),

@@ -220,3 +220,44 @@ fn a_smaller_size_is_kept_after_a_restart() {
     assert!(tier.disk().bytes() <= 1 << 20);
     assert_eq!(Some(noise(199, 10_000)), tier.get("k199"));
 }
+
+#[test]
+fn a_device_that_is_smaller_than_the_size_goes_round() {
+    let mut tier = Tier::sized(1 << 20, 64 << 10);
+    tier.calls.faults.has_room_for(Some(5));
+    for at in 0..300 {
+        tier.put(&format!("k{at}"), blob(at, 10_000));
+        assert_eq!(Some(noise(at, 10_000)), tier.get(&format!("k{at}")), "what is new is taken");
+        assert_eq!(super::super::State::On, tier.disk().state(), "k{at}");
+    }
+    assert!(tier.segments().len() >= 4 && tier.disk().is_cramped());
+    assert!(tier.counters.disk_gave_way.get() > 20);
+    assert_eq!((0, 0), (tier.counters.disk_off_skipped.get(), tier.counters.disk_failures.get()));
+    tier.disk().remove(b"k299").wait().unwrap();
+    tier.calls.faults.has_room_for(None);
+    (0..60).for_each(|at| tier.put(&format!("l{at}"), blob(at, 10_000)));
+    assert!(tier.segments().len() > 10 && !tier.disk().is_cramped());
+    tier.restart();
+    assert!(tier.get("k299").is_none() && tier.get("k298").is_some() && tier.get("l59").is_some());
+}
+
+#[test]
+fn where_others_fill_the_device_a_quarter_is_kept() {
+    let tier = Tier::sized(1 << 20, 64 << 10);
+    (0..60).for_each(|at| tier.put(&format!("k{at}"), blob(at, 10_000)));
+    let before = tier.segments().len();
+    tier.calls.faults.has_room_for(Some(0));
+    for at in 0..200 {
+        tier.put(&format!("l{at}"), blob(at, 10_000));
+        larder_stdx::clock::tick();
+        tier.disk().look();
+        let _ = tier.disk().flush().wait();
+    }
+    assert_ne!(super::super::State::On, tier.disk().state());
+    assert_eq!(before.div_ceil(4), tier.segments().len(), "of {before}");
+    assert_eq!(Some(noise(59, 10_000)), tier.get("k59"), "what is there is read");
+    tier.calls.faults.has_room_for(None);
+    tier.heal();
+    tier.text("new", "x");
+    assert_eq!(Some(b"x".to_vec()), tier.get("new"));
+}

@@ -1,0 +1,88 @@
+//! A device whose reads hang is left alone, and asked again now and then.
+
+use super::*;
+
+/// A tier with `a` to `f` on its device, which then hangs; no reader is lost when the test ends.
+struct Hanging(Tier);
+
+impl Hanging {
+    fn new(retry: Duration) -> Hanging {
+        let mut tier = Tier::new();
+        tier.close();
+        tier.settings.retry = retry;
+        tier.open().unwrap();
+        ["a", "b", "c", "d", "e", "f"].iter().for_each(|it| tier.text(it, it));
+        tier.calls.faults.reads_hang(true);
+        Hanging(tier)
+    }
+
+    /// A read while nobody has to wait for the clock.
+    async fn read(&self, key: &str) -> bool {
+        self.0.disk().read(key.as_bytes(), &[]).await.is_some()
+    }
+
+    fn slow_and_skipped(&self) -> (u64, u64) {
+        (self.0.counters.disk_slow.get(), self.0.counters.disk_reads_skipped.get())
+    }
+}
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        self.0.calls.faults.reads_hang(false);
+    }
+}
+
+fn within(future: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(future);
+}
+
+#[test]
+fn after_some_reads_that_hang_nobody_waits_for_the_device() {
+    let tier = Hanging::new(Duration::from_secs(10));
+    within(async {
+        tokio::time::pause();
+        for key in ["a", "b", "c"] {
+            assert!(!tier.0.disk().leaves_reads_alone());
+            assert!(!tier.read(key).await);
+        }
+        assert!(tier.0.disk().leaves_reads_alone());
+        assert_eq!(1, tier.0.counters.disk_reads_off.get());
+        let before = tokio::time::Instant::now();
+        for key in ["d", "e", "f"].repeat(20) {
+            assert!(!tier.read(key).await);
+        }
+        assert_eq!(Duration::ZERO, before.elapsed());
+        assert_eq!((3, 60), tier.slow_and_skipped());
+        // One asks in the name of all.
+        tokio::time::advance(Duration::from_secs(10)).await;
+        assert_eq!((false, false, false), tokio::join!(tier.read("a"), tier.read("b"), tier.read("c")));
+        assert_eq!((4, 62), tier.slow_and_skipped());
+        assert!(!tier.read("d").await);
+        assert_eq!((4, 63), tier.slow_and_skipped());
+        tokio::time::advance(Duration::from_secs(11)).await;
+        tokio::time::resume();
+        tier.0.calls.faults.reads_hang(false);
+        assert!(tier.read("a").await && tier.read("b").await);
+        assert_eq!((4, 63), tier.slow_and_skipped());
+        assert!(!tier.0.disk().leaves_reads_alone());
+        assert_eq!(0, tier.0.counters.disk_reads_off.get());
+    });
+}
+
+#[test]
+fn reads_that_hang_beside_each_other_are_one() {
+    let tier = Hanging::new(Duration::from_secs(10));
+    within(async {
+        tokio::time::pause();
+        tokio::join!(tier.read("a"), tier.read("b"), tier.read("c"), tier.read("d"));
+        assert_eq!((4, 0), tier.slow_and_skipped());
+        assert!(!tier.0.disk().leaves_reads_alone());
+        // Nor are those that are far apart.
+        tokio::time::advance(Duration::from_secs(70)).await;
+        tier.read("a").await;
+        tokio::time::advance(Duration::from_secs(70)).await;
+        tier.read("b").await;
+        assert!(!tier.0.disk().leaves_reads_alone());
+    });
+}
