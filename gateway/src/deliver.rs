@@ -522,6 +522,9 @@ impl<'c> Machine<'_, 'c> {
         if matches!(status, 200 | 405) {
             fields.push("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
+        if status == 503 {
+            fields.push("Retry-After", "1"); // A limit of ours was reached.
+        }
         if matches!(status, 400 | 408 | 413) {
             reply.close_after();
         }

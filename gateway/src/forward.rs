@@ -25,12 +25,15 @@ use std::rc::Rc;
 /// Fields by which some applications let a client change the target. They are not part of the key, so a
 /// request that has one does not use the cache (statements 7 and 9); those that change the method are
 /// known to `semantics::request`.
-pub(crate) const OVERRIDES: [&str; 3] = ["x-original-url", "x-rewrite-url", "x-forwarded-prefix"];
+pub(crate) const OVERRIDES: [&str; 4] =
+    ["x-original-url", "x-rewrite-url", "x-forwarded-prefix", "x-forwarded-path"];
 
 /// Fields that say who forwarded, and from where: ours replace whatever the client wrote, which is in no key. A page
-/// that was made for `X-Forwarded-Ssl: on` would be everybody's.
-const FORWARDED: [&str; 13] = [
+/// that was made for `X-Forwarded-Ssl: on` would be everybody's. `Proxy` is no field of HTTP: as `HTTP_PROXY` it told
+/// applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
+const FORWARDED: [&str; 14] = [
     "host",
+    "proxy",
     "front-end-https",
     "x-forwarded-protocol",
     "x-forwarded-ssl",
@@ -240,7 +243,7 @@ fn is_condition(it: &Field<'_>) -> bool {
 }
 
 fn is_ours(name: &str) -> bool {
-    matches!(name.len(), 4 | 6 | 9 | 12 | 15..=18 | 20)
+    matches!(name.len(), 4..=6 | 9 | 12 | 15..=18 | 20)
         && FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 

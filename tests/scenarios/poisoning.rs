@@ -149,6 +149,7 @@ fn methods_and_targets_that_a_header_overrides() {
         "X-Original-URL",
         "X-Rewrite-URL",
         "X-Forwarded-Prefix",
+        "X-Forwarded-Path",
     ] {
         for status in [200, 404, 405, 501] {
             harmless(&format!("{name}: DELETE\r\n"), PAGE_TTL, move |it| {
@@ -174,6 +175,7 @@ fn what_is_in_no_key_does_not_reach_a_shared_page() {
         "X-Original-Host: evil",
         "X-Forwarded-Protocol: https",
         "X-Host: evil",
+        "Proxy: evil",
         "X-Forwarded_Host: evil",
         "X_Forwarded_Host: evil",
     ] {

@@ -15,10 +15,12 @@ pub fn is_admin(origin: &Address, admin: Option<SocketAddr>, socket: Option<&Pat
             let here = |ip: IpAddr| {
                 let ip = ip.to_canonical();
                 ip == admin.ip().to_canonical()
-                    || (admin.ip().is_unspecified() || admin.ip().is_loopback())
-                        && (ip.is_loopback() || ip.is_unspecified())
+                    || admin.ip().is_unspecified() && ip.is_loopback()
+                    || (admin.ip().is_unspecified() || admin.ip().is_loopback()) && ip.is_unspecified()
             };
-            let localhost = host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
+            let host = host.strip_suffix('.').unwrap_or(host);
+            let is_localhost = host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
+            let localhost = is_localhost && (admin.ip().is_unspecified() || admin.ip().is_loopback());
             *port == admin.port() && (localhost || host.parse().is_ok_and(here))
         }),
         Address::Unix(path) => socket.is_some_and(|socket| {
@@ -43,6 +45,9 @@ mod tests {
     fn the_admin_is_no_origin() {
         check("http://127.0.0.1:9180", "127.0.0.1:9180", true);
         check("http://localhost:9180", "127.0.0.1:9180", true);
+        check("http://localhost.:9180", "127.0.0.1:9180", true);
+        check("http://localhost:9180", "10.0.0.7:9180", false);
+        check("http://127.0.0.2:9180", "127.0.0.1:9180", false);
         check("http://0.0.0.0:9180", "127.0.0.1:9180", true);
         check("http://[::1]:9180", "[::1]:9180", true);
         check("http://[::ffff:127.0.0.1]:9180", "127.0.0.1:9180", true);
