@@ -243,7 +243,7 @@ impl Gateway {
     ) {
         let seconds = match says {
             Unshared::Page => u32::try_from(self.remembers_misses(policy)).unwrap_or(u32::MAX),
-            Unshared::Answer => ANSWER_MARKED,
+            Unshared::Answer | Unshared::Removed => ANSWER_MARKED,
         };
         let Some(fleet) = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet()) else { return };
         let known = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();

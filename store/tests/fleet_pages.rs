@@ -202,8 +202,10 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         // Removed by one node, all are gone, and stay so when one comes anew from either.
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
+        let turn = get_as(&b, url, &en, Want::Recompute).await;
         let stored = page(&fields, &en, Body::Heap(Bytes::from_static(b"Good evening")));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
+        drop(turn);
         assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::Look).await).body);
         assert_miss(get_as(&a, url, &de, Want::Look).await);
     });

@@ -3,7 +3,7 @@
 
 use super::connection::now;
 use super::server::{Asked, Way};
-use super::turns::{Theirs, Win};
+use super::turns::{Has, Place, Theirs, Win};
 use super::{Ask, FilledBy, Fleet, Found, Got, Shortfall, Turn, Want, split};
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -11,7 +11,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock;
-use larder_wire::envelope::{self, BodyInfo, Broken, Envelope, Mark};
+use larder_wire::envelope::{self, BodyInfo, Broken, Envelope, Mark, Unshared};
 use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request, Ttl};
 use std::rc::Rc;
 use std::time::Duration;
@@ -52,8 +52,12 @@ enum Looked {
     Record(Box<Record>),
     /// Another node has found that there is nothing to share.
     Marked(Box<Mark>, Item),
+    /// It was removed a moment ago.
+    Removed(Item, Turn),
     /// Nothing that can be used.
     Nothing(Turn),
+    /// Nothing at all.
+    Absent,
 }
 
 impl Fleet {
@@ -99,10 +103,8 @@ impl Fleet {
         let mut record = match self.look_unless_purged(ask, &base, deadline).await? {
             Looked::Record(record) => record,
             other => {
-                if let (Looked::Marked(_, item), Want::Recompute) = (&other, ask.want) {
-                    // What is stored all the same is written in its place.
-                    let time = Duration::from_secs(seconds_of(item).into());
-                    self.seen.note_for(ask.key, 0, item.hit.cas, time);
+                if ask.want == Want::Recompute {
+                    self.note_without_record(ask.key, &other);
                 }
                 return Ok(without_record(other));
             }
@@ -134,6 +136,22 @@ impl Fleet {
         Ok(Got::Hit { found: Box::new(Found { envelope, body, by_application }), turn })
     }
 
+    /// Remembers what stands where no record is: what is stored all the same is written in the place of that alone.
+    fn note_without_record(&self, key: &[u8], looked: &Looked) {
+        match looked {
+            Looked::Marked(_, item) | Looked::Removed(item, _) => {
+                let time = Duration::from_secs(seconds_of(item).into());
+                self.seen.note_for(key, 0, item.hit.cas, time);
+            }
+            Looked::Nothing(Turn::Theirs(theirs)) => self.seen.note(key, 0, theirs.0.cas),
+            Looked::Absent => self.seen.note_absent(key),
+            // The turn knows.
+            Looked::Nothing(Turn::Ours(_) | Turn::Free) | Looked::Record(_) => {
+                let _ = self.seen.take(key);
+            }
+        }
+    }
+
     /// Reads one key. A mark that a purge has met is removed, and it is read again.
     async fn look_unless_purged(
         self: &Rc<Self>,
@@ -142,6 +160,11 @@ impl Fleet {
         deadline: Instant,
     ) -> Result<Looked, Shortfall> {
         let looked = self.look(ask, key, None, deadline).await?;
+        if let Looked::Removed(item, Turn::Free) = &looked
+            && self.has_turns(ask)
+        {
+            return self.look_again(ask, key, item, deadline).await;
+        }
         let Looked::Marked(mark, item) = &looked else { return Ok(looked) };
         if !(ask.is_purged)(&mark.of, false) {
             return Ok(looked);
@@ -170,7 +193,7 @@ impl Fleet {
         let request = Request::Get { key, named: true, vivify, recache };
         let item = match self.read(&request, key, deadline).await {
             Ok(Some(item)) => item,
-            Ok(None) => return Ok(Looked::Nothing(Turn::Free)),
+            Ok(None) => return Ok(Looked::Absent),
             Err(_) => return Err(Shortfall::Unavailable),
         };
         if item.value.is_empty() {
@@ -183,9 +206,13 @@ impl Fleet {
                 Ok(Looked::Record(Box::new(Record { envelope, item, head, by_application, key })))
             }
             Err(Broken::Mark) => match Mark::read(&item.value) {
-                Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => {
-                    Ok(Looked::Marked(Box::new(mark), item))
-                }
+                Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => Ok(match mark.says {
+                    Unshared::Removed => {
+                        let turn = self.turn(ask, key, &item, true);
+                        Looked::Removed(item, turn)
+                    }
+                    Unshared::Page | Unshared::Answer => Looked::Marked(Box::new(mark), item),
+                }),
                 Ok(_) => {
                     self.counters.fleet_foreign.add(1);
                     Ok(Looked::Nothing(Turn::Free))
@@ -245,17 +272,12 @@ impl Fleet {
     }
 
     fn turn(self: &Rc<Self>, ask: &Ask<'_>, key: &FleetKey, item: &Item, is_alone: bool) -> Turn {
-        let is_new = item.value.is_empty();
+        let place = || Place { key: key.clone(), server: item.server, cas: item.hit.cas, has: has(item) };
         match item.hit.lease {
             Lease::None => Turn::Free,
-            Lease::Taken if self.has_turns(ask) => {
-                let (key, server, cas) = (key.clone(), item.server, item.hit.cas);
-                Turn::Theirs(Theirs { key, server, cas, is_new })
-            }
+            Lease::Taken if self.has_turns(ask) => Turn::Theirs(Theirs(place())),
             Lease::Taken => Turn::Free,
-            Lease::Won => {
-                Turn::Ours(Win::new(self, key.clone(), item.server, item.hit.cas, is_new, is_alone))
-            }
+            Lease::Won => Turn::Ours(Win::new(self, place(), is_alone)),
         }
     }
 
@@ -271,14 +293,50 @@ impl Fleet {
             let turn = self.turn_of(ask, &record);
             return Ok((record, turn));
         }
-        match self.look(ask, &record.key, Some(MAX_EXPIRE), deadline).await? {
+        match self.look_again(ask, &record.key, &record.item, deadline).await? {
             Looked::Record(newer) if newer.envelope.variant == record.envelope.variant => {
                 let turn = self.turn_of(ask, &newer);
                 Ok((newer, turn))
             }
-            // Another variant is the newest by now, or none.
-            Looked::Record(_) | Looked::Marked(..) | Looked::Nothing(_) => Ok((record, Turn::Free)),
+            Looked::Record(other) => {
+                // Another variant is the newest by now.
+                self.leave_alone(&other);
+                Ok((record, Turn::Free))
+            }
+            _ => Ok((record, Turn::Free)),
         }
+    }
+
+    /// Reads a key a second time, so that one of all that do has the turn to replace `item`; not what stands in its place
+    /// by now, if that is fresh.
+    async fn look_again(
+        self: &Rc<Self>,
+        ask: &Ask<'_>,
+        key: &FleetKey,
+        item: &Item,
+        deadline: Instant,
+    ) -> Result<Looked, Shortfall> {
+        let recache = seconds_of(item).saturating_add(1).min(MAX_EXPIRE);
+        let mut looked = self.look(ask, key, Some(recache), deadline).await?;
+        if let Looked::Record(record) = &mut looked
+            && !is_over(ask, record)
+        {
+            self.leave_alone(record);
+            record.item.hit.lease = Lease::None;
+        }
+        Ok(looked)
+    }
+
+    /// Gives a turn back that nobody is to have: only a server that gets the same value again forgets that it gave it.
+    fn leave_alone(&self, record: &Record) {
+        let Record { item, key, .. } = record;
+        if item.hit.lease != Lease::Won {
+            return;
+        }
+        let (value, cas) = (&[&item.value[..]], Some(item.hit.cas));
+        let (flags, expire) = (item.hit.flags, seconds_of(item));
+        let request = Request::Set { key, value, flags, expire, cas, stale_if_older: false };
+        self.servers[item.server].tell(&request, Way::of(key), now() + self.settings.timeout);
     }
 
     /// Sends a plain read to the server of a key, if there is one.
@@ -337,6 +395,17 @@ impl Fleet {
     }
 }
 
+/// What stands in the place that a turn is about.
+fn has(item: &Item) -> Has {
+    if item.value.is_empty() {
+        return Has::Nothing;
+    }
+    match Mark::read(&item.value) {
+        Ok(_) => Has::Removal,
+        Err(_) => Has::Response,
+    }
+}
+
 /// For how long the server has it.
 fn seconds_of(item: &Item) -> u32 {
     match item.hit.ttl {
@@ -352,8 +421,8 @@ fn without_record(looked: Looked) -> Got {
             let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
             Got::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
         }
-        Looked::Nothing(turn) => Got::Miss { turn },
-        Looked::Record(_) => Got::Miss { turn: Turn::Free },
+        Looked::Nothing(turn) | Looked::Removed(_, turn) => Got::Miss { turn },
+        Looked::Record(_) | Looked::Absent => Got::Miss { turn: Turn::Free },
     }
 }
 

@@ -1,13 +1,13 @@
 //! Writing into the fleet, and removing. Nobody waits for a write; nothing that was removed is written after.
 
-use super::connection::now;
-use super::server::Way;
+use super::connection::{Answer, now};
+use super::server::{Failed, Way};
 use super::split::{self, Held};
-use super::turns::{new_generation, random};
-use super::{Fleet, Large, Put, Removed, Settled, Win};
+use super::turns::{ABSENT, REMOVAL_STANDS, new_generation, random};
+use super::{FilledBy, Fleet, Large, Put, Removed, Settled, Win};
 use crate::ram::{Body, Stored};
 use larder_stdx::clock;
-use larder_wire::envelope::{BodyInfo, Head, Parts, sum};
+use larder_wire::envelope::{BodyInfo, Head, Mark, Parts, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,10 +31,22 @@ struct Outgoing {
     expire: u32,
     /// How often something had been removed when it set out.
     removals: u64,
-    /// The servers' number of what it replaces, by key.
-    base: (FleetKey, Option<u64>),
-    variant: Option<(FleetKey, Option<u64>)>,
+    base: (FleetKey, Over),
+    variant: Option<(FleetKey, Over)>,
     generation: u32,
+}
+
+/// What an item is written over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    /// The item that has this number with the server.
+    This(u64),
+    /// Nothing: there was none when somebody looked.
+    Nothing,
+    /// Whatever is there, but for a removal: nobody has looked.
+    AllButRemovals,
+    /// Whatever is there: it is not found but by way of another item.
+    All,
 }
 
 /// What became of one item.
@@ -44,6 +56,8 @@ enum Written {
     There,
     /// Another node has written a newer one since: that stays.
     Outdone,
+    /// It was removed since it was asked for.
+    Removed,
     /// It is not: it was removed meanwhile, there is no room, or the server cannot be asked.
     No,
 }
@@ -110,9 +124,14 @@ impl Fleet {
     /// What is known now, before anything is waited for.
     fn outgoing(&self, key: &[u8], stored: &Arc<Stored>, expire: u32) -> Outgoing {
         let seen = self.seen.take(key);
-        let with_turn = |key: FleetKey, else_replaces: Option<u64>| {
-            let replaces = self.turns.replaces(&key).or(else_replaces);
-            (key, replaces)
+        let with_turn = |key: FleetKey, otherwise: Over| {
+            let over = self.turns.replaces(&key).map_or(otherwise, Over::This);
+            (key, over)
+        };
+        let over = match seen.map(|it| it.cas) {
+            Some(ABSENT) => Over::Nothing,
+            Some(cas) => Over::This(cas),
+            None => Over::AllButRemovals,
         };
         let varies = !stored.meta.vary.is_empty();
         let known = seen.map(|it| it.generation).filter(|it| *it != 0);
@@ -122,8 +141,8 @@ impl Fleet {
             stored: stored.clone(),
             expire,
             removals: self.health.removals(key),
-            base: with_turn(self.keys.key(key), seen.map(|it| it.cas).filter(|it| *it != 0)),
-            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant), None)),
+            base: with_turn(self.keys.key(key), over),
+            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant), Over::All)),
             generation,
         }
     }
@@ -133,30 +152,34 @@ impl Fleet {
         let Some((value, body)) = self.make(outgoing).await else { return Settled::NotStored };
         // The variant first: who finds the newest of its generation finds all.
         let mut result = Settled::Stored;
-        let mut is_outdone = false;
-        for (key, replaces) in variant.iter().chain([base]) {
+        let (mut is_outdone, mut is_removed) = (false, false);
+        for (key, over) in variant.iter().chain([base]) {
             let pieces = [&value[..], body.as_ref().map_or(&[][..], Held::bytes)];
-            match self.set(outgoing, key, &pieces, *replaces).await {
+            let written = self.set(outgoing, key, &pieces, *over).await;
+            match written {
                 Written::There => self.turns.done(key),
-                Written::Outdone => {
+                Written::Outdone | Written::Removed => {
                     self.turns.done(key);
                     is_outdone = true;
+                    is_removed |= written == Written::Removed;
                 }
                 Written::No => result = Settled::NotStored,
             }
         }
         if self.health.removals(&outgoing.key) != outgoing.removals {
             // Removed while it was on its way: a removal from here on finds it, one before may not have.
+            let trace = self.trace_of_removal(&outgoing.key);
             for (key, _) in variant.iter().chain([base]) {
                 if let Some(server) = self.route(key) {
-                    let request = Request::Delete { key, stale: None, cas: None };
+                    let trace = trace.as_deref().filter(|_| *key == base.0);
+                    let request = removal(key, &trace);
                     self.servers[server].tell(&request, Way::of(key), now() + self.settings.timeout);
                 }
             }
             return Settled::NotStored;
         }
         if result == Settled::Stored {
-            if is_outdone && variant.is_none() {
+            if is_removed || is_outdone && variant.is_none() {
                 result = Settled::NotStored;
             }
             let recheck = clock::wall().0.saturating_add(self.settings.local_ttl.as_secs());
@@ -196,7 +219,7 @@ impl Fleet {
         for index in 0..parts.count {
             let part = split::part(body.bytes(), &parts, index);
             let key = self.keys.part(parts.generation, index);
-            let is_there = self.set(outgoing, &key, &[&part[..]], None).await == Written::There;
+            let is_there = self.set(outgoing, &key, &[&part[..]], Over::All).await == Written::There;
             if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
                 return None;
             }
@@ -217,24 +240,56 @@ impl Fleet {
         outgoing: &Outgoing,
         key: &FleetKey,
         value: &[&[u8]],
-        replaces: Option<u64>,
+        over: Over,
     ) -> Written {
-        let Some(server) = self.route(key) else { return Written::No };
-        let size: u64 = value.iter().map(|it| it.len() as u64).sum();
-        let deadline = now() + self.settings.timeout + Duration::from_millis(size / BYTES_A_MILLISECOND);
-        let request = Request::Set {
-            key,
-            value,
-            flags: outgoing.generation,
-            expire: outgoing.expire,
-            cas: replaces,
-            stale_if_older: false,
-        };
-        match self.servers[server].exchange(&request, Way::of(key), deadline).await.map(|it| it.reply) {
-            Ok(Reply::Done) => Written::There,
-            Ok(Reply::Exists) => Written::Outdone,
-            _ => Written::No,
+        let mut over = over;
+        loop {
+            let Some(server) = self.route(key) else { return Written::No };
+            let size: u64 = value.iter().map(|it| it.len() as u64).sum();
+            let deadline = now() + self.settings.timeout + Duration::from_millis(size / BYTES_A_MILLISECOND);
+            let (flags, expire) = (outgoing.generation, outgoing.expire);
+            let set = |cas| Request::Set { key, value, flags, expire, cas, stale_if_older: false };
+            let request = match over {
+                Over::This(cas) => set(Some(cas)),
+                Over::All => set(None),
+                Over::Nothing | Over::AllButRemovals => Request::Add { key, value, flags, expire },
+            };
+            match self.servers[server].exchange(&request, Way::of(key), deadline).await.map(|it| it.reply) {
+                Ok(Reply::Done) => return Written::There,
+                Ok(Reply::Exists | Reply::NotStored) => {}
+                _ => return Written::No,
+            }
+            match (self.standing(key).await, over) {
+                (Standing::Removal, _) => return Written::Removed,
+                (Standing::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
+                (Standing::Other(_), _) => return Written::Outdone,
+                (Standing::Unknown, _) => return Written::No,
+            }
         }
+    }
+
+    /// What stands under a key that something could not be written to.
+    async fn standing(self: &Rc<Self>, key: &FleetKey) -> Standing {
+        let deadline = now() + self.settings.timeout;
+        let Some(sent) = self.ask_for(key.clone(), deadline) else { return Standing::Unknown };
+        match self.hear(sent, deadline).await {
+            Ok(Some(it)) => match Mark::read(&it.value) {
+                Ok(Mark { says: Unshared::Removed, .. }) => Standing::Removal,
+                _ => Standing::Other(it.hit.cas),
+            },
+            Ok(None) | Err(_) => Standing::Unknown,
+        }
+    }
+
+    /// What stands for a while in the place of what was removed, so that nothing that was asked for before comes there.
+    /// Nothing where applications fill: larder writes nothing there, and an application may write where there is nothing.
+    fn trace_of_removal(&self, key: &[u8]) -> Option<Vec<u8>> {
+        if self.settings.filled_by != FilledBy::Larder {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        Mark::of_removal(&self.keys.full(key), clock::wall(), REMOVAL_STANDS).write(&mut bytes);
+        Some(bytes)
     }
 
     /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
@@ -245,10 +300,12 @@ impl Fleet {
         let _ = self.seen.take(key);
         let deadline = now() + self.settings.timeout;
         let base = self.keys.key(key);
+        let trace = self.trace_of_removal(key);
+        let trace = trace.as_deref();
+        let request = removal(&base, &trace);
         let mut removed = Removed::Everywhere;
         let mut asked = Vec::new();
         for server in self.holders(&base) {
-            let request = Request::Delete { key: &base, stale: None, cas: None };
             let sent = self
                 .is_live(server)
                 .then(|| self.servers[server].ask(&request, Way::of(&base), deadline).ok())
@@ -259,8 +316,17 @@ impl Fleet {
             }
         }
         for (server, sent) in asked {
-            let answer = self.servers[server].answer(sent, deadline).await;
-            if !answer.is_ok_and(|it| matches!(it.reply, Reply::Done | Reply::NotFound)) {
+            let is_gone = |answer: Result<Answer, Failed>| {
+                answer.is_ok_and(|it| matches!(it.reply, Reply::Done | Reply::NotFound))
+            };
+            if is_gone(self.servers[server].answer(sent, deadline).await) {
+                continue;
+            }
+            // It may have no room for what would stand there.
+            let request = removal(&base, &None);
+            if trace.is_none()
+                || !is_gone(self.servers[server].exchange(&request, Way::of(&base), deadline).await)
+            {
                 removed = Removed::Perhaps;
             }
         }
@@ -278,6 +344,30 @@ impl Fleet {
         } else {
             self.home(key).into_iter().collect()
         }
+    }
+}
+
+/// What stands where something could not be written.
+enum Standing {
+    Removal,
+    /// Something else, that has this number.
+    Other(u64),
+    /// Nothing any more, or the server cannot be asked.
+    Unknown,
+}
+
+/// The request that removes what is under a key, with what stands there then.
+fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>) -> Request<'a> {
+    match trace {
+        Some(trace) => Request::Set {
+            key,
+            value: std::slice::from_ref(trace),
+            flags: 0,
+            expire: REMOVAL_STANDS,
+            cas: None,
+            stale_if_older: false,
+        },
+        None => Request::Delete { key, stale: None, cas: None },
     }
 }
 

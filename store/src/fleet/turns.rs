@@ -19,6 +19,10 @@ const MOST_SEEN: usize = 4096;
 /// For so long: longer than computing takes.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
+/// Seconds for which it stands in the fleet that something was removed: what was asked of the origin before that, and takes
+/// longer, is written all the same.
+pub(super) const REMOVAL_STANDS: u32 = 120;
+
 /// While its holder lives, the sign of it is written anew so often.
 const SIGN_EACH: Duration = Duration::from_millis(500);
 
@@ -32,12 +36,7 @@ const MOST_SIGNS: u32 = 60;
 /// live until the [`super::Put`] of the new response has settled.
 pub struct Win {
     fleet: Weak<Fleet>,
-    key: FleetKey,
-    server: usize,
-    /// The number of the item that is to be replaced.
-    cas: u64,
-    /// There is nothing yet; else it is a response whose lifetime is over.
-    is_new: bool,
+    place: Place,
     /// Nothing but that item would be lost with it: no variants hang on it.
     is_alone: bool,
     /// Writes signs of life.
@@ -46,27 +45,37 @@ pub struct Win {
 
 /// Another node's turn: this very one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Theirs {
+pub struct Theirs(pub(super) Place);
+
+/// What a turn is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
     pub(super) key: FleetKey,
     pub(super) server: usize,
+    /// The number of the item that is to be replaced.
     pub(super) cas: u64,
-    pub(super) is_new: bool,
+    pub(super) has: Has,
+}
+
+/// What stands there until the turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Has {
+    /// Nothing: it was made for the turn.
+    Nothing,
+    /// A response whose lifetime is over.
+    Response,
+    /// That something was removed.
+    Removal,
 }
 
 impl Win {
-    pub(super) fn new(
-        fleet: &Rc<Fleet>,
-        key: FleetKey,
-        server: usize,
-        cas: u64,
-        is_new: bool,
-        is_alone: bool,
-    ) -> Self {
+    pub(super) fn new(fleet: &Rc<Fleet>, place: Place, is_alone: bool) -> Self {
+        let Place { key, server, cas, has } = &place;
         // An item that was made for this turn goes by itself, some time before that is safe to rely on.
-        let until = is_new.then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
-        fleet.turns.0.borrow_mut().insert(key.clone(), Held { cas, until });
-        let living = tokio::task::spawn_local(live(Rc::downgrade(fleet), fleet.keys.sign(&key), server));
-        Self { fleet: Rc::downgrade(fleet), key, server, cas, is_new, is_alone, living }
+        let until = (*has == Has::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
+        fleet.turns.0.borrow_mut().insert(key.clone(), Held { cas: *cas, until });
+        let living = tokio::task::spawn_local(live(Rc::downgrade(fleet), fleet.keys.sign(key), *server));
+        Self { fleet: Rc::downgrade(fleet), place, is_alone, living }
     }
 
     /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
@@ -74,14 +83,15 @@ impl Win {
     pub fn leave(self, mark: &Mark) {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let expire = mark.of.meta.lifetime.seconds;
-        if !self.is_alone || expire == 0 || fleet.turns.release(&self.key, self.cas) == Released::NotOurs {
+        let Place { key, server, cas, .. } = &self.place;
+        if !self.is_alone || expire == 0 || fleet.turns.release(key, *cas) == Released::NotOurs {
             return;
         }
         let mut value = Vec::new();
         mark.write(&mut value);
-        let (key, value, cas) = (&self.key, &[&value[..]], Some(self.cas));
+        let (value, cas) = (&[&value[..]], Some(*cas));
         let request = Request::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
-        fleet.servers[self.server].tell(&request, Way::of(key), now() + fleet.settings.timeout);
+        fleet.servers[*server].tell(&request, Way::of(key), now() + fleet.settings.timeout);
         fleet.counters.fleet_marks.add(1);
     }
 }
@@ -110,8 +120,8 @@ pub enum AtWork {
 impl Fleet {
     /// Whether the node lives that is told to compute something.
     pub async fn is_at_work(&self, it: &Theirs) -> AtWork {
-        let keys = [self.keys.sign(&it.key)];
-        match self.servers[it.server].get_many(&keys, self.settings.timeout).await.as_deref() {
+        let keys = [self.keys.sign(&it.0.key)];
+        match self.servers[it.0.server].get_many(&keys, self.settings.timeout).await.as_deref() {
             Ok([Some(_)]) => AtWork::Yes,
             Ok(_) => AtWork::Silent,
             Err(_) => AtWork::Unknown,
@@ -121,17 +131,22 @@ impl Fleet {
     /// Ends another's turn, so that one of those who look next has it. Nobody waits for it.
     pub fn take_over(&self, it: &Theirs) {
         self.counters.recompute_takeovers.add(1);
-        self.give_back(&it.key, it.server, it.cas, it.is_new);
+        self.give_back(&it.0);
     }
 
-    fn give_back(&self, key: &FleetKey, server: usize, cas: u64, is_new: bool) {
+    fn give_back(&self, place: &Place) {
+        let Place { key, server, cas, has } = place;
         // A response stays, for those that may use it stale, and the next reader gets the turn.
         let grace = u32::try_from(self.settings.stale_grace.as_secs()).unwrap_or(u32::MAX).max(1);
-        let stale = (!is_new).then_some(grace);
-        let request = Request::Delete { key, stale, cas: Some(cas) };
+        let stale = match has {
+            Has::Nothing => None,
+            Has::Response => Some(grace),
+            Has::Removal => Some(REMOVAL_STANDS),
+        };
+        let request = Request::Delete { key, stale, cas: Some(*cas) };
         let deadline = now() + self.settings.timeout;
         // At worst the others wait for as long as they do.
-        self.servers[server].tell(&request, Way::of(key), deadline);
+        self.servers[*server].tell(&request, Way::of(key), deadline);
     }
 }
 
@@ -139,18 +154,18 @@ impl Drop for Win {
     fn drop(&mut self) {
         self.living.abort();
         let Some(fleet) = self.fleet.upgrade() else { return };
-        if fleet.turns.release(&self.key, self.cas) == Released::NotOurs {
+        if fleet.turns.release(&self.place.key, self.place.cas) == Released::NotOurs {
             return;
         }
-        fleet.give_back(&self.key, self.server, self.cas, self.is_new);
+        fleet.give_back(&self.place);
     }
 }
 
 impl std::fmt::Debug for Win {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Win")
-            .field("key", &self.key.as_str())
-            .field("is_new", &self.is_new)
+            .field("key", &self.place.key.as_str())
+            .field("has", &self.place.has)
             .finish_non_exhaustive()
     }
 }
@@ -204,11 +219,14 @@ impl Turns {
 #[derive(Default)]
 pub(super) struct Seen(RefCell<HashMap<Box<[u8]>, Sight>>);
 
+/// No item has this number.
+pub(super) const ABSENT: u64 = 0;
+
 /// What was seen.
 #[derive(Clone, Copy)]
 pub(super) struct Sight {
     pub(super) generation: u32,
-    /// The number of the newest record.
+    /// The number of the newest record, or [`ABSENT`].
     pub(super) cas: u64,
     until: Instant,
 }
@@ -216,6 +234,11 @@ pub(super) struct Sight {
 impl Seen {
     pub(super) fn note(&self, key: &[u8], generation: u32, cas: u64) {
         self.note_for(key, generation, cas, REMEMBERED);
+    }
+
+    /// [`Seen::note`] of a key under which there is nothing.
+    pub(super) fn note_absent(&self, key: &[u8]) {
+        self.note(key, 0, ABSENT);
     }
 
     /// [`Seen::note`] of what is there for so long.

@@ -4,7 +4,9 @@
 use super::{BodyInfo, Envelope, section, tag};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
+use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
+use larder_stdx::clock::WallTime;
 
 /// Says that the origin was asked, and that what it answered is not for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,9 @@ pub enum Unshared {
     Page,
     /// That one answer: it says nothing about others under this key, and those who waited need not wait any longer.
     Answer,
+    /// Whatever was asked of the origin before it was there: it was removed meanwhile. What is asked for from now on is
+    /// written over it.
+    Removed,
 }
 
 impl Unshared {
@@ -31,6 +36,7 @@ impl Unshared {
         match content {
             [1] => Some(Unshared::Page),
             [2] => Some(Unshared::Answer),
+            [3] => Some(Unshared::Removed),
             _ => None,
         }
     }
@@ -39,6 +45,7 @@ impl Unshared {
         match self {
             Unshared::Page => [1],
             Unshared::Answer => [2],
+            Unshared::Removed => [3],
         }
     }
 }
@@ -61,6 +68,13 @@ impl Mark {
             body: BodyInfo::default(),
         };
         Mark { of, says }
+    }
+
+    /// What stands for `seconds` in the place of what was removed at `now`. Its status tells nothing (410, "gone").
+    #[must_use]
+    pub fn of_removal(key: &[u8], now: WallTime, seconds: u32) -> Mark {
+        let meta = Meta::of(410, &[], &Policy::default(), now, now);
+        Mark::new(key, &meta, Vec::new(), Unshared::Removed, seconds)
     }
 
     /// Appends it as bytes.

@@ -1,0 +1,198 @@
+//! Removals and what is on its way meanwhile, over a real memcached: what one node removed is not brought back by what
+//! another had asked of the origin before, in whatever protocol, with turns or without.
+
+mod fleet;
+
+use fleet::memcached::{Memcached, On};
+use fleet::pages::{assert_miss, get, get_as, hit, page, put, text};
+use fleet::{key, patient, run};
+use larder_semantics::policy::Policy;
+use larder_store::fleet::{Ask, Fleet, Got, Protocol, Removed, Settings, Settled, Turn, Want};
+use larder_store::{Body, Shared};
+use std::rc::Rc;
+use std::time::Duration;
+
+const URL: &str = "http://a/";
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Three nodes of one server, in every way in which nodes may share.
+fn each(test: impl AsyncFn(&[Rc<Fleet>; 3])) {
+    for (protocol, recompute_once) in
+        [(Protocol::Meta, true), (Protocol::Meta, false), (Protocol::Binary, true)]
+    {
+        nodes(|it| (it.protocol, it.recompute_once) = (protocol, recompute_once), &test);
+    }
+}
+
+fn nodes(change: impl Fn(&mut Settings), test: impl AsyncFn(&[Rc<Fleet>; 3])) {
+    let server = Memcached::start(On::Unix, &[]);
+    // One connection each: what was told and not waited for is done before what is asked next.
+    let mut settings = Settings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
+    change(&mut settings);
+    run(async {
+        let node = || fleet::fleet(settings.clone()).0;
+        test(&[node(), node(), node()]).await;
+    });
+}
+
+async fn ask(node: &Rc<Fleet>) -> Got {
+    get_as(node, URL, &[], Want::Recompute).await
+}
+
+#[test]
+fn what_was_on_its_way_when_it_was_removed_is_not_written() {
+    each(async |[a, b, c]| {
+        // B finds nothing and asks the origin; A removes the page meanwhile.
+        let turn = ask(b).await;
+        assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
+        let old = text("old");
+        assert_eq!(Settled::NotStored, put(b, URL, &old).await);
+        drop(turn);
+        for node in [a, b, c] {
+            assert_miss(get(node, URL).await);
+        }
+        assert_eq!(Shared::Yes, old.is_shared(), "what is in B's memory is asked about");
+        assert!(old.is_due(larder_stdx::clock::wall().0 + 60));
+        // Who asks from now on writes, and what was on its way before is not written over that either.
+        let turn = ask(c).await;
+        assert_eq!(Settled::Stored, put(c, URL, &text("new")).await);
+        drop(turn);
+        assert_eq!(b"new"[..], hit(get(a, URL).await).body);
+    });
+}
+
+#[test]
+fn what_was_asked_for_before_is_not_written_over_what_was_asked_for_after() {
+    each(async |[a, b, c]| {
+        let before = ask(b).await;
+        assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
+        let after = ask(c).await;
+        assert_eq!(Settled::Stored, put(c, URL, &text("new")).await);
+        assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
+        drop((before, after));
+        assert_eq!(b"new"[..], hit(get(a, URL).await).body);
+    });
+}
+
+#[test]
+fn who_did_not_get_the_turn_writes_over_no_removal() {
+    nodes(
+        |_| {},
+        async |[a, b, c]| {
+            let ours = ask(a).await;
+            assert!(matches!(ours, Got::Miss { turn: Turn::Ours(_) }));
+            // B waits in vain, and asks the origin itself.
+            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_) }));
+            assert_eq!(Removed::Everywhere, c.remove(URL.as_bytes()).await);
+            assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
+            assert_miss(get(c, URL).await);
+            drop(ours);
+        },
+    );
+}
+
+#[test]
+fn who_did_not_get_the_turn_may_be_the_first_that_writes() {
+    nodes(
+        |_| {},
+        async |[a, b, c]| {
+            let ours = ask(a).await;
+            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_) }));
+            assert_eq!(Settled::Stored, put(b, URL, &text("b's")).await);
+            assert_eq!(Settled::NotStored, put(a, URL, &text("a's")).await);
+            drop(ours);
+            assert_eq!(b"b's"[..], hit(get(c, URL).await).body);
+        },
+    );
+}
+
+#[test]
+fn who_never_looked_writes_over_what_is_there_but_over_no_removal() {
+    each(async |[a, b, c]| {
+        assert_eq!(Settled::Stored, put(a, URL, &text("first")).await);
+        assert_eq!(Settled::Stored, put(b, URL, &text("second")).await);
+        assert_eq!(b"second"[..], hit(get(c, URL).await).body);
+        assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
+        assert_eq!(Settled::NotStored, put(b, URL, &text("third")).await);
+        assert_miss(get(c, URL).await);
+    });
+}
+
+#[test]
+fn of_the_variants_none_is_brought_back() {
+    each(async |[a, b, c]| {
+        let german = [("accept-language", "de")];
+        let fields = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
+        let stored = page(&fields, &german, Body::Heap("Guten Tag".into()));
+        let turn = get_as(b, URL, &german, Want::Recompute).await;
+        assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
+        assert_eq!(Settled::NotStored, put(b, URL, &stored).await);
+        drop(turn);
+        assert_miss(get_as(c, URL, &german, Want::Look).await);
+        let turn = get_as(c, URL, &german, Want::Recompute).await;
+        assert_eq!(Settled::Stored, put(c, URL, &stored).await);
+        drop(turn);
+        assert_eq!(b"Guten Tag"[..], hit(get_as(a, URL, &german, Want::Look).await).body);
+    });
+}
+
+#[test]
+fn after_a_removal_one_node_has_the_turn() {
+    nodes(
+        |_| {},
+        async |all| {
+            assert_eq!(Removed::Everywhere, all[0].remove(URL.as_bytes()).await);
+            for _ in 0..2 {
+                let mut turns = Vec::new();
+                for node in all {
+                    turns.push(ask(node).await);
+                }
+                let ours = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Ours(_) });
+                let theirs = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Theirs(_) });
+                assert_eq!((1, 2), (turns.iter().filter(ours).count(), turns.iter().filter(theirs).count()));
+                // Given back, the next has it; and what was removed stays so.
+                drop(turns);
+                assert_eq!(Removed::Everywhere, all[1].remove(b"http://other/").await);
+                assert_miss(get(&all[2], URL).await);
+            }
+        },
+    );
+}
+
+#[test]
+fn what_applications_fill_is_removed_without_a_trace() {
+    nodes(
+        |it| it.filled_by = larder_store::fleet::FilledBy::Applications,
+        async |[a, b, _]| {
+            let server = b.server(0);
+            server.set(&key(URL), b"whatever", 0, WITHIN).await.unwrap();
+            assert_eq!(Removed::Everywhere, a.remove(URL.as_bytes()).await);
+            assert_eq!(vec![None], server.get_many(&[key(URL)], WITHIN).await.unwrap());
+        },
+    );
+}
+
+/// What another node writes between the two looks of one that found the old page.
+#[test]
+fn what_was_written_between_two_looks_is_left_alone() {
+    nodes(
+        |it| it.stale_grace = Duration::from_secs(3),
+        async |[a, b, c]| {
+            let hour = || page(&[("Cache-Control", "max-age=3600")], &[], Body::Heap("page".into()));
+            assert_eq!(Settled::Stored, put(a, URL, &hour()).await);
+            // The first look finds it purged; before the second the new one is there, and is not.
+            let looks = std::cell::Cell::new(0);
+            let is_purged = |_: &_, _| looks.replace(looks.get() + 1) == 0;
+            let policy = Policy::default();
+            let want = Want::Recompute;
+            let ask = Ask { key: URL.as_bytes(), request: &[], policy: &policy, want, is_purged: &is_purged };
+            let got = b.get(ask).await;
+            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "{got:?}");
+            drop(got);
+            // Behind what was told and not waited for.
+            assert_eq!(Removed::Everywhere, b.remove(b"http://other/").await);
+            let got = get_as(c, URL, &[], Want::Recompute).await;
+            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "it is not stale: {got:?}");
+        },
+    );
+}
