@@ -392,12 +392,21 @@ fn without_ram_every_hit_is_of_a_tier_below() {
 
 /// Has the documented program write a page, as an application would.
 fn fill(memcached: &Memcached, key: &str, page: &str) {
+    fill_after(memcached, 0, key, page);
+}
+
+/// [`fill`] by an application whose clock was moved by so many `seconds`, as larder's was: it writes dates.
+fn fill_after(memcached: &Memcached, seconds: i64, key: &str, page: &str) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page");
     std::fs::write(&file, page).unwrap();
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/fill.py");
+    let moved = format!(
+        "import runpy, sys, time; real = time.time; time.time = lambda: real() + {seconds}; \
+         sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    );
     let mut command = std::process::Command::new("python3");
-    command.arg(program).args([&memcached.name(), key]).arg(&file).args(["--max-age", "600"]);
+    command.args(["-c", &moved, program, &memcached.name(), key]).arg(&file).args(["--max-age", "600"]);
     assert!(command.status().unwrap().success());
 }
 
@@ -470,7 +479,7 @@ fn what_an_application_deletes_and_writes_again_is_seen() {
     assert_eq!("DELETED\r\n", memcached.ask("delete http://h/page\r\n"));
     larder.advance(3);
     assert_eq!("gone", larder.get("/page").text());
-    fill(&memcached, "http://h/page", "second");
+    fill_after(&memcached, 3, "http://h/page", "second");
     larder.advance(3);
     assert_eq!("second", larder.get("/page").text());
     assert_eq!(1, origin.requests());
@@ -488,7 +497,7 @@ fn after_a_soft_purge_what_an_application_wrote_since_is_found() {
         assert_eq!("none", larder.get("/page").text(), "{kind}");
         assert_eq!(1, origin.requests());
         larder.advance(3);
-        fill(&memcached, "http://h/page", "second");
+        fill_after(&memcached, 3, "http://h/page", "second");
         assert_eq!("second", larder.get("/page").text(), "{kind}");
         assert_eq!(1, origin.requests());
     }
@@ -588,7 +597,8 @@ fn what_came_from_the_fleet_outlives_the_process() {
     let a = node(&origin, &memcached);
     a.get("/50000");
     settled(&a, 1);
-    let b = Larder::before_with(&origin, "", &(fleet(&[&memcached], "") + &disk(folder.path())));
+    let b =
+        Larder::before_with(&origin, "", &(fleet(&[&memcached], "timeout = \"1s\"") + &disk(folder.path())));
     assert!(b.get("/50000").cache().ends_with("; detail=fleet"));
     until("it is on disk", || b.counter("disk_writes") >= 1);
     killed(b);
