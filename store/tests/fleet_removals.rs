@@ -152,8 +152,10 @@ fn after_a_removal_one_node_has_the_turn() {
                 assert_eq!((1, 2), (turns.iter().filter(ours).count(), turns.iter().filter(theirs).count()));
                 // Given back, the next has it; and what was removed stays so.
                 drop(turns);
-                assert_eq!(Removed::Everywhere, all[1].remove(b"http://other/").await);
+                // Behind what was told and not waited for.
+                assert_eq!(Removed::Everywhere, all[0].remove(b"http://other/").await);
                 assert_miss(get(&all[2], URL).await);
+                assert_eq!(Removed::Everywhere, all[2].remove(b"http://other/").await);
             }
         },
     );

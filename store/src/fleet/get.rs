@@ -208,7 +208,11 @@ impl Fleet {
             Err(Broken::Mark) => match Mark::read(&item.value) {
                 Ok(mark) if *mark.of.key == *self.keys.full(ask.key) => Ok(match mark.says {
                     Unshared::Removed => {
-                        let turn = self.turn(ask, key, &item, true);
+                        let mut turn = self.turn(ask, key, &item, true);
+                        if ask.want == Want::Look {
+                            // Given back at once: one that was given back before comes to whoever reads next.
+                            turn = Turn::Free;
+                        }
                         Looked::Removed(item, turn)
                     }
                     Unshared::Page | Unshared::Answer => Looked::Marked(Box::new(mark), item),
