@@ -193,7 +193,7 @@ counters! {
     origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";
-    files_busy: Limit, "Requests for static files refused (503) because too many waited for the disk already.";
+    files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second no descriptor was left, or the file did not stand still.";
     fleet_gets: Count, "Responses looked for in the fleet.";
     fleet_hits: Count, "Responses that were found in the fleet.";
     fleet_misses: Count, "Responses that the fleet does not have.";

@@ -91,6 +91,10 @@ impl Default for Options {
     }
 }
 
+/// How often a lookup is tried that finds no descriptor, or a file that is being written to, and what it waits between.
+const TRIES: usize = 50;
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// A directory that is served. Shared by all workers.
 pub struct Root {
     directory: OwnedFd,
@@ -173,18 +177,27 @@ impl Root {
             return Ok(Found::File(file)); // Somebody before us in the queue has looked.
         }
         let now = now.max(clock::monotonic());
-        let job = Job { path, skip, query: query.into(), format, previous, now };
-        let root = self.clone();
-        let work = tokio::task::spawn_blocking(move || {
-            let loaded = root.work(&job);
-            drop(turn);
-            loaded
-        });
-        match work.await.map_err(|_| NotServed::Failed)?? {
-            Loaded::Answer(answer) => Ok(Found::Answer(answer)),
-            // Changed again in the meantime: the client tries again, the next look sees it.
-            Loaded::Entry(it) => it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy),
+        let job = Arc::new(Job { path, skip, query: query.into(), format, previous, now });
+        let turn = Arc::new(turn);
+        for _ in 0..TRIES {
+            let (root, job, turn) = (self.clone(), job.clone(), turn.clone());
+            let work = tokio::task::spawn_blocking(move || {
+                let loaded = root.work(&job);
+                drop(turn);
+                loaded
+            });
+            match work.await.map_err(|_| NotServed::Failed)? {
+                Ok(Loaded::Answer(answer)) => return Ok(Found::Answer(answer)),
+                // Changed again in the meantime: the client tries again, the next look sees it.
+                Ok(Loaded::Entry(it)) => {
+                    return it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
+                }
+                Err(NotServed::Busy) => tokio::time::sleep(PAUSE).await,
+                Err(other) => return Err(other),
+            }
         }
+        self.counters.files_busy.add_shared(1);
+        Err(NotServed::Busy)
     }
 
     /// Answers a request from first to last. Other methods than GET and HEAD are answered without a look.

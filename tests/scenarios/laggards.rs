@@ -250,6 +250,30 @@ fn what_is_known_to_be_kept_nowhere_is_shared_only_with_a_strong_tag() {
     }
 }
 
+/// What RAM cannot hold goes to the disk while it comes; nobody reads along who could not be sent the rest.
+#[test]
+fn what_only_the_disk_takes_is_shared_only_with_a_strong_tag() {
+    let body = body(LENGTH);
+    let folder = tempfile::tempdir().unwrap();
+    let gate = Gate::new();
+    let fields = "Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT\n";
+    let origin = origin(&gate, Framed::Length, fields, body.clone(), Rest::Part);
+    let disk = format!(
+        "[cache.disk]\npath = {:?}\nsize = \"256MiB\"\nsegment_size = \"32MiB\"\n",
+        folder.path().join("disk")
+    );
+    let larder = larder(&origin, "", &disk);
+    let slow = asks(&larder, "");
+    until("it is fetched", || gate.waiting() == 1);
+    let mut fast = asks(&larder, "");
+    gate.open();
+    let fast = fast.read();
+    assert!(fast.complete && fast.body == body);
+    let slow = { slow }.read();
+    assert!(slow.complete && slow.body == body);
+    assert_eq!((2, 0), (origin.requests(), larder.counter("fill_laggards")));
+}
+
 #[test]
 fn a_range_goes_on_to_its_end() {
     let body = body(LENGTH);

@@ -22,6 +22,9 @@ pub trait FileOwner: Send + Sync {
     fn intact(&self) -> bool {
         true
     }
+
+    /// The file could not be read, or ended too early: what was being sent is cut, and nothing of it should be offered again.
+    fn failed(&self) {}
 }
 
 /// Who may change the bytes of a file.

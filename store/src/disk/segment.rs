@@ -148,6 +148,10 @@ impl FileOwner for Segment {
         // A mapping of a file that somebody cuts would be a SIGBUS.
         None
     }
+
+    fn failed(&self) {
+        self.suspect.store(true, Relaxed);
+    }
 }
 
 impl Drop for Segment {

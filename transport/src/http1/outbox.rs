@@ -186,9 +186,13 @@ impl Outbox {
 fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
     let mut offset = slice.offset;
     let most = usize::try_from(slice.length.min(TURN)).unwrap_or(usize::MAX);
-    match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most)? {
-        0 => Err(Errno::IO), // Shorter than was promised: the response must look cut off.
-        count => Ok(count),
+    match rustix::fs::sendfile(socket, slice.owner.fd(), Some(&mut offset), most) {
+        // Shorter than was promised, or a broken device: the response must look cut off.
+        Ok(0) | Err(Errno::IO) => {
+            slice.owner.failed();
+            Err(Errno::IO)
+        }
+        other => other,
     }
 }
 
