@@ -537,6 +537,13 @@ impl Follower {
         node.servers != self.terms.servers as u64 || unknown.count() > self.servers.len() - self.in_sync(now)
     }
 
+    /// Whether this node has read an entry of server `n`.
+    #[must_use]
+    pub fn has_read(&self, n: usize, entry: Numbered) -> bool {
+        let at = self.servers.get(n).and_then(|it| it.at);
+        at.is_some_and(|it| it.log == entry.name && it.entry >= entry.number)
+    }
+
     /// How many servers were followed to their end within the lease.
     #[must_use]
     pub fn in_sync(&self, now: u64) -> usize {

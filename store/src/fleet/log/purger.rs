@@ -21,6 +21,9 @@ const MOST_NODES: u64 = 256;
 /// Milliseconds between two looks at what nodes tell.
 const LOOK_EACH: u64 = 20;
 
+/// Milliseconds for which an acknowledgement waits at most for what is no part of the promise.
+const CATCH_UP: u64 = 1_000;
+
 /// Seconds since a node told of itself within which it is taken to live, where it matters for a message only.
 const TOLD_LATELY: u64 = 3;
 
@@ -247,6 +250,8 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
             let settled = new.iter().filter(|it| self.is_settled(it, longest, &nodes)).count();
             let need = self.follower.borrow().terms().write_quorum;
             if settled >= need {
+                let asked: Vec<usize> = new.iter().map(|it| it.server).collect();
+                self.catch_up(written.iter().filter(|it| asked.contains(&it.server))).await;
                 return self.receipt(nodes);
             }
             // A server that fell silent is asked on, by what is known of it.
@@ -258,6 +263,16 @@ impl<S: LogServer, W: World, H: Holder> Log<S, W, H> {
                 self.forget_vanished(&told).await;
                 return self.receipt(nodes);
             }
+            self.world.sleep(LOOK_EACH).await;
+        }
+    }
+
+    /// Waits a little until this node has read its own entry, which is in force here without that: what it fetches before
+    /// would look to the others as if it had been asked for before the purge, and they would fetch it again.
+    async fn catch_up<'w>(&self, written: impl Iterator<Item = &'w Written> + Clone) {
+        let until = self.world.now() + CATCH_UP;
+        let has_read = |it: &Written| self.follower.borrow().has_read(it.server, it.at);
+        while self.world.now() < until && !written.clone().all(has_read) {
             self.world.sleep(LOOK_EACH).await;
         }
     }
