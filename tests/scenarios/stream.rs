@@ -170,6 +170,7 @@ fn one_that_does_not_read_makes_nobody_wait_and_is_told_what_it_lost() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\npage");
     let larder = site(&origin);
     let mut slow = Listener::to(&larder, "");
+    socket2::SockRef::from(&slow.client.stream).set_recv_buffer_size(32 * 1024).unwrap();
     let mut client = larder.client();
     let (target, long) = (format!("/{}", "x".repeat(1500)), format!("Referer: {}\r\n", "r".repeat(1500)));
     client.get_with(&target, &long);
