@@ -12,10 +12,10 @@ const PLACES: usize = 1 << 16;
 pub(crate) const MEMORY: u64 = (PLACES * size_of::<AtomicU64>()) as u64;
 
 /// Milliseconds of one step of time.
-const STEP: u64 = 256;
+const STEP: u64 = 32;
 
-/// Steps for which a body is trusted: a second, and a step at most more.
-const STEPS: u64 = 4;
+/// Steps for which a body is trusted: a tenth of a second, and a step at most more.
+const STEPS: u64 = 3;
 
 /// The bits of a place that hold the step; a stamp has the other forty (`Known::stamp`).
 const TIME: u64 = (1 << 24) - 1;
@@ -28,7 +28,7 @@ impl Trust {
         Trust((0..PLACES).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Whether the record with this stamp was verified within the last second before `now`.
+    /// Whether the record with this stamp was verified within the last tenth of a second before `now`.
     pub fn has(&self, hash: u64, stamp: u64, now: Monotonic) -> bool {
         let it = self.place(hash).load(Relaxed);
         // Steps begin with one: a place that was never used is of no stamp and no time.
@@ -55,14 +55,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn for_a_second_and_for_that_record_only() {
+    fn for_a_moment_and_for_that_record_only() {
         let trust = Trust::new();
         let at = Monotonic;
         assert!(!trust.has(7, 0, at(0)) && !trust.has(7, 1, at(0)));
-        for start in [0, 1_000_000, 256 * (TIME - 2)] {
+        for start in [0, 1_000_000, STEP * (TIME - 2)] {
             trust.note(7, 41, at(start));
-            assert!(trust.has(7, 41, at(start)) && trust.has(7, 41, at(start + 1000)));
-            assert!(!trust.has(7, 41, at(start + 1280)));
+            assert!(trust.has(7, 41, at(start)) && trust.has(7, 41, at(start + 96)));
+            assert!(!trust.has(7, 41, at(start + 128)));
             assert!(!trust.has(7, 42, at(start)) && !trust.has(8, 41, at(start)));
         }
         trust.note(7 + PLACES as u64, 43, at(0));
