@@ -180,7 +180,8 @@ impl Gateway {
             verdict = Verdict { name: "answered", sentence, status: Some(200) };
             (bypass, record) = (None, Record::default());
         }
-        let refusal = self.refusals.get(hash).map(|it| refusal(&it, route, now));
+        let refused_lately = self.refusals.get(hash);
+        let refusal = refused_lately.as_ref().map(|it| refusal(it, route, now));
         let proposal = Proposal { asked: Asked::of(request, &route.policy), now };
         let change = match (refused, bypass) {
             (Some(405), _) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
@@ -191,7 +192,7 @@ impl Gateway {
             (None, Some(Bypass::TwoWays)) => None,
             (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
             (None, None) if selected.is_err() && refusal.is_none() => proposal.first_time(&verdict, holds),
-            (None, None) => proposal.change(&verdict, refusal.as_ref(), selected.as_ref().ok()),
+            (None, None) => proposal.change(&verdict, refused_lately.as_deref(), selected.as_ref().ok()),
         };
         Explanation {
             key: readable(&key),
@@ -384,22 +385,31 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
         Storable::Refuse(refusal) => refusal.sentence(),
         Storable::Store => "It would be stored now: the configuration changed, or the body was too large.",
     };
-    let exchange = Exchange {
-        method: &refused.method,
-        request: &request,
-        uri: None,
-        status: refused.status,
-        response: &response,
-        policy: &route.policy,
-        request_time: refused.request_time,
-        response_time: refused.response_time,
-    };
+    let exchange = exchange(refused, &request, &response, &route.policy);
     RefusalFacts {
         seconds_ago: now.seconds_since(refused.response_time),
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
         change: flip::smallest(&exchange).map(|it| sentences(&it)),
+    }
+}
+
+fn exchange<'e>(
+    refused: &'e Refused,
+    request: &'e [Field<'e>],
+    response: &'e [Field<'e>],
+    policy: &'e Policy,
+) -> Exchange<'e> {
+    Exchange {
+        method: &refused.method,
+        request,
+        uri: None,
+        status: refused.status,
+        response,
+        policy,
+        request_time: refused.request_time,
+        response_time: refused.response_time,
     }
 }
 
@@ -419,7 +429,7 @@ impl Proposal {
     fn change(
         &self,
         verdict: &Verdict,
-        refusal: Option<&RefusalFacts>,
+        refused: Option<&Refused>,
         stored: Option<&Arc<Stored>>,
     ) -> Option<String> {
         let asked = &self.asked;
@@ -433,8 +443,21 @@ impl Proposal {
                 flip::smallest_for_reuse(meta, head, &asked.method, &fields, &asked.policy, self.now)
                     .map(|it| sentences(&it))
             }
-            (_, None) => refusal.and_then(|it| it.change.clone()),
+            (_, None) => refused.and_then(|it| self.after(it)),
         }
+    }
+
+    /// What would have a response such as the one that was refused stored, and this request answered with it. It was
+    /// refused to another request, where this one says other things.
+    fn after(&self, refused: &Refused) -> Option<String> {
+        let (own, theirs) = (self.asked.fields.view(), refused.request.view());
+        let response = refused.response.view();
+        let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
+        let own = Exchange { request: &own, ..theirs };
+        if flip::is_a_hit_again(&own) && !flip::is_a_hit_again(&theirs) {
+            return Some("Ask once: what was not stored was the answer to another request.".to_owned());
+        }
+        flip::smallest(&own).map(|it| sentences(&it))
     }
 
     /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:

@@ -1,12 +1,12 @@
 //! The smallest change that would flip a verdict: what `explain` proposes. Nothing here decides. Every
 //! proposal is tried by running the decision again with the change applied, and only what flips it is
-//! returned; so a proposal is never wrong, but where it takes more than two changes there is none.
+//! returned; so a proposal is never wrong, but where it takes more changes than are tried there is none.
 
 use crate::cache_control::directives;
 use crate::field::{Field, FieldList, all};
 use crate::policy::{Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
-use crate::reuse::{self, Reuse};
+use crate::reuse::{self, ForwardReason, Reuse};
 use crate::storable::{self, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
@@ -150,13 +150,31 @@ pub struct Exchange<'e> {
     pub response_time: WallTime,
 }
 
-/// The smallest change that makes the response storable and the next plain request a hit: one change if
-/// one does, else two. `None` where it is so already, or where two do not suffice.
+/// The smallest change that makes the response storable, and the same request, asked again, a hit: one change
+/// if one does, else two; else at most two that do it for a plain request, and at most two more that do it for this
+/// one. `None` where it is so already, or where these do not suffice.
 #[must_use]
 pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
     let was = Trial::of(exchange);
-    let hits = |it: &Trial| it.stores_a_hit(exchange);
-    first_that_flips(&was, &was.candidates_to_store(exchange), hits)
+    let hits = |it: &Trial| it.hits_again(exchange);
+    if hits(&was) {
+        return None;
+    }
+    if let Some(small) = first_that_flips(&was, &was.candidates_to_store(exchange), hits) {
+        return Some(small);
+    }
+    let plain = was.asked_plainly();
+    let mut changes =
+        first_that_flips(&plain, &plain.candidates_to_store(exchange), hits).unwrap_or_default();
+    let stored = changes.iter().fold(was, |trial, it| trial.with(it));
+    changes.extend(first_that_flips(&stored, &stored.candidates_to_store(exchange), hits)?);
+    Some(changes)
+}
+
+/// Whether the response is stored, and the same request, asked again, a hit, with nothing changed.
+#[must_use]
+pub fn is_a_hit_again(exchange: &Exchange<'_>) -> bool {
+    Trial::of(exchange).hits_again(exchange)
 }
 
 /// The smallest change that makes this request be answered from the store, given what is stored under its
@@ -233,23 +251,29 @@ impl Trial {
         it
     }
 
-    /// The decision itself: stored, and then a hit for a request without directives of its own.
-    fn stores_a_hit(&self, exchange: &Exchange<'_>) -> bool {
+    /// The request without fields that say how it may be answered.
+    fn asked_plainly(&self) -> Self {
+        let range: Vec<Field<'_>> = self.request.view().iter().filter(|it| it.is("range")).copied().collect();
+        Self { request: FieldList::from_fields(&range), ..self.clone() }
+    }
+
+    /// The decision itself: nothing keeps the request from the origin at first, the response is stored, and then the same
+    /// request is a hit.
+    fn hits_again(&self, exchange: &Exchange<'_>) -> bool {
         let (request, response) = (self.request.view(), self.response.view());
         let mut facts = RequestFacts::read(exchange.method, &request);
         facts.has_body = self.body;
         facts.uri = exchange.uri;
-        let (sent, got) = (exchange.request_time, exchange.response_time);
-        let policy = &self.policy;
-        if storable::decide(&facts, exchange.status, &response, policy, sent, got, &mut Silent)
-            != Storable::Store
+        let (policy, sent, got) = (&self.policy, exchange.request_time, exchange.response_time);
+        let first = reuse::decide(Err(ForwardReason::UriMiss), &facts, policy, sent, &mut Silent);
+        if first == Reuse::GatewayTimeout
+            || storable::decide(&facts, exchange.status, &response, policy, sent, got, &mut Silent)
+                != Storable::Store
         {
             return false;
         }
         let meta = Meta::of(exchange.status, &response, policy, sent, got);
-        let range = request.iter().filter(|it| it.is("range")).copied().collect::<Vec<_>>();
-        let next = RequestFacts::read("GET", &range);
-        reuse::decide(Ok(&meta), &next, policy, got, &mut Silent) == Reuse::Serve
+        reuse::decide(Ok(&meta), &facts, policy, got, &mut Silent) == Reuse::Serve
     }
 
     /// The decision itself: the stored response answers, fresh or stale.
