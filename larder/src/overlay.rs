@@ -3,6 +3,7 @@
 use crate::ask;
 use crate::cli::{Overlay, OverlayWhat};
 use crate::config::plain;
+use larder_files::media_type;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use serde_json::{Value, json};
@@ -34,11 +35,12 @@ pub fn ask(order: &Overlay) -> Result<Value, String> {
             let gone = ask::send(&admin, ("DELETE", &query(uri)), FORM, b"", PATIENCE)?;
             Ok(json!({ "removed": gone }))
         }
-        OverlayWhat::Add { uri, ttl, status, media, .. } => {
+        OverlayWhat::Add { uri, file, ttl, status, media } => {
             let mut path = query(uri);
             ttl.map(|it| write!(path, "&ttl={it}"));
             status.map(|it| write!(path, "&status={it}"));
-            let set = ask::send(&admin, ("PUT", &path), media.as_deref().unwrap_or(FORM), &page, PATIENCE)?;
+            let media = media.clone().or_else(|| by_name(file)).unwrap_or_else(|| FORM.to_owned());
+            let set = ask::send(&admin, ("PUT", &path), &media, &page, PATIENCE)?;
             Ok(json!({ "added": set }))
         }
     }
@@ -46,6 +48,12 @@ pub fn ask(order: &Overlay) -> Result<Value, String> {
 
 /// The type that says nothing: larder guesses then.
 const FORM: &str = "application/x-www-form-urlencoded";
+
+/// What the extension of a file's name says, if anything.
+fn by_name(file: &Path) -> Option<String> {
+    let name = file.file_name()?.as_encoded_bytes();
+    Some(media_type(name, &[])).filter(|it| it != "application/octet-stream")
+}
 
 fn read(file: &Path) -> Result<Vec<u8>, String> {
     let mut page = Vec::new();
@@ -99,4 +107,20 @@ pub fn tell(answer: &Value) -> String {
     }
     let _ = writeln!(out, "{} overlays, {} of {} bytes", all.len(), answer["bytes"], answer["limit_bytes"]);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extension_of_the_file_says_what_it_is() {
+        let check =
+            |file: &str, expect: Option<&str>| assert_eq!(expect, by_name(Path::new(file)).as_deref());
+        check("pages/soon.html", Some("text/html; charset=utf-8"));
+        check("logo.PNG", Some("image/png"));
+        check("a.json", Some("application/json"));
+        check("soon", None);
+        check("-", None);
+    }
 }

@@ -138,7 +138,7 @@ pub const STATS: &[Flag] = &[
 pub const OVERLAY: &[Flag] = &[
     own("ttl", "DURATION", "the original returns after so long (never)"),
     own("status", "CODE", "the status of the page: 200, or 400 to 599 (200)"),
-    own("type", "TYPE", "its Content-Type (by the URI's extension, or by a look at it)"),
+    own("type", "TYPE", "its Content-Type (by the extension of FILE, else of the URI, else by a look at it)"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
 ];

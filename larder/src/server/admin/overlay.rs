@@ -1,8 +1,8 @@
 //! The endpoints of overlays: listing them, putting one over a URI, taking it away. What a request gets of one is not
 //! here, but in `server::overlay`.
 
-use super::{Admin, Answer, Asked, Wrong, problem, problem_at, query};
-use crate::server::overlay::{Page, Place, Told, status_may_be};
+use super::{Admin, Answer, Asked, Wrong, problem_at, query};
+use crate::server::overlay::{self, Page, Place, Told, status_may_be};
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::http1::request::{self, Limits, Parsed, Storage};
 use serde_json::{Value, json};
@@ -42,7 +42,11 @@ impl Admin {
         let most = self.live.borrow().config.admin.overlay_size;
         match self.overlays.put(order.place, &page, most, now) {
             Ok(told) => Answer::Json(200, overlay_json(&told)),
-            Err(refused) => problem(507, refused.sentence()),
+            Err(refused) => {
+                // One more may not be; or this one may, but for its bytes.
+                let at = if refused == overlay::Refused::TooMany { "uri" } else { "body" };
+                problem_at(507, refused.sentence(), at)
+            }
         }
     }
 

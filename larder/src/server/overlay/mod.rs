@@ -19,6 +19,7 @@ use larder_stdx::clock::WallTime;
 use larder_store::Store;
 use larder_wire::http1::write;
 use parking_lot::{Mutex, RwLock};
+use serde::de::IgnoredAny;
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -379,8 +380,12 @@ fn content_type(place: &Place, page: &Page<'_>) -> Vec<u8> {
     let begins =
         |with: &str| start.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with.as_bytes()));
     let seen = match std::str::from_utf8(page.body) {
-        _ if ["<!doctype html", "<html", "<head", "<body"].into_iter().any(begins) => {
+        _ if begins("<!doctype html") || begins("<!--") || begins_with_a_tag(start) => {
             "text/html; charset=utf-8"
+        }
+        Ok(_) if begins("<?xml") => "application/xml",
+        Ok(_) if (begins("{") || begins("[")) && serde_json::from_slice::<IgnoredAny>(start).is_ok() => {
+            "application/json"
         }
         Ok(text) if !text.chars().any(|it| it.is_control() && !matches!(it, '\n' | '\r' | '\t')) => {
             "text/plain; charset=utf-8"
@@ -388,6 +393,16 @@ fn content_type(place: &Place, page: &Page<'_>) -> Vec<u8> {
         _ => UNKNOWN,
     };
     seen.into()
+}
+
+/// Whether a text begins with the start of an element, such as `<p>` or `<h1 class=a>`; an address in `<…>` is none.
+fn begins_with_a_tag(start: &[u8]) -> bool {
+    let Some(name) = start.strip_prefix(b"<").filter(|it| it.first().is_some_and(u8::is_ascii_alphabetic))
+    else {
+        return false;
+    };
+    let after = name.iter().find(|it| !it.is_ascii_alphanumeric() && **it != b'-');
+    after.is_none_or(|it| it.is_ascii_whitespace() || matches!(it, b'>' | b'/'))
 }
 
 /// What `curl --data` says where nobody says anything.

@@ -125,6 +125,14 @@ fn the_type_is_given_or_guessed() {
     check("/", form, b"\xef\xbb\xbf \n<!DOCTYPE html><p>", "text/html; charset=utf-8");
     check("/about", None, b"<HTML>", "text/html; charset=utf-8");
     check("/about", None, b"<HTMLX", "text/html; charset=utf-8");
+    for page in ["<h1>soon</h1>", "<p>", "<div class=a>", "<b>x", " <!-- x --><html>", "<my-page/>", "<br"] {
+        check("/shop", form, page.as_bytes(), "text/html; charset=utf-8");
+    }
+    check("/shop", form, b"<me@example.org> wrote", "text/plain; charset=utf-8");
+    check("/shop", form, b"<- back, 1 < 2", "text/plain; charset=utf-8");
+    check("/shop", form, b"{\"a\":1}\n", "application/json");
+    check("/shop", form, b"{not JSON}", "text/plain; charset=utf-8");
+    check("/shop", form, b"<?xml version=\"1.0\"?><a/>", "application/xml");
     check("/about", Some(""), "caf\u{e9}\n".as_bytes(), "text/plain; charset=utf-8");
     check("/about", None, b"\x00<html>", "application/octet-stream");
     check("/v1.unheard-of", None, b"\xff", "application/octet-stream");
