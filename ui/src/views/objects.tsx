@@ -1,6 +1,6 @@
 // What is stored, and what was laid over it: search, sort, look into, purge, put and remove.
 import type { JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { get, query } from '../api';
 import { Bones, Empty, Failed, Head, Segments, Status, Url } from '../parts/basic';
 import { Icon } from '../parts/icons';
@@ -101,6 +101,7 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
   const [order, setOrder] = useState<'asc' | 'desc'>((params.get('order') as 'asc' | 'desc' | null) ?? 'desc');
   const [tier, setTier] = useState<Tier>(TIERS.find((it) => it[0] === params.get('tier'))?.[0] ?? 'all');
   const [open, setOpen] = useState<string | null>(null);
+  const rows = useRef<HTMLTableElement>(null);
   const unsorted = tier === 'disk' && RAM_ONLY.includes(sort);
   const by = unsorted ? { sort: 'size' as const, order: 'desc' as const } : { sort, order };
   const asked = useSettled(JSON.stringify({ search, tag, status, tier: tier === 'all' ? '' : tier, ...by }), 200);
@@ -146,6 +147,11 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
             spellcheck={false}
             value={search}
             onInput={(event) => setSearch(event.currentTarget.value)}
+            onKeyDown={(event) => {
+              if (event.key !== 'ArrowDown') return;
+              event.preventDefault();
+              rows.current?.querySelector<HTMLElement>('[data-row]')?.focus();
+            }}
           />
           <kbd aria-hidden="true">/</kbd>
         </div>
@@ -189,7 +195,7 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
             </Empty>
           ) : (
             <div class="scroll">
-              <table class="table rows" onKeyDown={walk}>
+              <table ref={rows} class="table rows" onKeyDown={walk}>
                 <thead>
                   <tr>
                     {column('key', 'URL', false)}
