@@ -11,6 +11,7 @@ import * as format from '../format';
 import { note, useAsked, useSettled } from '../hooks';
 import { configuration } from '../pending';
 import type { Checked, Config as Configuration, ConfigProblem, Settings } from '../types';
+import { type Draft, setDraft, useDraft } from './config_draft';
 import { ConfigForm } from './config_form';
 import type { Edit } from './config_new';
 import { ConfigText } from './config_text';
@@ -23,20 +24,12 @@ const PARTS: [Part, string][] = [
   ['history', 'History'],
 ];
 
-/** What is to become of the file. */
-interface Draft {
-  /** The hash of the text that it was made of. */
-  base: string;
-  text: string;
-  /** The edits of the form that it came of; null where some of it was written as text. */
-  edits: Edit[] | null;
-}
-
 export function Config({ params }: { params: URLSearchParams }): JSX.Element {
   const [part, setPart] = useState<Part>((params.get('part') as Part | null) ?? 'form');
   const [turn, again] = useState(0);
   const { data, problem, busy, again: retry } = useAsked<Configuration>(String(turn), configuration);
-  const [draft, setDraft] = useState<Draft | null>(null);
+  const { draft, busy: editing, era } = useDraft();
+  const [reviewing, setReviewing] = useState(false);
   const [checking, setChecking] = useState(false);
   const text = draft?.text ?? data?.text ?? '';
   const settled = useSettled(text, 250);
@@ -53,7 +46,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
 
   const write = (it: string, edits: Edit[] | null = null): void => {
     const before = draft ? draft.edits : [];
-    if (data) setDraft({ base: draft?.base ?? data.hash, text: it, edits: before && edits && [...before, ...edits] });
+    if (data) setDraft({ base: draft?.base ?? data.hash, was: draft?.was ?? data.text, text: it, edits: before && edits && [...before, ...edits] });
   };
   // The file was changed by somebody else: what the form made is made again in the new one, what was written stays as it is; so
   // does what the form made where it has no place any more.
@@ -61,16 +54,15 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
     if (!draft) return;
     const now = await configuration();
     const made = draft.edits && (await post<{ text: string }>('/api/v1/config/edit', { text: now.text, set: draft.edits }).catch(() => null));
-    setDraft({ base: now.hash, text: made?.text ?? draft.text, edits: made && draft.edits });
+    setDraft({ base: now.hash, was: now.text, text: made?.text ?? draft.text, edits: made && draft.edits });
     again((it) => it + 1);
   };
-  // Whoever leaves with something unsaved is asked.
+  // A review that is asked for while larder still checks begins once it has.
   useEffect(() => {
-    if (!changed) return;
-    const ask = (event: BeforeUnloadEvent): void => event.preventDefault();
-    addEventListener('beforeunload', ask);
-    return () => removeEventListener('beforeunload', ask);
-  }, [changed]);
+    if (!reviewing || editing || (changed && !fresh)) return;
+    setReviewing(false);
+    setChecking(changed && problems.length === 0);
+  }, [reviewing, editing, changed, fresh]);
 
   if (!data) {
     return (
@@ -136,13 +128,13 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
           <button class="button" disabled={!changed} onClick={() => setDraft(null)}>
             Discard
           </button>
-          <button class="button primary" disabled={!changed || !fresh || problems.length > 0 || !data.editable} onClick={() => setChecking(true)}>
+          <button class="button primary" disabled={!(changed || editing) || (fresh && problems.length > 0) || !data.editable} onClick={() => setReviewing(true)}>
             Review and apply …
           </button>
         </div>
       )}
       <Failed problem={checked.problem} />
-      {part === 'form' && <ConfigForm config={data} document={document} text={text} problems={problems} write={write} />}
+      {part === 'form' && <ConfigForm config={data} document={document} text={text} problems={problems} write={write} era={era} />}
       {part === 'text' && <ConfigText text={text} problems={fresh ? problems : []} write={write} editable={data.editable} />}
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
       {part === 'history' && <History config={data} done={done} />}

@@ -1,11 +1,11 @@
 // The configuration as a form: a section for each part of the file, a site for each site, a field for each key. Every change is
 // made in the text by larder, which keeps comments and order.
 import { Fragment, type JSX } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
-import { post } from '../api';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Icon } from '../parts/icons';
 import { say } from '../parts/toast';
 import type { Config, ConfigProblem, Key, Setting, Settings } from '../types';
+import * as draft from './config_draft';
 import { type Edit, NewRoute, covers, paths } from './config_new';
 
 type Path = (string | number)[];
@@ -115,9 +115,11 @@ interface Props {
   problems: ConfigProblem[];
   /** A text, and the edits that made it of the one before. */
   write: (text: string, edits: Edit[]) => void;
+  /** Another one where what is written in a field holds no more. */
+  era: number;
 }
 
-export function ConfigForm({ config, document: root, text, problems, write }: Props): JSX.Element {
+export function ConfigForm({ config, document: root, text, problems, write, era }: Props): JSX.Element {
   const [chosen, setChosen] = useState<string | null>(null);
   const [search, setSearch] = useState('');
   const all = useMemo(() => sections(config.keys, root), [config.keys, root]);
@@ -127,7 +129,7 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
 
   const edit = async (...set: Edit[]): Promise<boolean> => {
     try {
-      write((await post<{ text: string }>('/api/v1/config/edit', { text, set })).text, set);
+      await draft.edit(config, set);
       return true;
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -148,6 +150,8 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
   };
   const sites = members(root, ['site']);
   const site = adding !== null && adding !== 'site' ? sites[adding.site] : undefined;
+  // What was given when the section was opened: a field that one writes in stays where it is.
+  const first = useMemo(() => new Set(all.flatMap((it) => it.fields).filter((it) => given(it) !== undefined).map((it) => it.path.join('.'))), [now.id, config.hash]);
   const words = search.trim().toLowerCase();
   const fits = (it: Field): boolean => `${it.key.key} ${it.key.help}`.toLowerCase().includes(words);
   const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits) })).filter((it) => it.fields.length) : [now];
@@ -213,13 +217,14 @@ export function ConfigForm({ config, document: root, text, problems, write }: Pr
               {section.of && config.editable && <Tools it={section} move={(to) => void move(section.of!, to)} remove={() => void remove(section)} />}
             </header>
             {section.depth > 0 && <Unreached it={section} routes={paths(at(root, section.of!.list.slice(0, 2)) as Settings)} />}
-            {sorted(section.fields, given, words !== '').map((it) => (
+            {sorted(section.fields, (it) => first.has(it.path.join('.')), words !== '').map((it) => (
               <OneField
                 key={it.path.join('.')}
                 it={it}
                 value={given(it)}
                 problem={problems.find((one) => isAbout(one, it)) ?? null}
                 editable={config.editable}
+                era={era}
                 set={(value) => void edit({ path: it.path, value })}
               />
             ))}
@@ -280,9 +285,9 @@ function Unreached({ it, routes }: { it: Section; routes: string[] }): JSX.Eleme
 }
 
 /** What is given stands before what is not. */
-function sorted(of: Field[], given: (it: Field) => Setting | undefined, asIs: boolean): Field[] {
+function sorted(of: Field[], given: (it: Field) => boolean, asIs: boolean): Field[] {
   if (asIs) return of;
-  return [...of.filter((it) => given(it) !== undefined), ...of.filter((it) => given(it) === undefined)];
+  return [...of.filter(given), ...of.filter((it) => !given(it))];
 }
 
 /** Whether a problem is of this field: by its key, and by the site and the route that it is in. */
@@ -297,10 +302,14 @@ interface FieldProps {
   value: Setting | undefined;
   problem: ConfigProblem | null;
   editable: boolean;
+  era: number;
   set: (value: Setting | null) => void;
 }
 
-function OneField({ it, value, problem, editable, set }: FieldProps): JSX.Element {
+function OneField({ it, value, problem: found, editable, era, set }: FieldProps): JSX.Element {
+  // Half of a value is wrong more often than not: what is wrong with it is told once it is written.
+  const [writing, setWriting] = useState(false);
+  const problem = writing ? null : found;
   const id = `setting ${it.path.join('.')}`;
   return (
     <div class={`setting ${value !== undefined ? 'given' : ''}`}>
@@ -316,7 +325,7 @@ function OneField({ it, value, problem, editable, set }: FieldProps): JSX.Elemen
         <p>{it.key.help.replaceAll('`', '')}</p>
       </div>
       <div class="setting-value">
-        <Input id={id} it={it} value={value} bad={problem !== null} editable={editable} set={set} />
+        <Input id={id} it={it} value={value} bad={problem !== null} editable={editable} era={era} writes={setWriting} set={set} />
         <p class="setting-kind">{problem ? <span class="bad">{problem.message}</span> : it.key.allowed ?? it.key.kind}</p>
       </div>
       {value !== undefined && editable && (
@@ -334,15 +343,23 @@ interface InputProps {
   value: Setting | undefined;
   bad: boolean;
   editable: boolean;
+  era: number;
+  /** Told that somebody writes in it, and that it is written. */
+  writes: (now: boolean) => void;
   set: (value: Setting | null) => void;
 }
 
-function Input({ id, it, value, bad, editable, set }: InputProps): JSX.Element {
+function Input({ id, it, value, bad, editable, era, writes, set }: InputProps): JSX.Element {
   const { kind, words } = it.key;
   const choices = kind === 'bool' ? ['true', 'false'] : (words ?? null);
   const shown = value === undefined ? '' : shape(value);
-  const [text, setText] = useState(shown);
-  useEffect(() => setText(shown), [shown]);
+  // What is written in it, from the first letter until larder has read it and the field is left; null is what the draft says.
+  const [written, setWritten] = useState<string | null>(null);
+  const isHere = useRef(false);
+  useEffect(() => {
+    if (!isHere.current) setWritten(null);
+  }, [shown]);
+  useEffect(() => setWritten(null), [era]);
   if (choices) {
     return (
       <select
@@ -364,12 +381,16 @@ function Input({ id, it, value, bad, editable, set }: InputProps): JSX.Element {
     );
   }
   const isList = kind === 'list' || Array.isArray(value);
-  const commit = (): void => {
-    if (text === shown) return;
-    if (text.trim() === '') return set(null);
-    if (isList) return set(text.split(/[,\n]/).map((one) => one.trim()).filter((one) => one !== ''));
+  const read = (text: string): Setting | null => {
+    if (text.trim() === '') return null;
+    if (isList) return text.split(/[,\n]/).map((one) => one.trim()).filter((one) => one !== '');
     const isNumber = /^-?\d[\d_]*$/.test(text.trim()) && kind === 'integer';
-    set(isNumber ? Number(text.trim().replaceAll('_', '')) : text.trim());
+    return isNumber ? Number(text.trim().replaceAll('_', '')) : text.trim();
+  };
+  const leave = (): void => {
+    isHere.current = false;
+    writes(false);
+    if (written !== null && shape(read(written) ?? '') === shown) setWritten(null);
   };
   return (
     <input
@@ -379,10 +400,16 @@ function Input({ id, it, value, bad, editable, set }: InputProps): JSX.Element {
       readOnly={!editable}
       spellcheck={false}
       placeholder={it.key.default === null ? 'not given' : plain(it.key.default)}
-      value={text}
-      onInput={(event) => setText(event.currentTarget.value)}
-      onBlur={commit}
-      onKeyDown={(event) => event.key === 'Enter' && commit()}
+      value={written ?? shown}
+      onFocus={() => (isHere.current = true)}
+      onInput={(event) => {
+        const text = event.currentTarget.value;
+        setWritten(text);
+        writes(true);
+        set(read(text));
+      }}
+      onBlur={leave}
+      onKeyDown={(event) => event.key === 'Enter' && writes(false)}
     />
   );
 }

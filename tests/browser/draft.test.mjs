@@ -1,0 +1,124 @@
+// The draft of the configuration while one writes it: what counts when, and that nothing of it is lost; and what keys do in a field
+// that one searches by. What the form does otherwise is in page.test.mjs.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { open } from './browser.mjs';
+import { ask, start, until } from './larder.mjs';
+
+let larder, browser, page, seen;
+
+before(async () => {
+  larder = await start();
+  ({ browser, page, seen } = await open(larder.admin));
+  await page.goto(larder.link);
+  await page.locator('h1', { hasText: 'Overview' }).waitFor();
+});
+
+after(async () => {
+  await browser?.close();
+  await larder?.stop();
+});
+
+const it = (what, run) => test(what, { timeout: 60_000 }, run);
+const go = async (view) => {
+  await page.goto(`${larder.admin}/#/${view}`);
+  await page.locator('main h1').waitFor();
+};
+
+it('counts what is written in the form at once, and reviews it at the first click', async () => {
+  const review = page.getByRole('button', { name: 'Review and apply' });
+  await go('config?part=form');
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
+  await field.fill('');
+  await field.pressSequentially('x');
+  await page.locator('.apply', { hasText: '1 problem' }).waitFor();
+  assert.equal(await page.locator('.setting .bad').count(), 0, 'half of a value is not found fault with');
+  await page.getByLabel('Search keys').focus();
+  await page.locator('.setting .bad').waitFor();
+  await field.fill('');
+  await field.pressSequentially('21s', { delay: 20 });
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  assert.ok(await field.evaluate((it) => it === document.activeElement), 'the field was not left');
+  assert.equal(await field.inputValue(), '21s');
+  // One click with the mouse on what is checked, and one while larder has not checked it yet.
+  for (const value of ['21s', '22s']) {
+    await field.fill(value);
+    const { x, y, width, height } = await review.boundingBox();
+    await page.mouse.click(x + width / 2, y + height / 2);
+    const dialog = page.locator('dialog');
+    assert.match(await dialog.locator('.diff .new').innerText(), new RegExp(value));
+    await dialog.getByRole('button', { name: 'Not yet' }).click();
+  }
+  await page.click('text=Discard');
+});
+
+it('makes what is written in several fields one change, and moves none of them', async () => {
+  const before = larder.configuration();
+  const review = page.getByRole('button', { name: 'Review and apply' });
+  await go('config?part=form');
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
+  await until('it is as in the file', async () => (await field.inputValue()) === '60s');
+  // All of it is taken out before another is written: the comment stays.
+  await field.fill('');
+  await field.pressSequentially('22s');
+  const other = page.getByRole('textbox', { name: /^name/ });
+  await other.fill('');
+  await other.pressSequentially('leaves');
+  const fresh = page.getByRole('textbox', { name: 'cache.stale_if_error' });
+  const place = () => page.locator('.setting label').allInnerTexts();
+  const places = await place();
+  await fresh.pressSequentially('5s', { delay: 20 });
+  await until('all three are told', async () => (await page.locator('.setting.given').count()) > 3);
+  assert.ok(await fresh.evaluate((it) => it === document.activeElement), 'it kept the focus');
+  assert.deepEqual(await place(), places);
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await review.click();
+  const now = (await page.locator('dialog .diff .new').allInnerTexts()).join('');
+  for (const part of ['22s', 'leaves', '5s']) assert.ok(now.includes(part), now);
+  assert.ok(!(await page.locator('dialog .diff .old').allInnerTexts()).join('').includes('#'), 'no comment goes');
+  await page.getByRole('button', { name: 'Not yet' }).click();
+  await page.click('text=Discard');
+  await until('the field is as the file', async () => (await field.inputValue()) === '60s');
+  assert.equal(larder.configuration(), before);
+});
+
+it('keeps a draft while other views are shown, and asks before the page goes with it', async () => {
+  await go('config?part=form');
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  const field = page.getByRole('textbox', { name: 'cache.default_ttl' });
+  await field.fill('');
+  await field.pressSequentially('23s');
+  await go('overview');
+  await page.locator('h1', { hasText: 'Overview' }).waitFor();
+  const asked = [];
+  const answer = (dialog) => (asked.push(dialog.type()), dialog.dismiss());
+  page.on('dialog', answer);
+  // Refused by whoever is asked, the page stays.
+  await page.evaluate(() => location.reload());
+  await until('it asks', () => asked.length > 0);
+  assert.deepEqual(asked, ['beforeunload']);
+  await go('config?part=form');
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
+  await until('the draft is there', async () => (await field.inputValue()) === '23s');
+  await page.click('text=Discard');
+  await until('the file is there', async () => (await field.inputValue()) === '60s');
+  await page.reload();
+  await page.locator('.apply', { hasText: 'As it is in the file' }).waitFor();
+  assert.equal(asked.length, 1, 'without a draft nobody is asked');
+  page.off('dialog', answer);
+});
+
+it('goes from the search of the objects into their rows by an arrow', async () => {
+  await ask(`${larder.site}/pages/1`);
+  await go('objects');
+  const first = page.locator('.rows tbody [data-row]').first();
+  await first.waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.press('ArrowDown');
+  assert.ok(await first.evaluate((it) => it === document.activeElement), 'the first row has the focus');
+});
+
+it('said nothing in the console', () => assert.deepEqual(seen.console, []));
