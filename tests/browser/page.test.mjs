@@ -591,7 +591,7 @@ const OPENS = [
   ['a trace', 'traces', () => page.locator('.traces tbody [data-row]').first().click()],
   ['the dialog of sites', 'config?part=form', () => page.getByRole('button', { name: 'New site …' }).click()],
   ['the keys', 'overview', () => page.keyboard.press('?').then(() => page.locator('dialog').waitFor())],
-  ['the difference', 'config?part=text', () => write((it) => `${it}# One line more.\n`).then(() => page.click('text=Review and apply'))],
+  ['the difference', 'config?part=text', () => write((it) => `${it}# One line more.\n`).then(() => page.click('text=Review and apply')).then(() => page.locator('dialog').waitFor())],
   ['a bad text', 'config?part=text', () => write((it) => it.replace('default_ttl', 'defualt_ttl')).then(() => page.locator('.mark-line').waitFor())],
 ];
 
