@@ -90,6 +90,7 @@ pub fn outgoing(
     };
     let mut fields = FieldList::with_room_for(sent, write::ROOM + request.authority.len());
     fields.push("Host", route.host.of(&request.authority));
+    let keep = |it: &Field<'_>| !reads_as_another(it.name) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Whole => {}
@@ -240,6 +241,12 @@ fn is_condition(it: &Field<'_>) -> bool {
         19 => it.is("if-unmodified-since"),
         _ => false,
     }
+}
+
+/// Whether applications may take it for another field: CGI and WSGI have one name, `HTTP_X_HOST`, for `X_Host` and `X-Host`. What
+/// is known of the second, that it is in the key, or no client's to send, would not hold of the first. nginx drops them as well.
+fn reads_as_another(name: &str) -> bool {
+    name.contains('_')
 }
 
 fn is_ours(name: &str) -> bool {

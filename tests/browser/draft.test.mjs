@@ -75,8 +75,11 @@ it('makes what is written in several fields one change, and moves none of them',
   assert.deepEqual(await place(), places);
   await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
   await review.click();
-  const now = (await page.locator('dialog .diff .new').allInnerTexts()).join('');
-  for (const part of ['22s', 'leaves', '5s']) assert.ok(now.includes(part), now);
+  const now = async () => (await page.locator('dialog .diff .new').allInnerTexts()).join('');
+  await until('all three are in the difference', async () => {
+    const shown = await now();
+    return ['22s', 'leaves', '5s'].every((part) => shown.includes(part));
+  });
   assert.ok(!(await page.locator('dialog .diff .old').allInnerTexts()).join('').includes('#'), 'no comment goes');
   await page.getByRole('button', { name: 'Not yet' }).click();
   await page.click('text=Discard');

@@ -519,9 +519,12 @@ it('draws a reading that stands alone as a point', async () => {
 it('can be walked through with the keyboard alone', async () => {
   await go('overview');
   for (const [key, name] of [['b', 'Objects'], ['e', 'Explain'], ['l', 'Live'], ['t', 'Top'], ['r', 'Traces'], ['c', 'Configuration'], ['o', 'Overview']]) {
-    // At once: a busy machine would take longer than a pair of keys may.
-    await Promise.all([page.keyboard.press('g'), page.keyboard.press(key)]);
-    await until(`g ${key} opens ${name}`, async () => (await title()) === name);
+    // At once, and again: a busy machine may take longer than a pair of keys may.
+    await until(`g ${key} opens ${name}`, async () => {
+      if ((await title()) === name) return true;
+      await Promise.all([page.keyboard.press('g'), page.keyboard.press(key)]);
+      return (await title()) === name;
+    });
   }
   await page.keyboard.press('?');
   await page.locator('dialog', { hasText: 'Keys' }).waitFor();

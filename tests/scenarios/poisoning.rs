@@ -178,6 +178,12 @@ fn what_is_in_no_key_does_not_reach_a_shared_page() {
         "Proxy: evil",
         "X-Forwarded_Host: evil",
         "X_Forwarded_Host: evil",
+        "X_Host: evil",
+        "X_Original_URL: /evil",
+        "X_HTTP_Method_Override: DELETE",
+        "X_Forwarded-Ssl: on",
+        "Accept_Language: xx-evil",
+        "X_Anything: evil",
     ] {
         let name = line.split(':').next().unwrap();
         let value = line.split_once(": ").unwrap().1;
