@@ -178,9 +178,9 @@ impl Root {
         }
         let now = now.max(clock::monotonic());
         let job = Arc::new(Job { path, skip, query: query.into(), format, previous, now });
-        let turn = Arc::new(turn);
+        let mut turn = turn;
         for _ in 0..TRIES {
-            let (root, job, turn) = (self.clone(), job.clone(), turn.clone());
+            let (root, job) = (self.clone(), job.clone());
             let work = tokio::task::spawn_blocking(move || {
                 let loaded = root.work(&job);
                 drop(turn);
@@ -192,9 +192,12 @@ impl Root {
                 Ok(Loaded::Entry(it)) => {
                     return it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
                 }
-                Err(NotServed::Busy) => tokio::time::sleep(PAUSE).await,
+                Err(NotServed::Busy) => {}
                 Err(other) => return Err(other),
             }
+            // Others look meanwhile: what they ask for may need no descriptor.
+            tokio::time::sleep(PAUSE).await;
+            turn = self.turn().await?.0;
         }
         self.counters.files_busy.add_shared(1);
         Err(NotServed::Busy)
