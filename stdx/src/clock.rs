@@ -35,6 +35,8 @@ pub struct Monotonic(pub u64);
 
 static WALL: AtomicU64 = AtomicU64::new(0);
 static MONOTONIC: AtomicU64 = AtomicU64::new(0);
+/// Milliseconds that tests have moved the monotonic reading by; zero in production.
+static PASSED: AtomicU64 = AtomicU64::new(0);
 /// Seconds that tests have moved the wall clock by; zero in production.
 static MOVED: AtomicI64 = AtomicI64::new(0);
 /// The second at which a test made the wall clock stand; zero where it goes, as in production.
@@ -61,7 +63,7 @@ fn tick_monotonic() {
     let millis =
         u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000;
     // Zero is before everything: what is trusted until then never is.
-    let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1;
+    let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1 + PASSED.load(Relaxed);
     // Written once a millisecond at most: the others read it with every request.
     if MONOTONIC.load(Relaxed) < now {
         MONOTONIC.fetch_max(now, Relaxed);
@@ -101,6 +103,13 @@ pub fn monotonic() -> Monotonic {
     Monotonic(MONOTONIC.load(Relaxed))
 }
 
+/// The monotonic time, read from the kernel now: for what ends to the millisecond. Not for the hit path.
+#[must_use]
+pub fn monotonic_now() -> Monotonic {
+    tick_monotonic();
+    monotonic()
+}
+
 /// Microseconds since this process first asked, read from the kernel now: for logs and traces,
 /// which need more than the coarse readings give. Not for the hit path.
 #[must_use]
@@ -126,6 +135,13 @@ pub fn advance(seconds: i64) {
     tick();
 }
 
+/// Has the monotonic clock of this process go on by `millis`, and the wall clock stay: for tests, which never sleep. Every deadline
+/// comes that much nearer.
+pub fn pass(millis: u64) {
+    PASSED.fetch_add(millis, Relaxed);
+    tick_monotonic();
+}
+
 /// Makes the wall clock of this process stand at `second` since the Unix epoch, where only [`advance`] moves it: a test's
 /// second is then as long as the test likes, however busy the machine. The monotonic reading goes on.
 pub fn stand_at(second: u64) {
@@ -143,5 +159,9 @@ mod tests {
         advance(1000);
         assert!(wall().seconds_since(before) >= 1000);
         assert_eq!(0, before.seconds_since(wall()), "never negative");
+        let (wall, uptime) = (wall(), monotonic_now());
+        pass(1_000_000);
+        assert!(monotonic().0 >= uptime.0 + 1_000_000);
+        assert!(super::wall().seconds_since(wall) < 1000, "the wall clock is another");
     }
 }

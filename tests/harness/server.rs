@@ -83,6 +83,8 @@ impl Larder {
 
     fn spawn(mut command: Command, folder: tempfile::TempDir) -> Self {
         command.env("LARDER_TEST_CLOCK", begun().to_string()).current_dir(folder.path());
+        // Most are killed: what one leaves goes with its folder.
+        command.env("TMPDIR", folder.path());
         // One that a scenario has set, or removed, stays so.
         if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
             command.env("LARDER_ADMIN_TOKEN", TOKEN);
@@ -128,6 +130,13 @@ impl Larder {
     /// Moves larder's wall clock.
     pub fn advance(&self, seconds: i64) {
         let path = format!("/test/clock?advance={seconds}");
+        let response = self.admin_request("POST", &path);
+        assert_eq!(200, response.status, "the clock can be moved: {response:?}");
+    }
+
+    /// Has larder's monotonic clock go on by `millis`: every deadline comes that much nearer.
+    pub fn pass(&self, millis: u64) {
+        let path = format!("/test/clock?advance=0&uptime={millis}");
         let response = self.admin_request("POST", &path);
         assert_eq!(200, response.status, "the clock can be moved: {response:?}");
     }

@@ -1,10 +1,13 @@
 //! Where the time of a request goes: traces, how they are switched, how they are followed, and `Server-Timing`.
 
 use crate::harness::origin::{Gate, Script, response};
+use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::tiers::{disk, killed, of_size, written};
 use crate::harness::{Client, Larder, Origin, command, until};
 use serde_json::Value;
 use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// So long the origin is seen to think.
@@ -21,7 +24,7 @@ fn before(origin: &Origin, route: &str) -> Larder {
          proxy = {{ to = [\"{}\"] }}\n{route}\n",
         origin.address
     );
-    Larder::start(crate::harness::server::Setup { config, env: Vec::new() })
+    Larder::start(Setup { config, env: Vec::new() })
 }
 
 /// An origin that thinks before its head, and again within its body.
@@ -305,6 +308,84 @@ fn without_server_timing_there_is_none() {
     assert!(timings(&larder.get("/a")).is_empty());
 }
 
+/// A recorder of every request, once it records.
+fn recorder(larder: &Larder, folder: &Path) -> Child {
+    let mut command = Command::new(binary());
+    command.args([
+        "trace",
+        "record",
+        "--admin",
+        &larder.admin.to_string(),
+        "--every",
+        "1",
+        "--for",
+        "1h",
+        "-o",
+        "t.jsonl",
+    ]);
+    command.current_dir(folder).env("LARDER_ADMIN_TOKEN", TOKEN).stdin(Stdio::null());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until("it records", || sampling(larder).1.is_some());
+    child
+}
+
+fn end(recorder: &mut Child, signal: i32) -> Option<i32> {
+    let pid = libc::pid_t::try_from(recorder.id()).unwrap();
+    // SAFETY: kill takes no pointers, and the process is our child.
+    unsafe { libc::kill(pid, signal) };
+    command::wait(recorder).code()
+}
+
+/// What holds for the only route: one in so many, and for how many seconds at most.
+fn sampling(larder: &Larder) -> (u64, Option<u64>) {
+    let it = asked(larder, "GET", "/api/v1/traces?limit=1", "").1["sampling"][0].clone();
+    (it["every"].as_u64().unwrap(), it["for"].as_u64())
+}
+
+#[test]
+fn a_recorder_that_is_ended_leaves_the_rate_of_the_file() {
+    let origin = page();
+    let larder = before(&origin, "trace = 7");
+    let folder = tempfile::tempdir().unwrap();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        let mut recorder = recorder(&larder, folder.path());
+        assert!(matches!(sampling(&larder), (1, Some(1..=30))), "{:?}", sampling(&larder));
+        assert_eq!(Some(0), end(&mut recorder, signal), "signal {signal}");
+        assert_eq!((7, None), sampling(&larder), "signal {signal}");
+    }
+}
+
+/// The rate is held by a lease: what is killed cannot give it back.
+#[test]
+fn a_recorder_that_is_killed_leaves_its_rate_for_seconds_only() {
+    let origin = page();
+    let larder = before(&origin, "");
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(&larder, folder.path());
+    assert_eq!(None, end(&mut recorder, libc::SIGKILL));
+    assert!(matches!(sampling(&larder), (1, Some(1..=30))), "{:?}", sampling(&larder));
+    larder.pass(30_000);
+    assert_eq!((0, None), sampling(&larder));
+    let before = larder.counter("traces");
+    larder.get("/a");
+    assert_eq!(before, larder.counter("traces"));
+}
+
+#[test]
+fn a_reload_while_traces_are_recorded_is_not_undone() {
+    let origin = page();
+    let larder = before(&origin, "trace = 0");
+    let folder = tempfile::tempdir().unwrap();
+    let mut recorder = recorder(&larder, folder.path());
+    let text = std::fs::read_to_string(larder.config()).unwrap().replace("trace = 0", "trace = 2");
+    std::fs::write(larder.config(), text).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("the file is taken", || larder.counter("config_reloads") == 1);
+    assert_eq!(1, sampling(&larder).0, "it goes on");
+    end(&mut recorder, libc::SIGTERM);
+    assert_eq!((2, None), sampling(&larder));
+}
+
 #[test]
 fn traces_are_recorded_and_drawn() {
     let origin = page();
@@ -376,7 +457,7 @@ fn a_read_of_the_disk_tells_its_wait_and_its_reading() {
             disk(folder.path()),
             origin.url()
         );
-        Larder::start(crate::harness::server::Setup { config, env: Vec::new() })
+        Larder::start(Setup { config, env: Vec::new() })
     };
     let first = start();
     let targets: Vec<String> = (0..READS).map(|it| format!("/{}", 900_000 + it)).collect();

@@ -190,7 +190,8 @@ export interface Trace {
 }
 
 export interface Traces {
-  sampling: { route: string; every: number }[];
+  /** `for`: seconds until another rate holds again. */
+  sampling: { route: string; every: number; for?: number }[];
   stages: string[];
   traces: Trace[];
 }

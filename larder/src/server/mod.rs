@@ -405,7 +405,9 @@ impl House {
                     disk.look(&self.shared.store);
                     self.shared.overlays.sweep(larder_stdx::clock::wall());
                     let sums = self.shared.totals.sums();
-                    limits.look(larder_stdx::clock::monotonic(), sums.into_iter(), &self.errors);
+                    let now = larder_stdx::clock::monotonic();
+                    self.shared.traces.sampling.look(now);
+                    limits.look(now, sums.into_iter(), &self.errors);
                 }
             }
         }

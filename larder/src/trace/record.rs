@@ -14,11 +14,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How long an answer of the admin may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// So often it is looked whether the time is over, or somebody has pressed Ctrl-C.
 const LOOK: Duration = Duration::from_millis(100);
+/// Seconds for which larder is asked to trace, again and again: that long it goes on where this ends without a word.
+const LEASE: u64 = 30;
+/// So often it is asked anew, microseconds: twice it may fail.
+const RENEW: u64 = 10_000_000;
 
 /// What was recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +48,7 @@ impl Summary {
     }
 }
 
-/// Records, until the time is over or Ctrl-C is pressed.
+/// Records, until the time is over, Ctrl-C is pressed, or it is told to end (SIGTERM, SIGHUP).
 ///
 /// # Errors
 /// One sentence: no larder answers, nothing is traced there, or the file cannot be written.
@@ -57,24 +62,32 @@ pub fn run(order: &Record) -> Result<Summary, String> {
             order.route
         ));
     }
+    let interrupted = interrupted();
     // Followed before it is switched on, so that the first is not missed.
     let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
     let events = follow(admin.clone(), path)?;
-    let mut restore = Restore { admin: &admin, rates: Vec::new() };
-    let mut sampling = answer["sampling"].clone();
-    if let Some(every) = order.every {
-        restore.rates = before;
-        sampling = set(&admin, &order.route, every)?["sampling"].clone();
-    }
+    let rate = order.every.map(|every| Rate { admin: &admin, route: &order.route, every });
+    let mut sampling = match &rate {
+        Some(it) => it.hold(LEASE)?["sampling"].take(),
+        None => answer["sampling"].clone(),
+    };
+    // For how long is between larder and us.
+    let rates = sampling.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
+    rates.for_each(|it| drop(it.remove("for")));
     let cannot = |it: &std::io::Error| format!("{} cannot be written: {}.", order.out.display(), plain(it));
     let mut out = open(&order.out).map_err(|it| cannot(&it))?;
     let head = file::header(clock::unix_micros(clock::precise_micros()), &sampling);
     writeln!(out, "{head}").map_err(|it| cannot(&it))?;
-    let interrupted = interrupted();
     let end =
         clock::precise_micros().saturating_add(u64::try_from(order.time.as_micros()).unwrap_or(u64::MAX));
+    let mut renew = clock::precise_micros() + RENEW;
     let mut summary = Summary::default();
     while clock::precise_micros() < end && !interrupted.load(Relaxed) {
+        if clock::precise_micros() >= renew {
+            // A busy larder may not answer; that it is gone is told by its stream.
+            rate.iter().for_each(|it| drop(it.hold(LEASE)));
+            renew = clock::precise_micros() + RENEW;
+        }
         let line = match events.recv_timeout(LOOK) {
             Err(RecvTimeoutError::Timeout) => {
                 out.flush().map_err(|it| cannot(&it))?;
@@ -93,7 +106,6 @@ pub fn run(order: &Record) -> Result<Summary, String> {
             Ok(_) => continue,
             Err(RecvTimeoutError::Disconnected) => {
                 out.flush().map_err(|it| cannot(&it))?;
-                restore.rates.clear();
                 let (count, path) = (summary.traces, order.out.display());
                 return Err(format!(
                     "larder ended while it was followed; the {count} traces until then are in {path}."
@@ -145,24 +157,24 @@ fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String>
     Ok(of)
 }
 
-fn set(admin: &Listen, route: &str, every: u32) -> Result<Value, String> {
-    let body = json!({ "route": route, "every": every });
-    ask::put(admin, "/api/v1/traces/sampling", &body, PATIENCE)
-}
-
-/// Sets back what was changed, however the recording ends.
-struct Restore<'a> {
+/// A rate that larder is asked to hold for a while, and again; ended with the recording, and by itself where that was killed.
+struct Rate<'a> {
     admin: &'a Listen,
-    rates: Vec<(String, u64)>,
+    route: &'a str,
+    every: u32,
 }
 
-impl Drop for Restore<'_> {
+impl Rate<'_> {
+    fn hold(&self, seconds: u64) -> Result<Value, String> {
+        let body = json!({ "route": self.route, "every": self.every, "for": seconds });
+        ask::put(self.admin, "/api/v1/traces/sampling", &body, PATIENCE)
+    }
+}
+
+impl Drop for Rate<'_> {
+    /// Where nobody answers, there is nobody to be told, or it ends by itself.
     fn drop(&mut self) {
-        for (route, every) in &self.rates {
-            if let Err(why) = set(self.admin, route, u32::try_from(*every).unwrap_or(u32::MAX)) {
-                eprintln!("larder: {route} goes on being traced until the next reload: {why}");
-            }
-        }
+        let _ = self.hold(0);
     }
 }
 
@@ -172,16 +184,22 @@ fn open(path: &Path) -> std::io::Result<BufWriter<Box<dyn Write>>> {
     Ok(BufWriter::new(out))
 }
 
-/// Becomes true when Ctrl-C is pressed; never where that cannot be told.
+/// Becomes true when Ctrl-C is pressed or the process is told to end; never where that cannot be told. From its return on no such
+/// signal ends the process.
 fn interrupted() -> Arc<AtomicBool> {
     let flag = Arc::new(AtomicBool::new(false));
-    let seen = flag.clone();
-    std::thread::spawn(move || {
-        let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-        if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return flag };
+    let within = runtime.enter();
+    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    drop(within);
+    for mut it in signals.into_iter().flatten() {
+        let (seen, handle) = (flag.clone(), runtime.handle().clone());
+        handle.spawn(async move {
+            it.recv().await;
             seen.store(true, Relaxed);
-        }
-    });
+        });
+    }
+    std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
     flag
 }
 

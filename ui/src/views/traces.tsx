@@ -1,6 +1,6 @@
 // Where the time of single requests went: a dot for each by when it began, and a bar of its stages; sampling is switched here.
 import type { JSX } from 'preact';
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { put } from '../api';
 import { Bones, Cache, Empty, Failed, Head, Segments, Url } from '../parts/basic';
 import { Drawer } from '../parts/dialog';
@@ -230,6 +230,13 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
     }
   };
   const [shown, more] = useShort(all.sampling, 'routes');
+  // What is recorded ends by itself, and nothing tells of that.
+  const soon = Math.min(...all.sampling.map((it) => it.for ?? Infinity));
+  useEffect(() => {
+    if (soon === Infinity) return;
+    const timer = setTimeout(changed, soon * 1000 + 1000);
+    return () => clearTimeout(timer);
+  }, [all]);
   return (
     <section class="block">
       <h2>Sampling</h2>
@@ -252,6 +259,7 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
                     </option>
                   ))}
                 </select>
+                {it.for !== undefined && <span class="faint"> while it is recorded</span>}
               </td>
             </tr>
           ))}

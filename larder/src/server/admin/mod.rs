@@ -455,9 +455,11 @@ impl Admin {
     }
 
     fn move_clock(&self, asked: Asked<'_>) -> Answer {
+        let uptime = asked.query_value("uptime").and_then(|it| it.parse().ok());
         match asked.query_value("advance").and_then(|it| it.parse().ok()) {
             Some(seconds) => {
                 clock::advance(seconds);
+                uptime.iter().for_each(|it| clock::pass(*it));
                 Answer::Json(200, json!({ "now": clock::wall().0 }))
             }
             None => problem_at(400, "advance=SECONDS is missing.", "advance"),

@@ -158,7 +158,8 @@ pub const OVERLAYS: &str = concat!(
 
 /// Traces.
 pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","traces"],"properties":{
-"sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"}}}},
+"sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
+"for":{"type":"integer","description":"seconds until another rate holds again; not there where this one lasts"}}}},
 "stages":{"type":"array","items":{"type":"string"}},
 "traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{
 "id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
@@ -167,9 +168,11 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 /// How often a route is traced.
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
 "route":{"type":"string","description":"the name of a route, or \"*\" for all"},
-"every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"one request of so many is traced; 0 is none"}}}"#;
+"every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"one request of so many is traced; 0 is none"},
+"for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which this holds, over reloads, and then what held before; 0 ends that now; without it, this holds until the next reload or restart"}}}"#;
 
 /// How often every route is traced.
 pub const SAMPLING: &str = r#"{"type":"object","required":["sampling","until"],"properties":{
-"sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"}}}},
+"sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
+"for":{"type":"integer","description":"seconds until another rate holds again; not there where this one lasts"}}}},
 "until":{"type":"string"}}}"#;

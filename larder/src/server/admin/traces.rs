@@ -1,9 +1,11 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
 use super::{Admin, Answer, Asked, problem, problem_at, query};
+use crate::server::observe::sampling::{Lease, Rate};
 use crate::server::observe::traces::Following;
 use bytes::Bytes;
 use larder_gateway::stages::Stage;
+use larder_stdx::clock::{self, Monotonic};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -42,7 +44,7 @@ impl Admin {
         Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
     }
 
-    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart.
+    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart, or for as many seconds as it says.
     pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
         let route = asked.json["route"].as_str().unwrap_or_default();
         let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
@@ -51,8 +53,19 @@ impl Admin {
         {
             return unknown;
         }
-        self.traces.sampling.set(route, every);
-        Answer::Json(200, json!({ "sampling": self.sampling(), "until": "the next reload or restart" }))
+        let sampling = &self.traces.sampling;
+        let until = match asked.json["for"].as_u64() {
+            None => {
+                sampling.set(route, every);
+                "the next reload or restart".to_owned()
+            }
+            Some(seconds) => {
+                let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
+                sampling.lease(route, Lease { every, until });
+                format!("{seconds} s from now")
+            }
+        };
+        Answer::Json(200, json!({ "sampling": self.sampling(), "until": until }))
     }
 
     /// `GET /api/v1/traces/stream`.
@@ -82,8 +95,16 @@ impl Admin {
     }
 
     fn sampling(&self) -> Value {
-        let rates = self.traces.sampling.rates();
-        rates.into_iter().map(|it| json!({ "route": it.route, "every": it.every })).collect()
+        let now = clock::monotonic_now();
+        self.traces.sampling.look(now);
+        let told = |it: Rate| match it.lease {
+            None => json!({ "route": it.route, "every": it.every }),
+            Some(lease) => {
+                let left = lease.until.0.saturating_sub(now.0).div_ceil(1000);
+                json!({ "route": it.route, "every": lease.every, "for": left })
+            }
+        };
+        self.traces.sampling.rates().into_iter().map(told).collect()
     }
 }
 

@@ -1,7 +1,8 @@
-//! Which requests are traced: one in so many, per route; said by the configuration, and changed while running. What becomes
-//! of a trace is in `traces`.
+//! Which requests are traced: one in so many, per route; said by the configuration, and changed while running, until the next
+//! reload or for a while. What becomes of a trace is in `traces`.
 
 use crate::config::Config;
+use larder_stdx::clock::Monotonic;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +14,25 @@ pub struct Rate {
     pub route: String,
     /// One in so many; 0 is none.
     pub every: u32,
+    /// What holds in place of `every` for a while.
+    pub lease: Option<Lease>,
+}
+
+/// A rate that ends by itself, so that whoever asked for it may be gone without a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// One in so many; 0 is none.
+    pub every: u32,
+    /// When it ends.
+    pub until: Monotonic,
+}
+
+impl Rate {
+    /// The one that holds now: one in so many; 0 is none.
+    #[must_use]
+    pub fn now(&self) -> u32 {
+        self.lease.map_or(self.every, |it| it.every)
+    }
 }
 
 /// The rates of all routes: by site, by route.
@@ -31,28 +51,45 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Takes over what a configuration says; what was said while running is forgotten.
+    /// Takes over what a configuration says; what was said while running until now is forgotten. What was said for a while goes on.
     pub fn configure(&self, config: &Config) {
-        let rates = config.sites.iter().map(|site| {
-            let rate = |it: &crate::config::Route| Rate { route: it.name.clone(), every: it.trace };
-            site.routes.iter().map(rate).collect()
-        });
+        let routes = config.sites.iter().map(|it| it.routes.iter().map(|it| (it.name.clone(), it.trace)));
         let timed = config.sites.iter().flat_map(|it| &it.routes).any(|it| it.server_timing);
         self.timed.store(timed, Relaxed);
-        self.change(|all| *all = rates.collect());
+        self.take_over(routes.map(Iterator::collect).collect());
     }
 
-    /// Traces one in `every` requests of the routes of this name, or of all where it is `*`. Returns how many routes that
-    /// are.
-    pub fn set(&self, route: &str, every: u32) -> usize {
-        let mut found = 0;
+    fn take_over(&self, routes: Vec<Vec<(String, u32)>>) {
         self.change(|all| {
-            for it in all.iter_mut().flatten().filter(|it| route == "*" || it.route == route) {
-                it.every = every;
-                found += 1;
-            }
+            let leased: Vec<Rate> = all.iter().flatten().filter(|it| it.lease.is_some()).cloned().collect();
+            let rate = |(route, every): (String, u32)| {
+                let lease = leased.iter().find(|it| it.route == route).and_then(|it| it.lease);
+                Rate { route, every, lease }
+            };
+            *all = routes.into_iter().map(|it| it.into_iter().map(rate).collect()).collect();
         });
-        found
+    }
+
+    /// Traces one in `every` requests of the routes of this name, or of all where it is `*`, until the next reload. Returns how
+    /// many routes that are.
+    pub fn set(&self, route: &str, every: u32) -> usize {
+        self.change_routes(route, |it| (it.every, it.lease) = (every, None))
+    }
+
+    /// The same until then, or until it is said anew; what is over takes its end at the next [`Sampling::look`].
+    pub fn lease(&self, route: &str, lease: Lease) -> usize {
+        self.change_routes(route, |it| it.lease = Some(lease))
+    }
+
+    /// Ends what was said for a while and is over; to be called about once a second.
+    pub fn look(&self, now: Monotonic) {
+        let is_over = |it: &Rate| it.lease.is_some_and(|it| it.until <= now);
+        let any = self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().any(is_over);
+        if any {
+            self.change(|all| {
+                all.iter_mut().flatten().filter(|it| is_over(it)).for_each(|it| it.lease = None)
+            });
+        }
     }
 
     /// The rates now, in the order of the configuration.
@@ -60,12 +97,30 @@ impl Sampling {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
     }
 
+    fn change_routes(&self, route: &str, change: impl Fn(&mut Rate)) -> usize {
+        let mut found = 0;
+        self.change(|all| {
+            for it in all.iter_mut().flatten().filter(|it| route == "*" || it.route == route) {
+                change(it);
+                found += 1;
+            }
+        });
+        found
+    }
+
     fn change(&self, change: impl FnOnce(&mut Rates)) {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let holds = |it: &Rates| -> Vec<Vec<u32>> {
+            it.iter().map(|it| it.iter().map(Rate::now).collect()).collect()
+        };
+        let before = holds(&rates);
         change(&mut rates);
         let timed = self.timed.load(Relaxed);
-        self.any.store(timed || rates.iter().flatten().any(|it| it.every > 0), Relaxed);
-        self.generation.fetch_add(1, Relaxed);
+        self.any.store(timed || rates.iter().flatten().any(|it| it.now() > 0), Relaxed);
+        // Workers count anew with each: who says the same again and again, as a recorder does, must not keep them from the Nth.
+        if holds(&rates) != before {
+            self.generation.fetch_add(1, Relaxed);
+        }
     }
 }
 
@@ -121,8 +176,8 @@ impl Sampler {
     fn refresh(&self) {
         let rates = self.shared.rates.lock().unwrap_or_else(PoisonError::into_inner);
         self.seen.set(self.shared.generation.load(Relaxed));
-        self.any.set(rates.iter().flatten().any(|it| it.every > 0));
-        let turn = |it: &Rate| Turn { every: it.every, left: Cell::new(it.every) };
+        self.any.set(rates.iter().flatten().any(|it| it.now() > 0));
+        let turn = |it: &Rate| Turn { every: it.now(), left: Cell::new(it.now()) };
         *self.turns.borrow_mut() = rates.iter().map(|it| it.iter().map(turn).collect()).collect();
     }
 }
@@ -133,11 +188,17 @@ mod tests {
 
     fn sampling(rates: &[(&str, u32)]) -> Arc<Sampling> {
         let it = Arc::new(Sampling::default());
-        it.change(|all| {
-            let rate = |(route, every): &(&str, u32)| Rate { route: (*route).to_owned(), every: *every };
-            *all = vec![rates.iter().map(rate).collect()];
-        });
+        it.take_over(vec![rates.iter().map(|it| (it.0.to_owned(), it.1)).collect()]);
         it
+    }
+
+    /// What holds, of each route.
+    fn hold(sampling: &Sampling) -> Vec<u32> {
+        sampling.rates().iter().map(Rate::now).collect()
+    }
+
+    fn lease(every: u32, until: u64) -> Lease {
+        Lease { every, until: Monotonic(until) }
     }
 
     fn take(sampler: &Sampler, route: usize) -> bool {
@@ -168,5 +229,43 @@ mod tests {
         assert_eq!(0, sampling.set("nobody", 1));
         assert_eq!(3, sampling.set("*", 0));
         assert!(!take(&sampler, 0) && !sampling.any.load(Relaxed));
+    }
+
+    #[test]
+    fn a_lease_ends_by_itself_and_what_was_before_is_back() {
+        let sampling = sampling(&[("a", 5), ("b", 0)]);
+        assert_eq!(2, sampling.lease("*", lease(1, 1000)));
+        assert_eq!(vec![1, 1], hold(&sampling));
+        sampling.look(Monotonic(999));
+        assert_eq!(vec![1, 1], hold(&sampling));
+        assert_eq!(1, sampling.lease("b", lease(2, 3000)), "said anew");
+        sampling.look(Monotonic(1000));
+        assert_eq!(vec![5, 2], hold(&sampling));
+        assert!(sampling.any.load(Relaxed));
+        sampling.set("a", 0);
+        sampling.look(Monotonic(3000));
+        assert_eq!((vec![0, 0], false), (hold(&sampling), sampling.any.load(Relaxed)));
+    }
+
+    #[test]
+    fn a_reload_takes_the_rates_of_the_file_and_leaves_the_leases() {
+        let sampling = sampling(&[("a", 5), ("b", 0)]);
+        sampling.set("b", 9);
+        sampling.lease("a", lease(1, 1000));
+        sampling.take_over(vec![vec![("new".to_owned(), 3)], vec![("a".to_owned(), 7), ("b".to_owned(), 0)]]);
+        assert_eq!(vec![3, 1, 0], hold(&sampling));
+        sampling.look(Monotonic(1000));
+        assert_eq!(vec![3, 7, 0], hold(&sampling), "what the file says now, not what it said before");
+    }
+
+    #[test]
+    fn who_says_the_same_again_keeps_nobody_from_the_nth() {
+        let sampling = sampling(&[("a", 0)]);
+        let sampler = Sampler::new(sampling.clone());
+        let taken = (1..=6).map(|it| {
+            sampling.lease("a", lease(3, 1000 * it));
+            take(&sampler, 0)
+        });
+        assert_eq!(vec![false, false, true, false, false, true], taken.collect::<Vec<_>>());
     }
 }
