@@ -403,10 +403,10 @@ impl House {
                     larder_stdx::clock::tick();
                     admin.iter().for_each(|it| it.audit.look());
                     disk.look(&self.shared.store);
-                    self.shared.overlays.sweep(larder_stdx::clock::wall());
-                    let sums = self.shared.totals.sums();
                     let now = larder_stdx::clock::monotonic();
+                    self.shared.overlays.sweep(now);
                     self.shared.traces.sampling.look(now);
+                    let sums = self.shared.totals.sums();
                     limits.look(now, sums.into_iter(), &self.errors);
                 }
             }

@@ -2,8 +2,8 @@
 //! here, but in `server::overlay`.
 
 use super::{Admin, Answer, Asked, Wrong, problem_at, query};
-use crate::server::overlay::{self, Page, Place, Told, status_may_be};
-use larder_stdx::clock::{self, WallTime};
+use crate::server::overlay::{self, Now, Page, Place, Told, status_may_be};
+use larder_stdx::clock;
 use larder_wire::http1::request::{self, Limits, Parsed, Storage};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const LONGEST: u64 = 315_360_000;
 impl Admin {
     /// `GET /api/v1/overlays`.
     pub(super) fn overlays(&self) -> Answer {
-        let (told, bytes) = self.overlays.list(clock::wall());
+        let (told, bytes) = self.overlays.list(clock::monotonic_now());
         let told: Vec<Value> = told.iter().map(overlay_json).collect();
         let most = self.live.borrow().config.admin.overlay_size;
         Answer::Json(200, json!({ "overlays": told, "bytes": bytes, "limit_bytes": most }))
@@ -30,17 +30,16 @@ impl Admin {
         if let Err(wrong) = can_be_met(&order.place, &limits) {
             return wrong.into();
         }
-        let now = clock::wall();
         let by = asked.by();
         let page = Page {
             status: order.status,
             content_type: asked.request.fields.get("content-type"),
             body: asked.body,
-            expires: order.ttl.map(|it| WallTime(now.0 + it)),
+            ttl: order.ttl,
             by: &by,
         };
         let most = self.live.borrow().config.admin.overlay_size;
-        match self.overlays.put(order.place, &page, most, now) {
+        match self.overlays.put(order.place, &page, most, Now::read()) {
             Ok(told) => Answer::Json(200, overlay_json(&told)),
             Err(refused) => {
                 // One more may not be; or this one may, but for its bytes.
@@ -56,7 +55,7 @@ impl Admin {
             Ok(order) => order.place,
             Err(wrong) => return wrong.into(),
         };
-        match self.overlays.remove(&place, clock::wall()) {
+        match self.overlays.remove(&place, clock::monotonic_now()) {
             Some(told) => Answer::Json(200, overlay_json(&told)),
             None => {
                 let detail = format!("No overlay lies over {place}; GET /api/v1/overlays lists them.");

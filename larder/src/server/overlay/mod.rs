@@ -15,7 +15,7 @@ use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
-use larder_stdx::clock::WallTime;
+use larder_stdx::clock::{self, Monotonic, WallTime};
 use larder_store::Store;
 use larder_wire::http1::write;
 use parking_lot::{Mutex, RwLock};
@@ -46,10 +46,27 @@ pub struct Page<'a> {
     pub content_type: Option<&'a [u8]>,
     /// The body.
     pub body: &'a [u8],
-    /// When it goes by itself.
-    pub expires: Option<WallTime>,
+    /// Seconds after which it goes by itself.
+    pub ttl: Option<u64>,
     /// Who set it.
     pub by: &'a str,
+}
+
+/// The time by both clocks: lifetimes end by the one that nobody sets.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// For people.
+    pub wall: WallTime,
+    /// For lifetimes.
+    pub uptime: Monotonic,
+}
+
+impl Now {
+    /// As the clocks say it.
+    #[must_use]
+    pub fn read() -> Self {
+        Self { wall: clock::wall(), uptime: clock::monotonic_now() }
+    }
 }
 
 /// Why an overlay was not taken.
@@ -92,7 +109,8 @@ pub struct Overlay {
     /// The page, ready to be sent.
     page: OpenFile,
     set_at: WallTime,
-    expires: Option<WallTime>,
+    /// When it goes by itself: as it is told, and as it is obeyed.
+    expires: Option<(WallTime, Monotonic)>,
     by: String,
     hits: AtomicU64,
     /// Bytes that it takes, all told.
@@ -123,9 +141,9 @@ pub struct Told {
 }
 
 impl Overlay {
-    /// Seconds are what the clock is read in: it may last a part of one longer, and never less.
-    fn is_over(&self, now: WallTime) -> bool {
-        self.expires.is_some_and(|it| it < now)
+    /// Reads the clock only where it has a lifetime.
+    fn is_over(&self, now: impl Fn() -> Monotonic) -> bool {
+        self.expires.is_some_and(|it| it.1 <= now())
     }
 
     /// What is told of it.
@@ -140,7 +158,7 @@ impl Overlay {
             content_type: field("content-type"),
             etag: field("etag"),
             set_at: self.set_at,
-            expires: self.expires,
+            expires: self.expires.map(|it| it.0),
             hits: self.hits.load(Relaxed),
             by: self.by.clone(),
         }
@@ -185,10 +203,10 @@ impl Overlays {
 
     /// The overlay for `authority` and `target`, both as a head has them; that of the host before that of every host.
     #[must_use]
-    pub fn find(&self, authority: &str, target: &str, now: WallTime) -> Option<Arc<Overlay>> {
+    pub fn find(&self, authority: &str, target: &str, now: impl Fn() -> Monotonic) -> Option<Arc<Overlay>> {
         let all = self.all.read();
         let here = all.get(target)?;
-        let fits = |it: &&Arc<Overlay>| it.place.is_of(authority) && !it.is_over(now);
+        let fits = |it: &&Arc<Overlay>| it.place.is_of(authority) && !it.is_over(&now);
         let of_host = here.iter().filter(fits).find(|it| it.place.host.is_some());
         of_host.or_else(|| here.iter().find(fits)).cloned()
     }
@@ -198,9 +216,9 @@ impl Overlays {
     ///
     /// # Errors
     /// See [`Refused`]; the one that was there stays.
-    pub fn put(&self, place: Place, page: &Page<'_>, most: u64, now: WallTime) -> Result<Told, Refused> {
+    pub fn put(&self, place: Place, page: &Page<'_>, most: u64, now: Now) -> Result<Told, Refused> {
         let mut books = self.books.lock();
-        self.sweep_within(&mut books, now);
+        self.sweep_within(&mut books, now.uptime);
         self.put_within(&mut books, place, page, most, now).inspect_err(|_| {
             self.counters.overlays_refused.add_shared(1);
         })
@@ -212,7 +230,7 @@ impl Overlays {
         place: Place,
         page: &Page<'_>,
         most: u64,
-        now: WallTime,
+        now: Now,
     ) -> Result<Told, Refused> {
         let old = self.at(&place);
         if old.is_none() && self.count.load(Relaxed) >= MOST {
@@ -227,10 +245,10 @@ impl Overlays {
         let body = bytes::Bytes::copy_from_slice(page.body);
         let body = self.store.make_body(&[body]).map_err(|_| Refused::NoRoom)?.piece();
         let made = Arc::new(Overlay {
-            page: ready(&place, page, body, now),
+            page: ready(&place, page, body, now.wall),
             place,
-            set_at: now,
-            expires: page.expires,
+            set_at: now.wall,
+            expires: page.ttl.map(|it| (WallTime(now.wall.0 + it), Monotonic(now.uptime.0 + 1000 * it))),
             by: page.by.to_owned(),
             hits: AtomicU64::new(0),
             cost,
@@ -251,7 +269,7 @@ impl Overlays {
     }
 
     /// Takes the overlay of `place` away: what was there before is there again.
-    pub fn remove(&self, place: &Place, now: WallTime) -> Option<Told> {
+    pub fn remove(&self, place: &Place, now: Monotonic) -> Option<Told> {
         let mut books = self.books.lock();
         self.sweep_within(&mut books, now);
         let found = self.at(place)?;
@@ -260,7 +278,7 @@ impl Overlays {
     }
 
     /// Forgets those whose lifetime has ended. Nobody is shown them anyway; this gives back what they take.
-    pub fn sweep(&self, now: WallTime) {
+    pub fn sweep(&self, now: Monotonic) {
         if self.any() {
             self.sweep_within(&mut self.books.lock(), now);
         }
@@ -268,7 +286,7 @@ impl Overlays {
 
     /// All of them, those that were set last first; and the bytes that they take.
     #[must_use]
-    pub fn list(&self, now: WallTime) -> (Vec<Told>, u64) {
+    pub fn list(&self, now: Monotonic) -> (Vec<Told>, u64) {
         self.sweep(now);
         let books = self.books.lock();
         let mut told: Vec<Told> = self.all.read().values().flatten().map(|it| it.told()).collect();
@@ -280,9 +298,9 @@ impl Overlays {
         self.all.read().get(place.target.as_str())?.iter().find(|it| it.place == *place).cloned()
     }
 
-    fn sweep_within(&self, books: &mut Books, now: WallTime) {
-        if self.all.read().values().flatten().any(|it| it.is_over(now)) {
-            self.retain(books, |it| !it.is_over(now));
+    fn sweep_within(&self, books: &mut Books, now: Monotonic) {
+        if self.all.read().values().flatten().any(|it| it.is_over(|| now)) {
+            self.retain(books, |it| !it.is_over(|| now));
         }
     }
 

@@ -26,7 +26,7 @@ impl Overlays {
         if !self.any() || !is_read(method) {
             return None;
         }
-        self.find(authority, target, clock::wall())
+        self.find(authority, target, clock::monotonic_now)
     }
 }
 

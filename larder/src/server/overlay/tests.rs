@@ -1,7 +1,7 @@
 use super::*;
 use larder_store::Settings;
 
-const NOW: WallTime = WallTime(1_000_000);
+const NOW: Now = Now { wall: WallTime(1_000_000), uptime: Monotonic(5_000) };
 
 struct World {
     overlays: Arc<Overlays>,
@@ -17,15 +17,14 @@ fn world() -> World {
 }
 
 impl World {
-    fn put(&self, uri: &str, body: &[u8], expires: Option<u64>, most: u64) -> Result<Told, Refused> {
-        let expires = expires.map(WallTime);
-        let page = Page { status: 200, content_type: None, body, expires, by: "me" };
+    fn put(&self, uri: &str, body: &[u8], ttl: Option<u64>, most: u64) -> Result<Told, Refused> {
+        let page = Page { status: 200, content_type: None, body, ttl, by: "me" };
         self.overlays.put(Place::read(uri).unwrap(), &page, most, NOW)
     }
 
     #[track_caller]
     fn check(&self, authority: &str, target: &str, expect: Option<&str>) {
-        let found = self.overlays.find(authority, target, NOW).map(|it| it.told().uri);
+        let found = self.overlays.find(authority, target, || NOW.uptime).map(|it| it.told().uri);
         assert_eq!(expect, found.as_deref(), "{authority} {target}");
     }
 }
@@ -43,23 +42,26 @@ fn the_host_before_every_host() {
     world.check("h:81", "/b?c", Some("http://h:81/b?c"));
     world.check("h", "/b?c", None);
     world.check("h:81", "/b", None);
-    let removed = world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW).unwrap();
+    let removed = world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW.uptime).unwrap();
     assert_eq!("http://h/a", removed.uri);
     world.check("h", "/a", Some("/a"));
-    assert_eq!(None, world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW));
-    assert_eq!(2, world.overlays.list(NOW).0.len());
+    assert_eq!(None, world.overlays.remove(&Place::read("http://h/a").unwrap(), NOW.uptime));
+    assert_eq!(2, world.overlays.list(NOW.uptime).0.len());
 }
 
+/// To the millisecond, and whatever becomes of the wall clock.
 #[test]
 fn a_lifetime_ends() {
     let world = world();
-    world.put("/a", b"x", Some(NOW.0 + 10), 1 << 20).unwrap();
+    let told = world.put("/a", b"x", Some(10), 1 << 20).unwrap();
+    assert_eq!(Some(WallTime(NOW.wall.0 + 10)), told.expires);
     world.put("/b", b"x", None, 1 << 20).unwrap();
-    let at = |seconds| world.overlays.find("h", "/a", WallTime(NOW.0 + seconds)).is_some();
-    assert_eq!([true, true, false], [0, 10, 11].map(at));
-    world.overlays.sweep(WallTime(NOW.0 + 10));
+    let after = |millis| Monotonic(NOW.uptime.0 + millis);
+    let at = |millis| world.overlays.find("h", "/a", || after(millis)).is_some();
+    assert_eq!([true, true, false], [0, 9_999, 10_000].map(at));
+    world.overlays.sweep(after(9_999));
     assert_eq!(2, world.counters.overlays.get());
-    world.overlays.sweep(WallTime(NOW.0 + 11));
+    world.overlays.sweep(after(10_000));
     assert_eq!(1, world.counters.overlays.get());
 }
 
@@ -78,10 +80,10 @@ fn what_they_take_is_bounded_counted_and_given_back() {
     world.put("/2", &large, None, most).expect("in its own place there is room");
     assert!(world.store.used() - before >= 200_000, "of the RAM budget");
     assert_eq!(201_032, world.counters.overlay_bytes.get());
-    assert_eq!(201_032, world.overlays.list(NOW).1);
-    let reader = world.overlays.find("h", "/1", NOW).unwrap();
+    assert_eq!(201_032, world.overlays.list(NOW.uptime).1);
+    let reader = world.overlays.find("h", "/1", || NOW.uptime).unwrap();
     for uri in ["/1", "/2"] {
-        world.overlays.remove(&Place::read(uri).unwrap(), NOW).unwrap();
+        world.overlays.remove(&Place::read(uri).unwrap(), NOW.uptime).unwrap();
     }
     assert!(!world.overlays.any());
     assert!(world.store.used() - before >= 100_000, "what is being sent is there still");
@@ -114,7 +116,7 @@ fn a_tag_is_of_what_is_sent() {
 fn the_type_is_given_or_guessed() {
     #[track_caller]
     fn check(uri: &str, given: Option<&str>, body: &[u8], expect: &str) {
-        let page = Page { status: 200, content_type: given.map(str::as_bytes), body, expires: None, by: "" };
+        let page = Page { status: 200, content_type: given.map(str::as_bytes), body, ttl: None, by: "" };
         let found = content_type(&Place::read(uri).unwrap(), &page);
         assert_eq!(expect, String::from_utf8(found).unwrap(), "{uri} {given:?}");
     }
