@@ -252,7 +252,7 @@ counters! {
     admin_wrong_tokens: Count, "Requests to the admin with a wrong token, an ended session's, or the code of no login link.";
     admin_guesses: Limit, "The same, of those answered with 429 because too many came.";
     admin_refusals: Count, "Requests to the admin that were answered with 400 or more.";
-    admin_refusals_untold: Limit, "The same, of those that the audit log only counts because 20 were told in that second.";
+    admin_refusals_untold: Limit, "The same, of those that the audit log only counts because others of the same client were told in that second.";
     admin_links_full: Limit, "Login links that ended before their time because newer ones were made.";
     admin_sessions_full: Limit, "Sessions of the admin page that ended because newer ones began.";
     streams_open: Gauge, "Listeners to the live stream of finished requests.";

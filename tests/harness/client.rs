@@ -2,7 +2,7 @@
 
 use super::PATIENCE;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 /// One connection.
 pub struct Client {
@@ -54,11 +54,22 @@ impl Response {
 impl Client {
     /// Connects.
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         Self { stream, buffer: Vec::new() }
+    }
+
+    /// Connects from another address of this machine.
+    pub fn connect_from(ip: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((ip, 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::over(socket.into())
     }
 
     /// Sends bytes.

@@ -196,6 +196,36 @@ fn a_storm_of_refusals_is_counted() {
     assert_eq!(300, told + untold);
 }
 
+/// A storm hides neither what another client was refused, nor what somebody with the token was.
+#[test]
+fn a_storm_of_refusals_hides_nobody_else() {
+    let (_origin, larder) = start();
+    let host = format!("Host: {}", larder.admin);
+    let mut client = Client::connect(larder.admin);
+    for _ in 0..100 {
+        client.send(format!("GET /cache/stats HTTP/1.1\r\n{host}\r\n\r\n"));
+        assert_eq!(401, client.read().status);
+    }
+    let mut other = Client::connect_from([127, 0, 0, 9].into(), larder.admin);
+    other.send(format!("PUT /api/v1/config HTTP/1.1\r\n{host}\r\nContent-Length: 2\r\n\r\n{{}}"));
+    assert_eq!(401, other.read().status);
+    assert_eq!(400, send(&larder, "POST", "/cache/purge", &[&larder.admin_lines()], "{").status);
+    let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
+    larder.advance(2);
+    crate::harness::until("those left out are told", || log().contains(" admin-refused-more "));
+    let text = log();
+    for part in [
+        "who=nobody from=127.0.0.9:",
+        "method=PUT path=/api/v1/config status=401",
+        "who=token from=127.0.0.1:",
+        "method=POST path=/cache/purge status=400",
+        "admin-refused-more from=127.0.0.1 status=401 left_out=",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(text.lines().count() < 30, "{text}");
+}
+
 #[test]
 fn no_route_leads_to_the_admin() {
     let folder = tempfile::tempdir().unwrap();

@@ -371,7 +371,9 @@ pub(super) fn manual(out: &mut String) {
     out.push_str(
         "\n`admin-write` tells of every request through the admin that changed something, `admin-refused` of every one that was answered \
          with 400 or more:\n`who` (`token`, `session-N`, `socket` or `nobody`), `from`, `method`, `path`, `status`, and where there are \
-         such `query`, `body` and `why`. Of refusals,\n20 are told in a second; `left_out` says how many were not. `admin.audit` names a file \
-         for these two alone.\n",
+         such `query`, `body` and `why`. Of refusals,\nthe first 5 of each client with one status are told in a second, as long as there \
+         are not more than 52 in all; `admin-refused-more` says of which client\n(`from`: its address, of IPv6 its network of 64 bits; \
+         `others` beyond 32) and `status` how many were not (`left_out`). Whoever was let in is counted apart from\n\
+         whoever was not. `admin.audit` names a file for these three alone.\n",
     );
 }

@@ -1,6 +1,8 @@
 //! The audit log: who changed something through the admin, and who was refused. It goes to the error log, as the subsystem
 //! `audit`, and to a file of its own where `admin.audit` names one. It never waits, and of a storm of refusals it
-//! tells the first of each second and how many there were.
+//! tells the first of each client in a second, and how many more of its there were.
+
+mod storm;
 
 use super::access::Who;
 use super::table::{Effect, Endpoint, Needs};
@@ -9,12 +11,11 @@ use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
+use storm::{Kind, LeftOut, Storm};
 
-/// Refusals that are told in a second at most.
-const REFUSALS: u64 = 20;
 /// Bytes of a body or a path that are told at most.
 const TOLD: usize = 200;
 
@@ -24,8 +25,10 @@ pub struct Audit {
     /// Goes nowhere where no file is named.
     file: ErrorLog,
     counters: Arc<Counters>,
-    /// The second of the last refusal, how many were told in it, and how many were not since the last that was.
-    storm: Cell<(u64, u64, u64)>,
+    /// Refusals of whoever was let in, which nobody else can crowd out ...
+    operators: RefCell<Storm>,
+    /// ... and of all others.
+    strangers: RefCell<Storm>,
 }
 
 /// One request, as the log tells it.
@@ -49,7 +52,13 @@ pub struct Entry<'a> {
 impl Audit {
     /// Writes to both logs.
     pub fn new(errors: &ErrorLog, file: ErrorLog, counters: Arc<Counters>) -> Self {
-        Self { log: errors.of(Subsystem::Audit), file, counters, storm: Cell::default() }
+        Self {
+            log: errors.of(Subsystem::Audit),
+            file,
+            counters,
+            operators: RefCell::default(),
+            strangers: RefCell::default(),
+        }
     }
 
     /// Tells of a request that was answered, if it changed something or was refused.
@@ -57,42 +66,36 @@ impl Audit {
         let writes = entry.endpoint.is_some_and(|it| it.effect == Effect::Writes);
         match entry.status {
             400.. => self.refused(entry),
-            _ if writes => self.tell(Level::Info, "admin-write", entry, 0),
+            _ if writes => self.tell(Level::Info, "admin-write", entry),
             _ => {}
         }
     }
 
     /// Tells of a head that could not be read: what was asked is not known then.
     pub fn rejected(&self, client: &Client, status: u16, why: &str) {
-        let Some(left_out) = self.admit_refusal() else { return };
-        let (from, status) = (from(client), status.to_string());
-        let left_out = left_out.to_string();
-        let mut values = vec![("who", "nobody"), ("from", from.as_str()), ("status", &status), ("why", why)];
-        if left_out != "0" {
-            values.push(("left_out", &left_out));
+        if self.admits(&Who::Nobody, client, status) {
+            let (from, status) = (from(client), status.to_string());
+            let values = [("who", "nobody"), ("from", from.as_str()), ("status", &status), ("why", why)];
+            self.event(Level::Warn, "admin-refused", &values);
         }
-        self.event(Level::Warn, "admin-refused", &values);
     }
 
     fn refused(&self, entry: &Entry<'_>) {
-        if let Some(left_out) = self.admit_refusal() {
-            self.tell(Level::Warn, "admin-refused", entry, left_out);
+        if self.admits(entry.who, entry.client, entry.status) {
+            self.tell(Level::Warn, "admin-refused", entry);
         }
     }
 
-    /// Counts a refusal; how many were left out before, where this one is told.
-    fn admit_refusal(&self) -> Option<u64> {
+    /// Counts a refusal; whether it is told whole.
+    fn admits(&self, who: &Who, client: &Client, status: u16) -> bool {
         self.counters.admin_refusals.add_shared(1);
-        let now = clock::wall().0;
-        let (second, told, left_out) = self.storm.get();
-        let told = if second == now { told } else { 0 };
-        if told >= REFUSALS {
+        self.look();
+        let storm = if matches!(who, Who::Nobody) { &self.strangers } else { &self.operators };
+        let admits = storm.borrow_mut().admits(Kind::of(client.peer.map(|it| it.ip()), status));
+        if !admits {
             self.counters.admin_refusals_untold.add_shared(1);
-            self.storm.set((now, told, left_out + 1));
-            return None;
         }
-        self.storm.set((now, told + 1, 0));
-        Some(left_out)
+        admits
     }
 
     fn event(&self, level: Level, event: &str, values: &[(&str, &str)]) {
@@ -100,23 +103,34 @@ impl Audit {
         self.file.of(Subsystem::Audit).event(level, event, values);
     }
 
-    /// Tells how many refusals were left out, once their second is over; to be called about once a second.
+    /// Tells how many refusals were left out, and whose, once their second is over; to be called about once a second.
     pub fn look(&self) {
-        let (second, _, left_out) = self.storm.get();
-        if left_out > 0 && second != clock::wall().0 {
-            self.storm.set((0, 0, 0));
-            let left_out = left_out.to_string();
-            let values = [("left_out", left_out.as_str())];
-            self.event(Level::Warn, "admin-refused-more", &values);
+        let now = clock::wall().0;
+        for storm in [&self.operators, &self.strangers] {
+            let left_out = storm.borrow_mut().over(now);
+            left_out.iter().for_each(|it| self.tell_left_out(it));
         }
     }
 
-    fn tell(&self, level: Level, event: &str, entry: &Entry<'_>, left_out: u64) {
+    fn tell_left_out(&self, LeftOut { kind, count }: &LeftOut) {
+        let from = match kind {
+            None => "others".to_owned(),
+            Some(Kind { from: None, .. }) => "unix".to_owned(),
+            Some(Kind { from: Some(it), .. }) => it.to_string(),
+        };
+        let (status, count) = (kind.map(|it| it.status.to_string()), count.to_string());
+        let mut values = vec![("from", from.as_str()), ("left_out", count.as_str())];
+        if let Some(status) = &status {
+            values.insert(1, ("status", status));
+        }
+        self.event(Level::Warn, "admin-refused-more", &values);
+    }
+
+    fn tell(&self, level: Level, event: &str, entry: &Entry<'_>) {
         let from = from(entry.client);
         let who = entry.who.to_string();
         let (path, query) = entry.request.target.split_once('?').unwrap_or((&entry.request.target, ""));
         let status = entry.status.to_string();
-        let left_out = left_out.to_string();
         let what = what(entry);
         let mut values = vec![
             ("who", who.as_str()),
@@ -134,9 +148,6 @@ impl Audit {
         }
         if !entry.why.is_empty() {
             values.push(("why", entry.why));
-        }
-        if left_out != "0" {
-            values.push(("left_out", &left_out));
         }
         self.event(level, event, &values);
     }

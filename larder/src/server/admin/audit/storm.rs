@@ -1,0 +1,141 @@
+//! Which refusals are told whole, and which are only counted: by whom, so that nobody's storm hides what somebody else was
+//! refused. What is written of them is in `audit`. All is bounded: a second writes [`KINDS`] + [`MORE`] whole lines at most, and as
+//! many counts as there are kinds, and one.
+
+use std::net::IpAddr;
+
+/// Kinds that are told apart in a second; of each the first refusal is told whole.
+const KINDS: usize = 32;
+/// Refusals that are told whole in a second beyond the first of their kinds.
+const MORE: u64 = 20;
+/// Refusals of one kind that are told whole in a second.
+const OF_KIND: u64 = 5;
+
+/// Refusals that are alike: of one client with one status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// From where, as far as its network; `None` for the Unix socket.
+    pub from: Option<IpAddr>,
+    /// The status.
+    pub status: u16,
+}
+
+impl Kind {
+    /// Of a client's address. Whoever has one of IPv6 has all that begin with its first 64 bits.
+    pub fn of(peer: Option<IpAddr>, status: u16) -> Self {
+        let from = peer.map(|it| match it.to_canonical() {
+            IpAddr::V6(it) => IpAddr::V6((u128::from(it) >> 64 << 64).into()),
+            it => it,
+        });
+        Self { from, status }
+    }
+}
+
+/// Refusals that were not told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Of which kind; `None` for all beyond [`KINDS`].
+    pub kind: Option<Kind>,
+    /// How many.
+    pub count: u64,
+}
+
+/// The refusals of one second.
+#[derive(Debug, Default)]
+pub struct Storm {
+    second: u64,
+    kinds: Vec<Seen>,
+    /// Told whole beyond the first of their kinds.
+    more: u64,
+    /// Left out of kinds that found no place.
+    beyond: u64,
+}
+
+#[derive(Debug)]
+struct Seen {
+    kind: Kind,
+    told: u64,
+    left_out: u64,
+}
+
+impl Storm {
+    /// Whether a refusal is to be told whole; it is counted where it is not. To be called after [`Storm::over`].
+    pub fn admits(&mut self, kind: Kind) -> bool {
+        let Some(seen) = self.kinds.iter_mut().find(|it| it.kind == kind) else {
+            let has_room = self.kinds.len() < KINDS;
+            match has_room {
+                true => self.kinds.push(Seen { kind, told: 1, left_out: 0 }),
+                false => self.beyond += 1,
+            }
+            return has_room;
+        };
+        let admits = seen.told < OF_KIND && self.more < MORE;
+        if admits {
+            (seen.told, self.more) = (seen.told + 1, self.more + 1);
+        } else {
+            seen.left_out += 1;
+        }
+        admits
+    }
+
+    /// What was left out in a second that is over at `now`; a new one begins then.
+    pub fn over(&mut self, now: u64) -> Vec<LeftOut> {
+        if self.second == now {
+            return Vec::new();
+        }
+        let last = std::mem::replace(self, Storm { second: now, ..Storm::default() });
+        let of_kind = |it: &Seen| LeftOut { kind: Some(it.kind), count: it.left_out };
+        let beyond = LeftOut { kind: None, count: last.beyond };
+        let all = last.kinds.iter().map(of_kind).chain([beyond]);
+        all.filter(|it| it.count > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(number: usize, status: u16) -> Kind {
+        Kind::of(Some([10, 0, u8::try_from(number / 256).unwrap(), (number % 256) as u8].into()), status)
+    }
+
+    /// How many of `count` refusals of a kind are told whole.
+    fn told(storm: &mut Storm, kind: Kind, count: usize) -> usize {
+        (0..count).filter(|_| storm.admits(kind)).count()
+    }
+
+    #[test]
+    fn a_storm_of_one_hides_nothing_of_another() {
+        let mut storm = Storm::default();
+        let (loud, quiet) = (kind(1, 401), kind(2, 401));
+        assert!(storm.over(7).is_empty());
+        assert_eq!(5, told(&mut storm, loud, 1000));
+        assert_eq!(1, told(&mut storm, quiet, 1));
+        assert_eq!(1, told(&mut storm, kind(1, 413), 1), "of another status");
+        assert!(storm.over(7).is_empty(), "the second is not over");
+        assert_eq!(vec![LeftOut { kind: Some(loud), count: 995 }], storm.over(8));
+        assert!(storm.over(9).is_empty());
+        assert_eq!(5, told(&mut storm, loud, 6), "another second");
+    }
+
+    #[test]
+    fn what_a_second_writes_is_bounded() {
+        let mut storm = Storm::default();
+        storm.over(7);
+        let whole: usize = (0..1000).map(|it| told(&mut storm, kind(it, 401), 10)).sum();
+        assert_eq!(KINDS + MORE as usize, whole);
+        let left_out = storm.over(8);
+        assert_eq!(KINDS + 1, left_out.len());
+        assert_eq!(10_000 - whole as u64, left_out.iter().map(|it| it.count).sum::<u64>());
+        assert_eq!(Some(&LeftOut { kind: None, count: 10 * (1000 - KINDS as u64) }), left_out.last());
+    }
+
+    #[test]
+    fn whoever_has_a_network_is_one() {
+        let of = |text: &str| Kind::of(Some(text.parse().unwrap()), 401);
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!(of("127.0.0.1"), of("::ffff:127.0.0.1"));
+        assert_ne!(of("127.0.0.1"), of("127.0.0.2"));
+    }
+}
