@@ -17,7 +17,7 @@
 //! | finished requests | `route`, `site`, `method`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //!
 //! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a string, `\"` is a quote and
-//! `\\` a backslash; any other backslash stands as it is, so that patterns need not be doubled. A pattern (`~`) is of
+//! `\\` a backslash; any other backslash is refused, but in a pattern, where it stands as it is and need not be doubled. A pattern (`~`) is of
 //! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent is equal to
 //! nothing and matches nothing; of several lines any may. Something not known makes its test false.
 

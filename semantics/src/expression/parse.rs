@@ -83,6 +83,15 @@ fn known(subject: Subject) -> String {
     format!("{} or {last}", all.join(", "))
 }
 
+/// What a backslash is before anything but a quote and a backslash.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backslash {
+    /// Wrong: it escapes nothing that is known.
+    Escapes,
+    /// Itself: a pattern has escapes of its own, which need not be doubled.
+    Stands,
+}
+
 type Result<T> = std::result::Result<T, ExpressionError>;
 
 /// The condition, and about how many bytes it takes.
@@ -186,7 +195,10 @@ impl<'t> Reader<'t> {
         };
         self.skip(operator);
         let before = self.column();
-        let value = self.string()?;
+        let value = match operator {
+            "~" | "!~" => self.quoted_text(Backslash::Stands)?,
+            _ => self.string()?,
+        };
         let test = match operator {
             "~" | "!~" => self.pattern(&value, before)?,
             "contains" => Match::Contains(value.into_bytes().into()),
@@ -290,7 +302,12 @@ impl<'t> Reader<'t> {
         Ok(sign * value)
     }
 
+    /// A text in quotes.
     fn string(&mut self) -> Result<String> {
+        self.quoted_text(Backslash::Escapes)
+    }
+
+    fn quoted_text(&mut self, backslash: Backslash) -> Result<String> {
         let found = self.peek();
         if !found.starts_with('"') {
             return match found {
@@ -298,10 +315,12 @@ impl<'t> Reader<'t> {
                 _ => self.wrong(format!("{} is not in quotes; write \"{found}\"", quoted(found))),
             };
         }
+        let column = self.column();
         let mut value = String::new();
         let mut rest = found[1..].chars();
         while let Some(it) = rest.next() {
-            match (it, rest.as_str().chars().next()) {
+            let next = rest.as_str().chars().next();
+            match (it, next) {
                 ('"', _) => {
                     self.skip(found);
                     return Ok(value);
@@ -309,6 +328,15 @@ impl<'t> Reader<'t> {
                 ('\\', Some(next @ ('"' | '\\'))) => {
                     value.push(next);
                     rest.next();
+                }
+                ('\\', Some(next)) if backslash == Backslash::Escapes => {
+                    let before = found.chars().count() - rest.as_str().chars().count() - 1;
+                    return error(
+                        column + before,
+                        format!(
+                            "\\{next} stands for nothing; write \\\\ for a backslash and \\\" for a quote"
+                        ),
+                    );
                 }
                 _ => value.push(it),
             }

@@ -82,7 +82,7 @@ fn parts_of_odd_keys() {
     check("https://[::1]/x", r#"host == "[::1]""#);
     check("http://*/x?", r#"host == "*" && query == """#);
     check("http://h *", r#"host == "h" && path == """#);
-    check("http://h/a\\20b?c d:e=f?g", r#"path == "/a\20b" && query == "c""#);
+    check("http://h/a\\20b?c d:e=f?g", r#"path == "/a\\20b" && query == "c""#);
     check("odd", r#"scheme == "odd" && host == """#);
     check("", r#"key == "" && scheme == """#);
 }
@@ -187,6 +187,15 @@ fn errors_say_where_and_what_would_be_right() {
         13,
         "\"&\" does not belong here; between two tests write && or ||",
     );
+    let escape =
+        |it: &str| format!("\\{it} stands for nothing; write \\\\ for a backslash and \\\" for a quote");
+    check_error(r#"host == "\x""#, 10, &escape("x"));
+    check_error(r#"host == "\\\"ä\n""#, 15, &escape("n"));
+    check_error(r#"tag == "a\b""#, 10, &escape("b"));
+    check_error(r#"header["a\b"] == "x""#, 10, &escape("b"));
+    check_error(r#"host contains "\ä""#, 16, &escape("ä"));
+    check_error(r#"host == "\"#, 9, "this text has no closing quote");
+    check_error(r#"host ~ "\y""#, 8, "\"\\\\y\" is no regular expression: unrecognized escape sequence");
     check_error("host ~ \"(\"", 8, "\"(\" is no regular expression: unclosed group");
     check_error(
         "host ~ \"(a{99}){99}\"",
