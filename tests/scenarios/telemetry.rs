@@ -133,7 +133,7 @@ fn a_collector_is_sent_a_span_with_its_stages_and_the_origin_its_parent() {
 #[test]
 fn one_in_so_many_and_a_fast_hit_too() {
     let (origin, collector) = (page(), Collector::start());
-    let larder = observed(&origin, collector.address, "sample = 4\nfollow = false");
+    let larder = observed(&origin, collector.address, "sample = 4");
     let mut client = larder.client();
     for _ in 0..8 {
         client.get_with("/a", &format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n"));

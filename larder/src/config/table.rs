@@ -383,8 +383,8 @@ pub const TABLE: &[Key] = &[
         "An OpenTelemetry collector, which is sent traces by OTLP over HTTP, at `/v1/traces`; without it, nobody is.", r#""http://127.0.0.1:4318""#),
     start("telemetry.sample", integer(0, u32::MAX as u64), Some("100"),
         "Send a span of one in so many requests, of each worker; 0 is none by itself.", "10"),
-    start("telemetry.follow", Kind::Bool, Some("true"),
-        "Send a span also of each request whose `traceparent` says that whoever sent it records it.", "false"),
+    start("telemetry.follow", Kind::Bool, Some("false"),
+        "Send a span also of each request whose `traceparent` says that whoever sent it records it; only where no stranger sends it: each can have every request of its own measured and sent.", "true"),
 
     once("site[].hosts", Kind::List(Form::Host), None,
         "The host names of the site: exact, `*.example.com` for any name below, or `*` for every other host.", r#"["www.example.com", "*.example.org"]"#),
