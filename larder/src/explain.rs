@@ -5,7 +5,7 @@ use crate::ask;
 use crate::cli::Explain;
 use crate::config;
 use crate::tail;
-use crate::terminal::Screen;
+use crate::terminal::{Ink, Screen, harmless, wrapped};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -50,101 +50,200 @@ pub fn command(called: &str, admin: &str) -> String {
 
 /// The answer as a person reads it.
 #[must_use]
-pub fn tell(answer: &Value) -> String {
-    let mut out = String::new();
-    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
+pub fn tell(answer: &Value, screen: Screen) -> String {
+    let mut out = Teller { screen, out: String::new() };
     if answer["then"].is_object() {
-        let _ = writeln!(out, "then     {}", tail::line(&answer["then"], Screen::NONE));
-        for name in answer["withheld"].as_array().unwrap_or(&Vec::new()) {
+        out.row("then", &tail::line(&answer["then"], Screen::NONE));
+        for name in list(&answer["withheld"]) {
             let name = text(name);
-            let _ = writeln!(
-                out,
-                "         the value of {name} is not kept: where the key or Vary looks at it, this is of another variant"
+            out.row(
+                "",
+                &format!("the value of {name} is not kept: where the key or Vary looks at it, this is of another variant"),
             );
         }
-        let _ = writeln!(out, "\nnow, the same request:");
+        out.title("now, the same request:");
     }
-    let _ = writeln!(out, "{}", text(&answer["verdict"]["sentence"]));
-    let _ = writeln!(out, "\nverdict  {}", text(&answer["verdict"]["name"]));
+    out.wrapped("", 0, &text(&answer["verdict"]["sentence"]));
+    out.verdict(&text(&answer["verdict"]["name"]));
     match (answer["route"].as_str(), answer["settings"]["route"].as_str()) {
-        (Some(route), Some(place)) => drop(writeln!(out, "route    {route} ({place})")),
-        (Some(route), None) => drop(writeln!(out, "route    {route}")),
+        (Some(route), Some(place)) => out.row("route", &harmless(&format!("{route} ({place})"))),
+        (Some(route), None) => out.row("route", &harmless(route)),
         (None, _) => {}
     }
     if answer["key"].is_object() {
-        let _ = writeln!(out, "key      {}", text(&answer["key"]["text"]));
-        let _ = writeln!(out, "         {}", text(&answer["key"]["recipe"]));
+        out.row("key", &text(&answer["key"]["text"]));
+        out.row("", &text(&answer["key"]["recipe"]));
     }
-    for tier in answer["tiers"].as_array().unwrap_or(&Vec::new()) {
-        let holds = match tier["holds"].as_str() {
-            Some("variants") => format!("{} variant(s)", tier["count"]),
-            Some("hit-for-miss") => "nothing; answers are known not to be shared, so nobody waits".to_owned(),
-            Some("unshared") => format!(
-                "nothing; another node found that it may not be shared (status {}), until {} s from now",
-                tier["status"], tier["seconds"]
-            ),
-            Some("response") => "a response that answers this request's kind".to_owned(),
-            Some("unknown") => "could not be asked in time".to_owned(),
-            _ => "nothing".to_owned(),
-        };
-        let _ = writeln!(out, "{:<8} {holds}", text(&tier["tier"]));
+    for tier in list(&answer["tiers"]) {
+        out.row(&text(&tier["tier"]), &holds(tier));
     }
-    if let Some(standing) = answer["nodes"]["say"].as_str() {
-        let _ = writeln!(out, "nodes    {standing}");
+    if answer["nodes"]["say"].is_string() {
+        out.row("nodes", &text(&answer["nodes"]["say"]));
     }
     if answer["stored"].is_object() {
         let stored = &answer["stored"];
-        let _ = writeln!(out, "stored   status {}, {} bytes", stored["status"], stored["bytes"]);
+        out.row("stored", &format!("status {}, {} bytes", stored["status"], stored["bytes"]));
         for key in ["age", "lifetime", "freshness", "part", "forms", "variant"] {
-            if let Some(line) = stored[key].as_str().filter(|it| !it.is_empty()) {
-                let _ = writeln!(out, "         {}{line}", if key == "variant" { "variant " } else { "" });
+            let line = text(&stored[key]);
+            if !line.is_empty() {
+                out.row("", &format!("{}{line}", if key == "variant" { "variant " } else { "" }));
             }
         }
     }
-    tell_rules(&mut out, "rules", &answer["rules"]);
+    out.rules("rules, in order", &answer["rules"]);
     if answer["last_refusal"].is_object() {
         let refusal = &answer["last_refusal"];
-        let _ = writeln!(
-            out,
-            "\nlast response, {} s ago, status {}: {}",
-            refusal["seconds_ago"],
-            refusal["status"],
-            text(&refusal["sentence"])
-        );
-        tell_rules(&mut out, "rules", &refusal["rules"]);
+        let (ago, status) = (&refusal["seconds_ago"], &refusal["status"]);
+        out.title(&format!("last response, {ago} s ago, status {status}: {}", text(&refusal["sentence"])));
+        out.rules("rules, in order", &refusal["rules"]);
     }
-    tell_settings(&mut out, &answer["settings"]["given"]);
-    if let Some(change) = answer["change"].as_str() {
-        let _ = writeln!(out, "\nto change the verdict: {change}");
+    out.settings(&answer["settings"]["given"]);
+    if answer["change"].is_string() {
+        let title = "to change the verdict:";
+        let _ = write!(out.out, "\n{} ", screen.paint(Ink::Bold, title));
+        let change = wrapped(&text(&answer["change"]), title.len() + 1, 3, screen);
+        let _ = writeln!(out.out, "{change}");
     }
-    out
+    out.out
 }
 
-fn tell_rules(out: &mut String, title: &str, rules: &Value) {
-    let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
-    let Some(rules) = rules.as_array().filter(|it| !it.is_empty()) else { return };
-    let _ = writeln!(out, "\n{title}, in order");
-    for rule in rules {
-        let mark = if rule["outcome"] == "decided" { "=>" } else { "  " };
-        let field = |name: &str| rule[name].as_str().unwrap_or("").to_owned();
-        let _ = writeln!(out, "{mark} {:<16} {:<22} {}", field("source"), field("rule"), field("evidence"));
-        for decider in rule["where"].as_array().unwrap_or(&Vec::new()) {
-            let _ = writeln!(out, "   {:<39} {}", "", text(decider));
+fn holds(tier: &Value) -> String {
+    match tier["holds"].as_str() {
+        Some("variants") => format!("{} variant(s)", tier["count"]),
+        Some("hit-for-miss") => "nothing; answers are known not to be shared, so nobody waits".to_owned(),
+        Some("unshared") => format!(
+            "nothing; another node found that it may not be shared (status {}), until {} s from now",
+            tier["status"], tier["seconds"]
+        ),
+        Some("response") => "a response that answers this request's kind".to_owned(),
+        Some("unknown") => "could not be asked in time".to_owned(),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// A text of the answer; parts of it are of clients and origins.
+fn text(value: &Value) -> String {
+    harmless(value.as_str().unwrap_or(""))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Columns of the names at the left.
+const NAMES: usize = 9;
+/// Columns before what a rule saw.
+const RULES: usize = 43;
+/// Columns from which on that stands beside the rule, and not beneath it.
+const WIDE: usize = 76;
+
+/// Puts the answer together, as wide as the terminal.
+struct Teller {
+    screen: Screen,
+    out: String,
+}
+
+impl Teller {
+    /// `text` behind `start`, broken where the terminal ends.
+    fn wrapped(&mut self, start: &str, indent: usize, text: &str) {
+        let text = wrapped(text, start.chars().count(), indent, self.screen);
+        let _ = writeln!(self.out, "{start}{text}");
+    }
+
+    fn title(&mut self, text: &str) {
+        let text = wrapped(text, 0, 3, self.screen);
+        let _ = writeln!(self.out, "\n{}", self.screen.paint(Ink::Bold, &text));
+    }
+
+    fn row(&mut self, name: &str, text: &str) {
+        let name = format!("{name:<width$}", width = NAMES - 1);
+        let text = wrapped(text, NAMES, NAMES, self.screen);
+        let _ = writeln!(self.out, "{} {text}", self.screen.paint(Ink::Dim, &name));
+    }
+
+    fn verdict(&mut self, name: &str) {
+        let ink = match name {
+            "hit" | "overlay" | "answered" => Ink::Green,
+            "stale-hit" | "revalidate" => Ink::Cyan,
+            "refused" | "gateway-timeout" => Ink::Red,
+            _ => Ink::Yellow,
+        };
+        self.out.push('\n');
+        self.row("verdict", &self.screen.paint(ink, name));
+    }
+
+    fn rules(&mut self, title: &str, rules: &Value) {
+        let rules = list(rules);
+        if rules.is_empty() {
+            return;
+        }
+        self.title(title);
+        let is_wide = self.screen.width.is_none_or(|it| it >= WIDE);
+        for rule in rules {
+            let decided = rule["outcome"] == "decided";
+            let start = format!("{:<16} {:<22}", text(&rule["source"]), text(&rule["rule"]));
+            let (mark, ink) = if decided { ("=>", Ink::Bold) } else { ("  ", Ink::Plain) };
+            let start = if is_wide { start } else { start.trim_end().to_owned() };
+            let _ = write!(self.out, "{mark} {}", self.screen.paint(ink, &start));
+            let indent = if is_wide { RULES } else { 3 };
+            self.out.push_str(if is_wide { " " } else { "\n   " });
+            let _ = writeln!(self.out, "{}", wrapped(&text(&rule["evidence"]), indent, indent, self.screen));
+            for decider in list(&rule["where"]) {
+                let decider = self.screen.paint(Ink::Dim, &text(decider));
+                let _ = writeln!(self.out, "{:indent$}{decider}", "");
+            }
         }
     }
-}
 
-fn tell_settings(out: &mut String, given: &Value) {
-    let Some(given) = given.as_array().filter(|it| !it.is_empty()) else { return };
-    let _ = writeln!(out, "\nsettings of this route");
-    for row in given {
-        let field = |name: &str| row[name].as_str().unwrap_or("").to_owned();
-        let _ = writeln!(out, "   {:<40} {}", field("key"), field("where"));
+    fn settings(&mut self, given: &Value) {
+        let given = list(given);
+        if given.is_empty() {
+            return;
+        }
+        self.title("settings of this route");
+        for row in given {
+            let start = format!("   {:<40} ", text(&row["key"]));
+            self.wrapped(&start, 5, &text(&row["where"]));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    fn answer() -> Value {
+        json!({
+            "verdict": { "name": "miss", "sentence": "Nothing that is stored answers it, and so the origin is asked." },
+            "route": "api", "key": { "text": "http://h/a", "recipe": "scheme, host, path, query" },
+            "tiers": [{ "tier": "ram", "holds": "nothing" }],
+            "rules": [{ "source": "RFC 9111 §4", "rule": "stored", "outcome": "decided", "where": ["larder.toml:7:1"],
+                        "evidence": "nothing is stored under this key \u{9b}2J and so on, for some columns" }],
+            "change": "Ask once: nothing was asked for yet, or it is gone.",
+        })
+    }
+
+    #[test]
+    fn it_is_as_wide_as_the_terminal_and_as_it_is_in_a_pipe() {
+        for width in [40, 60, 80, 120] {
+            let told = tell(&answer(), Screen { colour: false, width: Some(width), height: None });
+            let widest = told.lines().map(|it| it.chars().count()).max().unwrap();
+            assert!(widest <= width, "{width}: {told}");
+        }
+        let told = tell(&answer(), Screen::NONE);
+        for line in [
+            "verdict  miss",
+            "ram      nothing",
+            "=> RFC 9111 §4      stored                 nothing is stored under this key ?2J and so on, for some columns",
+            "                                           larder.toml:7:1",
+            "to change the verdict: Ask once: nothing was asked for yet, or it is gone.",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+        }
+        let coloured = tell(&answer(), Screen { colour: true, width: Some(80), height: None });
+        assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !told.contains('\x1b'));
+    }
+
     #[test]
     fn the_admin_is_named_where_it_is_not_found() {
         #[track_caller]

@@ -1,6 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
+use larder::terminal::Screen;
 use larder::{bench, demo, explain, login, objects, overlay, purge, server, stats, tail, top, trace, warm};
 use serde_json::Value;
 use std::process::ExitCode;
@@ -40,7 +41,9 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(rejected) => fail(NOT_STARTED, &rejected.to_string()),
         },
-        Command::Explain(question) => answered(explain::ask(&question), question.output, explain::tell),
+        Command::Explain(question) => {
+            answered(explain::ask(&question), question.output, |answer| explain::tell(answer, Screen::now()))
+        }
         Command::Purge(order) => match purge::ask(&order) {
             Ok(answer) => {
                 let certain = answer["complete"] == true;
@@ -57,9 +60,9 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Objects(asked) => answered(objects::ask(&asked), asked.output, |page| {
-            objects::tell(page, larder::terminal::Screen::now())
-        }),
+        Command::Objects(asked) => {
+            answered(objects::ask(&asked), asked.output, |page| objects::tell(page, Screen::now()))
+        }
         Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {
@@ -72,7 +75,9 @@ fn main() -> ExitCode {
             }
             Err(sentence) => fail(FAILED, &sentence),
         },
-        Command::Stats(order) => answered(stats::ask(&order), order.output, stats::tell),
+        Command::Stats(order) => {
+            answered(stats::ask(&order), order.output, |answer| stats::tell(answer, Screen::now()))
+        }
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
@@ -99,7 +104,7 @@ fn traced(what: &cli::Trace) -> ExitCode {
     match what {
         cli::Trace::Record(order) => match trace::record::run(order) {
             Ok(summary) => {
-                eprintln!("larder: {}", summary.tell(&order.out));
+                tell(&summary.tell(&order.out));
                 ExitCode::SUCCESS
             }
             Err(sentence) => fail(FAILED, &sentence),
@@ -174,6 +179,12 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn fail(code: u8, sentence: &str) -> ExitCode {
-    eprintln!("larder: {}", sentence.trim_end());
+    tell(sentence.trim_end());
     ExitCode::from(code)
+}
+
+/// On standard error, if it is there still: a terminal that was hung up is not.
+fn tell(sentence: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "larder: {sentence}");
 }

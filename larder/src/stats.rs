@@ -3,7 +3,7 @@
 
 use crate::ask;
 use crate::cli::Stats;
-use crate::terminal::{bytes, count, harmless, micros};
+use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, within, wrapped};
 use larder_counters::{Counters, Unit};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -23,54 +23,59 @@ pub fn ask(order: &Stats) -> Result<Value, String> {
 
 /// The statistics as a person reads them.
 #[must_use]
-pub fn tell(stats: &Value) -> String {
+pub fn tell(stats: &Value, screen: Screen) -> String {
     let mut out = String::new();
     let counters = &stats["counters"];
     let listens: Vec<&str> = list(&stats["listen"]).iter().filter_map(Value::as_str).collect();
-    let _ = writeln!(
-        out,
-        "larder on {}, up {}\n",
-        harmless(&listens.join(" ")),
-        uptime(number(&stats["uptime"]))
-    );
+    let on = format!("on {}, up {}", harmless(&listens.join(" ")), uptime(number(&stats["uptime"])));
+    let _ = writeln!(out, "{} {}\n", screen.paint(Ink::Bold, "larder"), wrapped(&on, 7, 7, screen));
     if stats["statistics"] == "off" {
-        out.push_str("Statistics are off (admin.statistics): of routes, tiers and latencies this is what was counted before.\n\n");
+        let off = "Statistics are off (admin.statistics): of routes, tiers and latencies this is what was counted before.";
+        let _ = writeln!(out, "{}\n", wrapped(off, 0, 0, screen));
     }
     let (hits, misses) = (number(&counters["cache_hits"]), number(&counters["cache_misses"]));
-    let _ = writeln!(
-        out,
-        "requests     {}   hits {}   misses {}   passed {}   hit ratio {}",
+    let mut row = |name: &str, text: &str| {
+        let name = format!("{name:<NAMES$}");
+        let _ = writeln!(out, "{}{}", screen.paint(Ink::Dim, &name), wrapped(text, NAMES, NAMES, screen));
+    };
+    let requests = format!(
+        "{}   hits {}   misses {}   passed {}   hit ratio {}",
         count(number(&counters["requests"])),
         count(hits),
         count(misses),
         count(number(&counters["cache_passes"])),
         share(hits, hits + misses)
     );
-    let _ = writeln!(
-        out,
-        "origin       {} requests, {} of its time saved by hits",
+    row("requests", &requests);
+    let origin = format!(
+        "{} requests, {} of its time saved by hits",
         count(number(&counters["origin_requests"])),
         micros(number(&stats["saved"]["origin_us"]))
     );
-    let _ = writeln!(out, "connections  {} open\n", count(number(&counters["connections_open"])));
-    latencies(&mut out, &stats["latency"]);
-    routes(&mut out, stats);
-    tiers(&mut out, stats);
-    memory(&mut out, &stats["memory"]);
-    limits(&mut out, counters);
+    row("origin", &origin);
+    row("connections", &format!("{} open", count(number(&counters["connections_open"]))));
+    out.push('\n');
+    latencies(&mut out, &stats["latency"], screen);
+    routes(&mut out, stats, screen);
+    tiers(&mut out, stats, screen);
+    memory(&mut out, &stats["memory"], screen);
+    limits(&mut out, counters, screen);
     out
 }
 
-fn latencies(out: &mut String, latency: &Value) {
+/// Columns of the names at the left.
+const NAMES: usize = 13;
+
+fn latencies(out: &mut String, latency: &Value, screen: Screen) {
     let kinds = ["hit", "miss", "pass", "other"].into_iter().filter(|it| number(&latency[it]["count"]) > 0.0);
     let rows = kinds.map(|kind| {
         let of = |name: &str| micros(number(&latency[kind][name]));
         vec![kind.to_owned(), of("p50_us"), of("p90_us"), of("p99_us"), of("p999_us"), of("max_us")]
     });
-    table(out, &["latency", "50 %", "90 %", "99 %", "99.9 %", "longest"], rows.collect());
+    table(out, &["latency", "50 %", "90 %", "99 %", "99.9 %", "longest"], rows.collect(), screen);
 }
 
-fn routes(out: &mut String, stats: &Value) {
+fn routes(out: &mut String, stats: &Value, screen: Screen) {
     let row = |it: &Value| {
         let of = |name: &str| number(&it["counters"][name]);
         let methods: Vec<&str> = list(&it["methods"]).iter().filter_map(Value::as_str).collect();
@@ -87,10 +92,10 @@ fn routes(out: &mut String, stats: &Value) {
         ]
     };
     let head = ["route", "requests", "hit ratio", "4xx", "5xx", "sent", "origin", "99 %"];
-    table(out, &head, list(&stats["routes"]).iter().map(row).collect());
+    table(out, &head, list(&stats["routes"]).iter().map(row).collect(), screen);
 }
 
-fn tiers(out: &mut String, stats: &Value) {
+fn tiers(out: &mut String, stats: &Value, screen: Screen) {
     let row = |it: &Value| {
         let of = |name: &str| it[name].as_f64();
         let text = |value: Option<f64>, spell: fn(f64) -> String| value.map_or("-".to_owned(), spell);
@@ -105,10 +110,10 @@ fn tiers(out: &mut String, stats: &Value) {
         ]
     };
     let head = ["tier", "is", "objects", "used", "of", "hits", "served"];
-    table(out, &head, list(&stats["tiers"]).iter().map(row).collect());
+    table(out, &head, list(&stats["tiers"]).iter().map(row).collect(), screen);
 }
 
-fn memory(out: &mut String, memory: &Value) {
+fn memory(out: &mut String, memory: &Value, screen: Screen) {
     let row = |it: &Value| {
         let name = format!("{} {}", it["tier"].as_str().unwrap_or(""), it["purpose"].as_str().unwrap_or(""));
         let taken = number(&it["bytes"]);
@@ -119,11 +124,11 @@ fn memory(out: &mut String, memory: &Value) {
     parts.sort_by(|a, b| number(&b["bytes"]).total_cmp(&number(&a["bytes"])));
     let mut rows: Vec<Vec<String>> = parts.into_iter().map(row).collect();
     rows.push(vec!["resident".to_owned(), bytes(number(&memory["rss_bytes"])), String::new()]);
-    table(out, &["memory", "bytes", "share"], rows);
+    table(out, &["memory", "bytes", "share"], rows, screen);
 }
 
 /// The limits that were reached, by name.
-fn limits(out: &mut String, counters: &Value) {
+fn limits(out: &mut String, counters: &Value, screen: Screen) {
     let reached =
         Counters::TABLE.iter().filter(|it| it.unit == Unit::Limit && number(&counters[it.name]) > 0.0);
     let rows: Vec<Vec<String>> = reached
@@ -134,33 +139,49 @@ fn limits(out: &mut String, counters: &Value) {
         return;
     }
     out.push_str("limits that were reached\n");
+    // What it means stands beside it where there is room.
+    let indent = if screen.width.is_none_or(|it| it >= 80) { 40 } else { 4 };
     for row in rows {
-        let _ = writeln!(out, "  {:<28} {:>8}  {}", row[0], row[1], row[2]);
+        let _ = write!(out, "  {:<28} {:>8}", row[0], row[1]);
+        out.push_str(if indent == 40 { "  " } else { "\n    " });
+        let _ = writeln!(out, "{}", wrapped(&row[2], indent, indent, screen));
     }
 }
 
-/// Aligned columns: the first to the left, the others to the right.
-fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>) {
+/// Aligned columns: the first to the left, the others to the right. Where the terminal is narrow, the first gets shorter, down to
+/// [`SHORTEST`], and then the last are left out.
+fn table(out: &mut String, head: &[&str], rows: Vec<Vec<String>>, screen: Screen) {
     if rows.is_empty() {
         return;
     }
     let wide =
         |at: usize| rows.iter().map(|it| it[at].chars().count()).chain([head[at].chars().count()]).max();
-    let widths: Vec<usize> = (0..head.len()).map(|at| wide(at).unwrap_or(0)).collect();
-    let mut line = |cells: &[&str]| {
-        let mut text = format!("{:<width$}", cells[0], width = widths[0].max(12));
+    let mut widths: Vec<usize> = (0..head.len()).map(|at| wide(at).unwrap_or(0)).collect();
+    let room = screen.width.unwrap_or(usize::MAX);
+    let all: usize = widths.iter().skip(1).map(|it| it + 2).sum();
+    widths[0] = widths[0].max(SHORTEST).min(room.saturating_sub(all)).max(SHORTEST);
+    let mut used = widths[0];
+    let fitting = widths.iter().skip(1).take_while(|it| {
+        used += **it + 2;
+        used <= room
+    });
+    widths.truncate(1 + fitting.count());
+    let mut line = |cells: &[&str], ink: Ink| {
+        let mut text = format!("{:<width$}", within(cells[0], widths[0]), width = widths[0]);
         for (cell, width) in cells.iter().zip(&widths).skip(1) {
             let _ = write!(text, "  {cell:>width$}");
         }
-        out.push_str(text.trim_end());
-        out.push('\n');
+        let _ = writeln!(out, "{}", screen.paint(ink, text.trim_end()));
     };
-    line(head);
+    line(head, Ink::Dim);
     for row in &rows {
-        line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+        line(&row.iter().map(String::as_str).collect::<Vec<_>>(), Ink::Plain);
     }
     out.push('\n');
 }
+
+/// Columns that the first has at least.
+const SHORTEST: usize = 12;
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(0.0)
@@ -206,7 +227,7 @@ mod tests {
             "memory": { "rss_bytes": 4096, "parts": [{ "tier": "ram", "purpose": "arena", "bytes": 1024 }] },
             "saved": { "origin_us": 45_000 },
         });
-        let told = tell(&stats);
+        let told = tell(&stats, Screen::NONE);
         let words = |start: &str| {
             let line =
                 told.lines().find(|it| it.starts_with(start)).unwrap_or_else(|| panic!("no {start}: {told}"));
@@ -231,5 +252,10 @@ mod tests {
         assert_eq!("disk off - - - 0 -", words("disk"));
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
         assert!(words("  head_too_large").starts_with("head_too_large 2 Requests refused"), "{told}");
+        for width in [40, 60, 80, 120] {
+            let told = tell(&stats, Screen { colour: false, width: Some(width), height: None });
+            assert!(told.lines().all(|it| it.chars().count() <= width), "{width}: {told}");
+            assert!(told.contains("hit ratio"), "{width}: {told}");
+        }
     }
 }

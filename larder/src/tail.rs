@@ -4,7 +4,7 @@
 use crate::ask::{self, Events};
 use crate::cli::{Output, Tail};
 use crate::log::escape;
-use crate::terminal::{Ink, Screen, bytes, harmless, micros, url_within};
+use crate::terminal::{Ink, Line, Screen, bytes, harmless, micros, url_within};
 use serde_json::Value;
 use std::io::Write;
 
@@ -85,18 +85,27 @@ pub fn line(record: &Value, screen: Screen) -> String {
     let cut = if record["end"] == "cut" { " cut off" } else { "" };
     let size = bytes(record["bytes"].as_u64().unwrap_or(0) as f64);
     let (method, route) = (text("method"), text("route"));
-    let before = format!("{time} {status:>3} {cache:<10} {size:>8} {took:>7} {method:<4} {route} ");
-    let room = screen.width.map(|it| it.saturating_sub(before.chars().count() + cut.len()));
-    let url = room.map_or(text("url"), |it| url_within(&text("url"), it));
-    format!(
-        "{} {} {} {size:>8} {took:>7} {method:<4} {} {url}{}",
-        screen.paint(Ink::Dim, &time),
-        screen.paint(ink, &format!("{status:>3}")),
-        screen.paint(cache_ink, &format!("{cache:<10}")),
-        screen.paint(Ink::Dim, &route),
-        screen.paint(Ink::Red, cut),
-    )
+    // The narrower the terminal, the more goes for the URL: size and route first, then the time.
+    let width = screen.width.unwrap_or(usize::MAX);
+    let mut line = Line::new(screen);
+    if width >= SMALL {
+        line = line.put(Ink::Dim, &format!("{time} "));
+    }
+    line = line.put(ink, &format!("{status:>3}")).put(cache_ink, &format!(" {cache:<10} "));
+    let size = if width >= NARROW { format!("{size:>8} ") } else { String::new() };
+    line = line.put(Ink::Plain, &format!("{size}{took:>7} {method:<4} "));
+    if width >= NARROW {
+        line = line.put(Ink::Dim, &format!("{route} "));
+    }
+    let url = text("url");
+    let url = screen.width.map_or(url.clone(), |_| url_within(&url, line.room().saturating_sub(cut.len())));
+    line.put(Ink::Plain, &url).put(Ink::Red, cut).end()
 }
+
+/// Columns below which neither size nor route is told.
+const NARROW: usize = 72;
+/// Columns below which the time of day is not, either.
+const SMALL: usize = 48;
 
 #[cfg(test)]
 mod tests {
@@ -115,9 +124,11 @@ mod tests {
         }
         let start = "22:13:20 200 hit         2.0 KiB   85 us GET  api ";
         check("whole", None, &format!("{start}http://h/?list"));
-        check("whole", Some(start.len() + 9), &format!("{start}…/?list"));
-        check("cut", Some(start.len() + 14), &format!("{start}…/?li… cut off"));
-        check("whole", Some(10), start);
+        check("whole", Some(72), &format!("{start}…/?list"));
+        check("whole", Some(60), "22:13:20 200 hit          85 us GET  …/?list");
+        check("whole", Some(40), "200 hit          85 us GET  …/?list");
+        check("cut", Some(40), "200 hit          85 us GET  …/?… cut off");
+        check("whole", Some(10), "200 hit  …");
     }
 
     #[test]

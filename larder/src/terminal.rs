@@ -97,14 +97,7 @@ impl Full {
 
     /// Shows a picture in place of the one before, without flicker.
     pub fn show(&self, lines: &[String]) {
-        let mut text = String::from("\x1b[H");
-        for (at, line) in lines.iter().enumerate() {
-            text.push_str(if at == 0 { "" } else { "\r\n" });
-            text.push_str(line);
-            text.push_str("\x1b[K");
-        }
-        text.push_str("\x1b[J");
-        show(&text);
+        show(&picture(lines));
     }
 }
 
@@ -115,6 +108,18 @@ impl Drop for Full {
             let _ = tcsetattr(stdin(), OptionalActions::Now, before);
         }
     }
+}
+
+/// What a terminal is told to show these lines. What was there is erased before a line is written, and before the last all below:
+/// behind a line that ends in the last column, that would erase its last character.
+fn picture(lines: &[String]) -> String {
+    let mut text = String::from(if lines.is_empty() { "\x1b[H\x1b[J" } else { "\x1b[H" });
+    for (at, line) in lines.iter().enumerate() {
+        text.push_str(if at == 0 { "" } else { "\r\n" });
+        text.push_str(if at + 1 == lines.len() { "\x1b[J" } else { "\x1b[K" });
+        text.push_str(line);
+    }
+    text
 }
 
 fn show(text: &str) {
@@ -180,6 +185,29 @@ pub fn within(text: &str, width: usize) -> String {
         short.push('…');
     }
     short
+}
+
+/// A text in lines of at most `width` columns, broken at its spaces; each after the first begins with `indent` spaces, and the first
+/// has `before` columns in front of it already. A word that is longer than a line, such as a URL, is left whole. Of no terminal, one
+/// line.
+#[must_use]
+pub fn wrapped(text: &str, before: usize, indent: usize, screen: Screen) -> String {
+    let Some(width) = screen.width else { return text.to_owned() };
+    let (mut out, mut used, mut is_first) = (String::with_capacity(text.len()), before, true);
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if !is_first && used + 1 + length > width {
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            used = indent;
+        } else if !is_first {
+            out.push(' ');
+            used += 1;
+        }
+        out.push_str(word);
+        (used, is_first) = (used + length, false);
+    }
+    out
 }
 
 /// Columns below which no host is shown, whether it fits or not: what stands beneath each other is to look alike.
@@ -279,6 +307,26 @@ mod tests {
         assert_eq!(["0", "7.3", "812", "12 345", "1.2 M"], [0.0, 7.3, 812.2, 12_345.0, 1.2e6].map(count));
         assert_eq!(("ab", "a…", ""), (&*within("ab", 2), &*within("abc", 2), &*within("abc", 0)));
         assert_eq!("a?[2Jb", harmless("a\x1b[2Jb"));
+    }
+
+    #[test]
+    fn a_picture_erases_nothing_of_itself() {
+        let told = |lines: &[&str]| picture(&lines.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        assert_eq!("\x1b[H\x1b[Ka\r\n\x1b[Kb\r\n\x1b[Jc", told(&["a", "b", "c"]));
+        assert_eq!(("\x1b[H\x1b[J", "\x1b[H\x1b[Ja"), (&*told(&[]), &*told(&["a"])));
+    }
+
+    #[test]
+    fn a_text_is_broken_at_its_spaces() {
+        let of = |width| Screen { colour: false, width, height: None };
+        let check = |width: Option<usize>, expect: &str| {
+            assert_eq!(expect, wrapped("one two http://h/long three", 4, 2, of(width)), "{width:?}");
+        };
+        check(None, "one two http://h/long three");
+        check(Some(31), "one two http://h/long three");
+        check(Some(30), "one two http://h/long\n  three");
+        check(Some(11), "one two\n  http://h/long\n  three");
+        check(Some(0), "one\n  two\n  http://h/long\n  three");
     }
 
     #[test]
