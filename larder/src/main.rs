@@ -1,6 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
+use larder::config::plain;
 use larder::terminal::Screen;
 use larder::{bench, demo, explain, login, objects, overlay, purge, server, stats, tail, top, trace, warm};
 use serde_json::Value;
@@ -81,22 +82,35 @@ fn main() -> ExitCode {
         Command::Login(order) => answered(login::ask(&order), order.output, login::tell),
         Command::Trace(what) => traced(&what),
         Command::Serve(plan) => serve(plan, |_, _| String::new()),
-        Command::Demo(plan) => {
-            let site = match demo::start() {
-                Ok(address) => address,
-                Err(error) => {
-                    return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}."));
-                }
-            };
-            // As this binary was called: it need not be in the PATH.
-            let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
-            let plan = plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true");
-            serve(plan, |larder, admin| {
-                let explain = admin.map(|it| explain::command(&called, it));
-                demo::what_to_try(larder, site, explain.as_deref())
-            })
-        }
+        Command::Demo(plan) => show(plan),
     }
+}
+
+/// The demo: its site, and larder in front of it with a configuration file that can be changed.
+fn show(plan: Plan) -> ExitCode {
+    let site = match demo::start() {
+        Ok(address) => address,
+        Err(error) => return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}.")),
+    };
+    let file = demo::File::beneath(&std::env::temp_dir(), site);
+    let plan = match &file {
+        Ok(file) => plan.upon(file.path()),
+        Err(error) => {
+            let (place, why) = (std::env::temp_dir(), plain(error));
+            tell(&format!(
+                "warning: no configuration file, since {} cannot be written: {why}",
+                place.display()
+            ));
+            plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true")
+        }
+    };
+    // As this binary was called: it need not be in the PATH.
+    let called = std::env::args().next().unwrap_or_else(|| "larder".to_owned());
+    serve(plan, |larder, admin| {
+        let explain = admin.map(|it| explain::command(&called, it));
+        let file = file.as_ref().ok().map(demo::File::path);
+        demo::what_to_try(larder, site, explain.as_deref(), file)
+    })
 }
 
 /// Records traces, or draws them; what came of it is told on standard error.

@@ -7,7 +7,7 @@ use crate::harness::{Client, Larder, Origin, until};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -561,6 +561,30 @@ fn the_demo_shows_what_it_promises() {
     assert_eq!(200, client.get("/recipes/300").status);
     let photo = client.get("/photos/1.png");
     assert!(photo.body.starts_with(b"\x89PNG") && client.get("/photos/1.png").is_hit());
+}
+
+#[test]
+fn the_demo_has_a_configuration_that_can_be_changed_and_goes_with_it() {
+    let mut larder = Larder::command(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let config = |larder: &Larder| -> serde_json::Value {
+        serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap()
+    };
+    let told = config(&larder);
+    assert_eq!((true, None), (told["editable"].as_bool().unwrap(), told["why"].as_str()), "{told}");
+    let path = PathBuf::from(told["path"].as_str().unwrap());
+    until("it is named", || larder.printed().contains(&*path.to_string_lossy()));
+    let text = told["text"].as_str().unwrap().replace("# trace = 10", "trace = 7");
+    let body = serde_json::json!({ "text": text, "base": told["hash"] }).to_string();
+    let lines = format!("{}\r\nContent-Length: {}", larder.admin_lines(), body.len());
+    let put = Client::connect(larder.admin)
+        .send(format!("PUT /api/v1/config HTTP/1.1\r\n{lines}\r\n\r\n{body}"))
+        .read();
+    assert_eq!(200, put.status, "{put:?}");
+    assert!(larder.admin_get("/api/v1/traces").text().contains(r#""every":7"#));
+    assert_eq!(1, config(&larder)["history"].as_array().unwrap().len());
+    larder.signal(libc::SIGTERM);
+    wait(&mut larder.child);
+    assert!(!path.parent().unwrap().exists(), "{} goes", path.display());
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub use watch::{Tail, Top};
 pub enum Command {
     /// `proxy`, `serve` and `run`: start a server.
     Serve(Plan),
-    /// `demo`: start the demo site, then a server in front of it (see [`Plan::in_front_of`]).
+    /// `demo`: start the demo site, then a server in front of it (see [`Plan::upon`]).
     Demo(Plan),
     /// `check`: see [`check`].
     Check(Plan),
@@ -155,6 +155,12 @@ impl Plan {
         let path = "site[0].route[0].proxy.to".to_owned();
         self.settings.push(Setting { path, text: origin.to_owned(), flag: "ORIGIN".to_owned() });
         self
+    }
+
+    /// The plan with this file beneath its flags, for `demo`.
+    #[must_use]
+    pub fn upon(self, file: &std::path::Path) -> Plan {
+        Plan { base: Base::File(file.to_owned()), ..self }
     }
 
     /// Gives a key a value unless a flag does already, for `demo`.

@@ -1,6 +1,7 @@
 //! The demo: a small, deliberately slow site inside the same binary, and what to try with larder in front
 //! of it. It is an origin like any other: larder knows nothing about it.
 
+mod file;
 mod image;
 mod pages;
 mod server;
@@ -9,8 +10,10 @@ mod shell;
 mod tests;
 mod words;
 
+pub use file::File;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long the site takes for a page.
@@ -41,12 +44,21 @@ pub fn start_with(slowness: Duration) -> io::Result<SocketAddr> {
 
 /// What `larder demo` prints below the addresses; `larder` is larder's own, `http://HOST:PORT`, and `site`
 /// the slow site's. `explain` is the command that asks this larder, `larder explain` or longer; there is none where the
-/// admin is off.
+/// admin is off. `file` is the configuration, where there is one.
 #[must_use]
-pub fn what_to_try(larder: &str, site: SocketAddr, explain: Option<&str>) -> String {
+pub fn what_to_try(larder: &str, site: SocketAddr, explain: Option<&str>, file: Option<&Path>) -> String {
     let why = explain.map_or(String::new(), |it| WHY.replace("EXPLAIN", it));
-    (WHAT_TO_TRY.to_owned() + &why).replace("LARDER", larder).replace("SITE", &format!("http://{site}"))
+    let own = file.map_or(String::new(), |it| CONFIGURATION.replace("FILE", &it.display().to_string()));
+    (WHAT_TO_TRY.to_owned() + &own + &why)
+        .replace("LARDER", larder)
+        .replace("SITE", &format!("http://{site}"))
 }
+
+/// The middle of [`what_to_try`], with `FILE` in place of the configuration's path.
+const CONFIGURATION: &str = r#"
+  Change its configuration, with an editor or in the page above; it goes when this ends.
+  $EDITOR FILE
+"#;
 
 /// The end of [`what_to_try`], with `EXPLAIN` in place of the command.
 const WHY: &str = r#"

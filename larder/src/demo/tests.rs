@@ -79,12 +79,19 @@ fn a_picture_is_whole() {
 
 #[test]
 fn what_to_try_names_the_addresses() {
-    let text = what_to_try("http://127.0.0.1:8080", ([127, 0, 0, 1], 4000).into(), Some("./larder explain"));
+    let text = what_to_try(
+        "http://127.0.0.1:8080",
+        ([127, 0, 0, 1], 4000).into(),
+        Some("./larder explain"),
+        Some(Path::new("/tmp/l.toml")),
+    );
+    assert!(text.contains("  $EDITOR /tmp/l.toml\n"));
     assert!(text.contains("curl -sD- -o /dev/null http://127.0.0.1:8080/recipes/1 "));
     assert!(text.contains("http://127.0.0.1:4000/") && !text.contains("LARDER") && !text.contains("SITE"));
     assert!(text.contains("  Why?  ./larder explain http://127.0.0.1:8080/recipes/1\n"));
-    let text = what_to_try("http://127.0.0.1:8080", ([127, 0, 0, 1], 4000).into(), None);
+    let text = what_to_try("http://127.0.0.1:8080", ([127, 0, 0, 1], 4000).into(), None, None);
     assert!(!text.to_lowercase().contains("explain"), "nobody is there to be asked");
+    assert!(!text.contains("EDITOR"), "there is no file");
 }
 
 /// The element that is closed wrongly, if any; scripts and styles are skipped.
