@@ -46,12 +46,12 @@ const lay = (context, home) =>
     },
   );
 
-/** What axe finds that is serious or critical, a line for each. */
+/** What axe finds that is more than minor, a line for each. */
 export async function audit(page) {
   await page.evaluate(`window.axe || (${wrapped()})`);
   const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ['violations'] }));
   return violations
-    .filter((it) => it.impact === 'serious' || it.impact === 'critical')
+    .filter((it) => it.impact !== 'minor')
     .map((it) => `${it.id}: ${it.help}: ${it.nodes.slice(0, 3).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`).join('; ')}`);
 }
 

@@ -114,6 +114,40 @@ it('keeps a draft while other views are shown, and asks before the page goes wit
   page.off('dialog', answer);
 });
 
+it('asks before a rollback takes the draft along', async () => {
+  const before = larder.configuration();
+  const editor = page.getByLabel('The text of the configuration');
+  const dialog = page.locator('dialog');
+  const back = async () => {
+    await page.getByRole('button', { name: 'History' }).click();
+    await page.locator('button', { hasText: 'Roll back' }).first().click();
+  };
+  await go('config?part=text');
+  await until('the text is there', async () => (await editor.inputValue()) === before);
+  const applied = `# Applied.\n${before}`;
+  await editor.fill(applied);
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.click('text=Review and apply');
+  await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const draft = `# A draft.\n${applied}`;
+  await until('the text is as it was applied', async () => (await editor.inputValue()) === applied);
+  await editor.fill(draft);
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await back();
+  await dialog.getByRole('button', { name: 'Keep the draft' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  assert.equal(larder.configuration(), applied, 'nothing was rolled back');
+  await page.getByRole('button', { name: 'Text', exact: true }).click();
+  assert.equal(await editor.inputValue(), draft);
+  await back();
+  await dialog.getByRole('button', { name: 'Discard it, and roll back' }).click();
+  await page.locator('.toast', { hasText: 'in force again' }).waitFor();
+  assert.equal(larder.configuration(), before);
+  await page.getByRole('button', { name: 'Text', exact: true }).click();
+  await until('the draft is gone', async () => (await editor.inputValue()) === before);
+});
+
 it('goes from the search of the objects into their rows by an arrow', async () => {
   await ask(`${larder.site}/pages/1`);
   await go('objects');

@@ -186,6 +186,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   const before = larder.configuration();
   const chip = page.locator('.pending');
   await go('config?part=form');
+  await page.locator('.section', { hasText: 'Server' }).click();
   assert.equal(await chip.count(), 0);
   const field = page.getByRole('textbox', { name: /^workers/ });
   await field.fill('2');

@@ -98,7 +98,7 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
   return (
     <figure class="chart" aria-label={title}>
       <figcaption class="chart-title">
-        <h3>{title}</h3>
+        <h2>{title}</h2>
         <span class="faint">max {flat(micros(dots.length ? most : null))}</span>
       </figcaption>
       <div

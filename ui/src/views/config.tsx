@@ -137,7 +137,7 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
       {part === 'form' && <ConfigForm config={data} document={document} text={text} problems={problems} write={write} era={era} />}
       {part === 'text' && <ConfigText text={text} problems={fresh ? problems : []} write={write} editable={data.editable} />}
       {part === 'form' && problems.length > 0 && <Problems of={problems} />}
-      {part === 'history' && <History config={data} done={done} />}
+      {part === 'history' && <History config={data} drafted={draft !== null || editing} done={done} />}
       {checking && checked.data && draft && <Apply draft={draft} checked={checked.data} fresh={fresh} rebase={rebase} close={() => setChecking(false)} done={done} />}
     </>
   );
@@ -288,8 +288,13 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   );
 }
 
-function History({ config, done }: { config: Configuration; done: (said: string) => void }): JSX.Element {
-  const back = async (id: string, time: number): Promise<void> => {
+type Past = Configuration['history'][number];
+
+/** `drafted`: there is a draft, which a rollback discards. */
+function History({ config, drafted, done }: { config: Configuration; drafted: boolean; done: (said: string) => void }): JSX.Element {
+  const [asking, ask] = useState<Past | null>(null);
+  const back = async ({ id, time }: Past): Promise<void> => {
+    ask(null);
     try {
       const { reloaded } = await post<{ reloaded: boolean }>('/api/v1/config/rollback', { to: id, when: 'restart' });
       done(`The configuration of ${format.moment(time)} is ${reloaded ? 'in force again' : 'in the file again, and takes effect at the next restart'}.`);
@@ -299,29 +304,49 @@ function History({ config, done }: { config: Configuration; done: (said: string)
   };
   if (config.history.length === 0) return <p class="hint">Nothing was changed here yet. Every change that is applied is kept, and can be gone back to.</p>;
   return (
-    <table class="table">
-      <thead>
-        <tr>
-          <th scope="col">When</th>
-          <th scope="col">By</th>
-          <th scope="col">
-            <span class="away">Roll back</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {config.history.map((it) => (
-          <tr key={it.id}>
-            <th scope="row">{format.moment(it.time)}</th>
-            <td>{it.by}</td>
-            <td class="num">
-              <button class="button" disabled={!config.editable} aria-label={`Roll back to this, of ${format.moment(it.time)}`} onClick={() => void back(it.id, it.time)}>
-                <Icon name="undo" /> Roll back to this
-              </button>
-            </td>
+    <>
+      <table class="table">
+        <thead>
+          <tr>
+            <th scope="col">When</th>
+            <th scope="col">By</th>
+            <th scope="col">
+              <span class="away">Roll back</span>
+            </th>
           </tr>
-        ))}
-      </tbody>
-    </table>
+        </thead>
+        <tbody>
+          {config.history.map((it) => (
+            <tr key={it.id}>
+              <th scope="row">{format.moment(it.time)}</th>
+              <td>{it.by}</td>
+              <td class="num">
+                <button class="button" disabled={!config.editable} aria-label={`Roll back to this, of ${format.moment(it.time)}`} onClick={() => (drafted ? ask(it) : void back(it))}>
+                  <Icon name="undo" /> Roll back to this
+                </button>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {asking && (
+        <Dialog
+          title="Discard the draft?"
+          close={() => ask(null)}
+          foot={
+            <>
+              <button class="button" data-first onClick={() => ask(null)}>
+                Keep the draft
+              </button>
+              <button class="button primary" onClick={() => void back(asking)}>
+                Discard it, and roll back
+              </button>
+            </>
+          }
+        >
+          <p>What was changed here and is not applied yet is lost when the configuration of {format.moment(asking.time)} takes its place.</p>
+        </Dialog>
+      )}
+    </>
   );
 }
