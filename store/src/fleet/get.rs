@@ -116,6 +116,7 @@ impl Fleet {
         if !record.envelope.meta.vary.is_empty() {
             let wanted = wanted(&record.envelope, ask);
             if *record.envelope.variant != wanted[..] {
+                self.hand_back(&record.key, &record.item);
                 let key = self.variant(ask.key, generation, &wanted);
                 record = match self.look_unless_purged(ask, &key, deadline).await? {
                     Looked::Record(record) => record,
@@ -123,6 +124,7 @@ impl Fleet {
                 };
                 // It may vary on other names by now than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
+                    self.hand_back(&record.key, &record.item);
                     return Ok(Got::Miss { turn: Turn::Free });
                 }
             }
@@ -130,6 +132,8 @@ impl Fleet {
         let mut turn = Turn::Free;
         if self.has_turns(ask) && is_over(ask, &record) {
             (record, turn) = self.whose_turn(ask, record, deadline).await?;
+        } else {
+            self.hand_back(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
         let Record { envelope, by_application, .. } = *record;
@@ -331,6 +335,16 @@ impl Fleet {
         Ok(looked)
     }
 
+    /// Gives a turn to whoever reads next: a server gives that of a stale item to the first that reads it, also to one that only
+    /// looks, or that goes on to another variant.
+    pub(super) fn hand_back(&self, key: &FleetKey, item: &Item) {
+        if item.hit.lease != Lease::Won {
+            return;
+        }
+        let request = Request::Delete { key, stale: Some(seconds_of(item)), cas: Some(item.hit.cas) };
+        self.servers[item.server].tell(&request, Way::of(key), now() + self.settings.timeout);
+    }
+
     /// Gives a turn back that nobody is to have: only a server that gets the same value again forgets that it gave it.
     fn leave_alone(&self, record: &Record) {
         let Record { item, key, .. } = record;
@@ -391,7 +405,7 @@ impl Fleet {
                 Err(_) => second.await,
             },
             it = &mut second => match it {
-                Ok(Some(it)) if !it.value.is_empty() && it.hit.lease == Lease::None => Ok(Some(it)),
+                Ok(Some(it)) if !it.value.is_empty() && it.hit.lease != Lease::Taken => Ok(Some(it)),
                 Ok(None) if !takes_turns => Ok(None),
                 _ => first.await,
             },

@@ -259,7 +259,7 @@ impl Fleet {
                 Ok(Reply::Exists | Reply::NotStored) => {}
                 _ => return Written::No,
             }
-            match (self.standing(key).await, over) {
+            match (self.standing(key, over).await, over) {
                 (Standing::Removal, _) => return Written::Removed,
                 (Standing::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
                 (Standing::Other(_), _) => return Written::Outdone,
@@ -269,16 +269,19 @@ impl Fleet {
     }
 
     /// What stands under a key that something could not be written to.
-    async fn standing(self: &Rc<Self>, key: &FleetKey) -> Standing {
+    async fn standing(self: &Rc<Self>, key: &FleetKey, over: Over) -> Standing {
         let deadline = now() + self.settings.timeout;
         let Some(sent) = self.ask_for(key.clone(), deadline) else { return Standing::Unknown };
-        match self.hear(sent, deadline).await {
-            Ok(Some(it)) => match Mark::read(&it.value) {
-                Ok(Mark { says: Unshared::Removed, .. }) => Standing::Removal,
-                _ => Standing::Other(it.hit.cas),
-            },
-            Ok(None) | Err(_) => Standing::Unknown,
+        let Ok(Some(it)) = self.hear(sent, deadline).await else { return Standing::Unknown };
+        let standing = match Mark::read(&it.value) {
+            Ok(Mark { says: Unshared::Removed, .. }) => Standing::Removal,
+            _ => Standing::Other(it.hit.cas),
+        };
+        if standing == Standing::Removal || over != Over::AllButRemovals {
+            // It stays, and so does whose turn it is.
+            self.hand_back(key, &it);
         }
+        standing
     }
 
     /// What stands for a while in the place of what was removed, so that nothing that was asked for before comes there.
@@ -348,6 +351,7 @@ impl Fleet {
 }
 
 /// What stands where something could not be written.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Removal,
     /// Something else, that has this number.

@@ -1,0 +1,100 @@
+//! Turns that are nobody's, over a real memcached: who only looks, is of another variant or writes over something else
+//! leaves the turn to whoever means it. A server gives it to the first that reads what was given back, whoever that is.
+
+mod fleet;
+
+use bytes::Bytes;
+use fleet::memcached::{Memcached, On};
+use fleet::pages::{get_as, hit, page, put};
+use fleet::{patient, run};
+use larder_store::fleet::{Fleet, Got, Removed, Settings, Settled, Turn, Want};
+use larder_store::{Body, Stored};
+use std::rc::Rc;
+use std::sync::Arc;
+
+const URL: &str = "http://a/";
+
+/// Three nodes of one server, where a record in two languages has expired, and who had the turn to make the German one
+/// anew gave it back.
+fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 3])) {
+    let server = Memcached::start(On::Unix, &[]);
+    // One connection each: what was told and not waited for is done before what is asked next.
+    let settings = Settings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
+    run(async {
+        let node = || fleet::fleet(settings.clone()).0;
+        let nodes = [node(), node(), node()];
+        for (language, body) in [("en", "Good day"), ("de", "Guten Tag")] {
+            let turn = ask(&nodes[0], language, Want::Recompute).await;
+            assert_eq!(Settled::Stored, put(&nodes[0], URL, &expired(language, body)).await);
+            drop(turn);
+        }
+        drop(ours(ask(&nodes[0], "de", Want::Recompute).await));
+        is_done(&nodes[0]).await;
+        test(&nodes).await;
+    });
+}
+
+/// A page whose lifetime was over ten seconds ago.
+fn expired(language: &str, body: &'static str) -> Arc<Stored> {
+    let fields =
+        [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\""), ("Vary", "Accept-Language")];
+    page(&fields, &[("Accept-Language", language)], Body::Heap(Bytes::from_static(body.as_bytes())))
+}
+
+async fn ask(node: &Rc<Fleet>, language: &str, want: Want) -> Got {
+    get_as(node, URL, &[("Accept-Language", language)], want).await
+}
+
+#[track_caller]
+fn ours(got: Got) -> larder_store::fleet::Win {
+    match got {
+        Got::Hit { turn: Turn::Ours(win), .. } => win,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Comes behind what was told and not waited for.
+async fn is_done(node: &Rc<Fleet>) {
+    assert_eq!(Removed::Everywhere, node.remove(b"http://other/").await);
+}
+
+#[test]
+fn who_only_looks_leaves_the_turn_to_others() {
+    given_back(async |[_, b, c]| {
+        for _ in 0..2 {
+            let got = ask(b, "de", Want::Look).await;
+            assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "{got:?}");
+            assert_eq!(b"Guten Tag"[..], hit(got).body);
+        }
+        is_done(b).await;
+        ours(ask(c, "de", Want::Recompute).await);
+    });
+}
+
+#[test]
+fn who_wants_another_variant_leaves_the_turn_to_others() {
+    given_back(async |[_, b, c]| {
+        // The newest is in German; its turn is not for who comes by it to the English one.
+        for want in [Want::Look, Want::Recompute] {
+            assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
+        }
+        assert!(matches!(ask(b, "fr", Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
+        is_done(b).await;
+        ours(ask(c, "de", Want::Recompute).await);
+    });
+}
+
+#[test]
+fn who_is_outdone_leaves_the_turn_to_others() {
+    given_back(async |[a, b, c]| {
+        // B asked before A gave the turn back, and what it brings is not written over what stands there since.
+        let seen = ask(b, "de", Want::Recompute).await;
+        drop(ours(seen));
+        is_done(b).await;
+        drop(ours(ask(a, "de", Want::Recompute).await));
+        is_done(a).await;
+        put(b, URL, &expired("de", "late")).await;
+        is_done(b).await;
+        ours(ask(c, "de", Want::Recompute).await);
+    });
+}
