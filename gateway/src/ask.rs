@@ -10,10 +10,15 @@ use crate::run::{Company, Machine};
 use crate::stages::Stage;
 use larder_origin::OriginError;
 use larder_semantics::cache_status::Report;
+use larder_semantics::coding::Coding;
+use larder_semantics::field::{self, FieldList};
 use larder_semantics::freshen::{self, HeadSays};
+use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::ForwardReason;
-use larder_semantics::storable::Storable;
-use larder_stdx::clock;
+use larder_semantics::storable::{self, Storable};
+use larder_semantics::trace::Silent;
+use larder_semantics::transcode;
+use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::Removals;
 use larder_store::{FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
@@ -102,6 +107,7 @@ impl Machine<'_, '_> {
         let found = self.found.clone();
         let ask = match &found {
             Some(stored) if self.validate => Ask::Conditional(stored),
+            _ if self.company == Company::Head => Ask::Head,
             _ => Ask::AsSent,
         };
         let arrived = match self.exchange(ask).await {
@@ -139,7 +145,12 @@ impl Machine<'_, '_> {
         };
         if judge.decide(&arrived) != Storable::Store {
             let report = self.forwarded(Some(arrived.response.status));
-            self.answer = Some(self.direct(arrived, None, Some(report)));
+            let (status, times) = (arrived.response.status, (arrived.request_time, arrived.response_time));
+            let mut answer = self.direct(arrived, None, Some(report));
+            if let (Company::Head, Answer::Direct(direct)) = (self.company, &mut answer) {
+                self.bring_to_get(status, &mut direct.fields, times);
+            }
+            self.answer = Some(answer);
             return Step::Pass;
         }
         let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key, since);
@@ -178,6 +189,28 @@ impl Machine<'_, '_> {
             HeadSays::Invalidate => {
                 self.gateway.remove(&self.route.policy, self.hash, &self.key).await;
             }
+        }
+    }
+
+    /// Makes the fields of an answer to HEAD those that the GET would get (RFC 9110 §9.3.2): what would be stored may go to
+    /// others in other codings, and to this client.
+    fn bring_to_get(&self, status: u16, fields: &mut FieldList, (asked, came): (WallTime, WallTime)) {
+        let policy = &self.route.policy;
+        let said = fields.view();
+        let length = field::first(&said, "content-length");
+        let length: Option<u64> = length.and_then(|it| std::str::from_utf8(it).ok()?.parse().ok());
+        let facts = RequestFacts { method: "GET", ..self.facts.clone() };
+        let verdict = storable::decide(&facts, status, &said, policy, asked, came, &mut Silent);
+        let is_kept = verdict == Storable::Store && length.is_none_or(|it| it <= policy.max_object);
+        if !is_kept || transcode::plan(status, &said, length, policy).is_none() {
+            return;
+        }
+        drop(said);
+        transcode::mark(fields);
+        let reason = self.reason;
+        let report = Report::Forwarded { reason, status: Some(status), stored: true, collapsed: false };
+        if self.must_decode(fields, status, report).is_some() {
+            *fields = transcode::form_fields(fields, Coding::Identity);
         }
     }
 

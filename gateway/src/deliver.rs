@@ -55,7 +55,7 @@ pub(crate) enum Answer<'c> {
 pub(crate) struct Direct<'c> {
     exchange: Rc<Exchange>,
     status: u16,
-    fields: FieldList,
+    pub fields: FieldList,
     body: ResponseBody,
     /// The request body that is still on its way to the origin.
     upload: Option<Upload<'c>>,

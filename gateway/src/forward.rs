@@ -53,6 +53,8 @@ const FORWARDED: [&str; 14] = [
 pub enum Ask<'a> {
     /// Exactly what the client asked, its conditions and range included.
     AsSent,
+    /// The same in the coding in which a GET would ask for the whole, so that the head of the one is that of the other.
+    Head,
     /// The whole representation, whatever the client's conditions.
     Whole,
     /// The whole representation if it is no longer this one (RFC 9111 §4.3.1).
@@ -93,7 +95,7 @@ pub fn outgoing(
     let keep = |it: &Field<'_>| !reads_as_another(it.name) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
-        Ask::AsSent | Ask::Whole => {}
+        Ask::AsSent | Ask::Head | Ask::Whole => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
         Ask::Rest(range, tag) | Ask::Onward(range, tag, _) => {
             fields.push("Range", range);
@@ -145,7 +147,7 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<
         Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, _, Coding::Other) => return None,
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, _, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
-        Ask::Whole => None,
+        Ask::Head | Ask::Whole => None,
         Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
     };
     Some(transcode::ask(sent, stored))

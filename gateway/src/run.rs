@@ -55,6 +55,8 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
     Shared,
+    /// It wants the head alone, and may begin nothing for others: it asks as the GET would that might.
+    Head,
     Alone,
 }
 
@@ -353,7 +355,8 @@ impl<'c> Machine<'_, 'c> {
             if self.reader.is_some() {
                 return Step::Wait;
             }
-            self.company = Company::Alone;
+            let is_for_head = self.facts.method == "HEAD" && self.may_follow();
+            self.company = if is_for_head { Company::Head } else { Company::Alone };
             return step;
         }
         match self.gateway.store.begin(self.hash, flight, &self.key) {

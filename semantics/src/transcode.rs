@@ -121,6 +121,8 @@ pub struct Plan {
     pub own: Coding,
     /// The codings into which it may be brought.
     pub makes: Codings,
+    /// Those into which what came in another coding is brought for clients that accept neither that nor the plain form.
+    pub recodes: Codings,
     /// Which is taken where a client likes several equally.
     order: Order,
     /// Bytes of the largest plain form.
@@ -168,18 +170,19 @@ pub fn coding_of(fields: &[Field<'_>]) -> Coding {
 pub fn plan(status: u16, fields: &[Field<'_>], length: Option<u64>, policy: &Policy) -> Option<Plan> {
     let own = handled(status, fields, policy)?;
     let compress = policy.compress.as_ref()?;
-    let makes = match own {
+    let codes = compress.codings.iter().fold(Codings::NONE, Codings::with);
+    let (makes, recodes) = match own {
         Coding::Identity => {
             let fits = length.is_none_or(|it| (compress.min_size..=compress.max_size).contains(&it));
             if !fits || !is_compressible(fields, &compress.types) {
                 return None;
             }
-            compress.codings.iter().fold(Codings::NONE, Codings::with)
+            (codes, Codings::NONE)
         }
-        // What the origin coded is not coded anew: it is kept as it came, and plain for those that need it.
-        _ => Codings::NONE.with(Coding::Identity),
+        // What the origin coded is not coded anew for who accepts it: it is kept as it came, and plain for those that need it.
+        _ => (Codings::NONE.with(Coding::Identity), codes.without(Codings::NONE.with(own))),
     };
-    Some(Plan { own, makes, order: compress.codings, max_size: compress.max_size })
+    Some(Plan { own, makes, recodes, order: compress.codings, max_size: compress.max_size })
 }
 
 fn is_compressible(fields: &[Field<'_>], types: &[String]) -> bool {
@@ -209,8 +212,7 @@ pub enum Serve {
     Made(Coding),
     /// Not before this form is made: the client accepts nothing that is there.
     Wait(Coding),
-    /// The client accepts nothing that there is or will be. It may be served as it is stored all the same (RFC 9110
-    /// §12.5.3), but see [`is_another`].
+    /// The client accepts nothing that there is or will be. It is served as it is stored all the same (RFC 9110 §12.5.3).
     Unsuitable,
 }
 
@@ -233,8 +235,8 @@ pub struct Choice {
 /// Chooses among the stored form, those `made` already, and those that can still be made, which are those of the plan
 /// without the `refused` ones.
 ///
-/// The best quality wins (RFC 9110 §12.4.2); among equals a coded form, in the order of the plan. Whoever accepts
-/// everything alike (no `Accept-Encoding`, or a lone `*`) gets the plain form: few such clients can decode.
+/// The best quality wins (RFC 9110 §12.4.2); among equals a coded form, in the order of the plan. What came coded is
+/// coded anew only where nothing else will do. Whoever accepts everything alike (no `Accept-Encoding`, or a lone `*`) gets the plain form: few such clients can decode.
 /// A request that is about exact bytes (`exact`: see [`is_exact`]) is answered from a plain stored form.
 #[must_use]
 pub fn choose(plan: Plan, made: Codings, refused: Codings, accepted: Accepted, exact: bool) -> Choice {
@@ -254,29 +256,24 @@ pub fn choose(plan: Plan, made: Codings, refused: Codings, accepted: Accepted, e
         }
         best.map(|it| it.0)
     };
-    let there = made.with(plan.own);
-    let possible = Codings(plan.makes.without(refused).bits() | there.bits());
-    let Some(wanted) = best(possible) else {
-        return Choice { serve: Serve::Unsuitable, make: None };
+    let among = |there: Codings, makes: Codings| {
+        let possible = Codings(makes.without(refused).bits() | there.bits());
+        let wanted = best(possible)?;
+        let make = (!there.has(wanted)).then_some(wanted);
+        let serve = match best(there) {
+            Some(it) if it == plan.own => Serve::Own,
+            Some(it) => Serve::Made(it),
+            None => Serve::Wait(wanted),
+        };
+        Some(Choice { serve, make })
     };
-    let make = (!there.has(wanted)).then_some(wanted);
-    let serve = match best(there) {
-        Some(it) if it == plan.own => Serve::Own,
-        Some(it) => Serve::Made(it),
-        None => Serve::Wait(wanted),
-    };
-    Choice { serve, make }
+    among(made.without(plan.recodes).with(plan.own), plan.makes)
+        .or_else(|| among(made.without(plan.makes), plan.recodes))
+        .unwrap_or(Choice { serve: Serve::Unsuitable, make: None })
 }
 
 fn plain_only(coding: Coding) -> Quality {
     if coding == Coding::Identity { BEST } else { 0 }
-}
-
-/// Whether a request that a stored response suits badly ([`Serve::Unsuitable`]) should rather be sent to the origin: it
-/// is stored in a coding that the client does not accept, and cannot be decoded. What is stored plain is for everybody.
-#[must_use]
-pub fn is_another(plan: Plan, choice: Choice) -> bool {
-    choice.serve == Serve::Unsuitable && plan.own != Coding::Identity
 }
 
 /// Whether a request is about exact bytes: a range, a condition that compares strongly (RFC 9110 §13.1.1, §13.1.5), or

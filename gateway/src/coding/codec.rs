@@ -39,7 +39,19 @@ pub struct Levels {
 /// # Errors
 /// The codec has no memory, or there is no codec for the coding.
 pub fn encode(coding: Coding, levels: Levels, plain: &[u8]) -> io::Result<Option<Vec<u8>>> {
-    let most = plain.len() - plain.len() / 16;
+    encode_within(coding, levels, plain, plain.len() - plain.len() / 16)
+}
+
+/// Codes `plain`. `None` where the result would have more than `most` bytes.
+///
+/// # Errors
+/// As of [`encode`].
+pub fn encode_within(
+    coding: Coding,
+    levels: Levels,
+    plain: &[u8],
+    most: usize,
+) -> io::Result<Option<Vec<u8>>> {
     if coding == Coding::Zstd {
         return encode_zstd(levels, plain, most);
     }

@@ -1,7 +1,7 @@
 //! The threads on which forms are made: a few, shared by all workers, begun when there is something to do. What is ordered
 //! is bounded; what finds no place is not made now, and somebody else's hit will order it again.
 
-use super::codec::{self, Levels, Undecodable};
+use super::codec::{self, Levels, STEP, Undecodable};
 use super::{head_of, is_hidden};
 use larder_counters::Counters;
 use larder_semantics::coding::Coding;
@@ -152,21 +152,9 @@ impl Coders {
     fn make(&self, order: &Order) {
         let Order { stored, forms, coding, .. } = order;
         let coding = *coding;
-        // Until the form is kept: what it was made with is there that long.
-        let needs = self.memory(forms.plan, coding, stored.body.len());
-        let Ok(_room) = self.store.work(needs) else {
-            self.counters.coding_no_memory.add_shared(1);
-            // What can never be made is not asked for again, so that the next best coding is; plain bytes are decoded on
-            // their way meanwhile.
-            let never = coding != Coding::Identity && !self.store.could_work(needs);
-            return forms.not_made(coding, if never { NotMade::Never } else { NotMade::Later });
-        };
-        let made = match bytes_of(&stored.body) {
-            Some(bytes) => self.transcode(forms.plan, coding, &bytes),
-            None => Err(NotMade::Later),
-        };
-        match made {
-            Ok(body) => {
+        match self.transcode(stored, forms.plan, coding) {
+            // Until the form is kept: what it was made with is there that long.
+            Ok((body, _room)) => {
                 let fields = transcode::form_fields(&stored.fields, coding);
                 let head =
                     head_of(stored.meta.status, &fields, body.len() as u64, |it| is_hidden(stored, it));
@@ -178,29 +166,49 @@ impl Coders {
         }
     }
 
-    /// What making a form takes, the bytes themselves included where they have to be read.
-    fn memory(&self, plan: Plan, coding: Coding, length: u64) -> u64 {
-        match coding {
-            Coding::Identity => codec::decoding_memory(plan.own, length, plan.max_size),
-            _ => codec::memory(coding, self.settings.levels, length),
+    /// The body in `coding`, and the room in which it was made.
+    fn transcode(
+        &self,
+        stored: &Stored,
+        plan: Plan,
+        coding: Coding,
+    ) -> Result<(Vec<u8>, [Option<Work>; 2]), NotMade> {
+        let length = stored.body.len();
+        if plan.own == Coding::Identity {
+            let room = self.room(coding, codec::memory(coding, self.settings.levels, length))?;
+            let bytes = bytes_of(&stored.body).ok_or(NotMade::Later)?;
+            let made = codec::encode(coding, self.settings.levels, &bytes).map_err(|_| NotMade::Later)?;
+            if made.is_none() {
+                self.counters.coding_no_gain.add_shared(1);
+            }
+            return Ok((made.ok_or(NotMade::Never)?, [Some(room), None]));
         }
+        let room = self.room(coding, codec::decoding_memory(plan.own, length, plan.max_size))?;
+        let bytes = bytes_of(&stored.body).ok_or(NotMade::Later)?;
+        let plain = codec::decode(plan.own, &bytes, plan.max_size).map_err(|why| {
+            count(&self.counters, why);
+            if why == Undecodable::TooLarge { NotMade::Never } else { NotMade::Undecodable }
+        })?;
+        if coding == Coding::Identity {
+            return Ok((plain, [Some(room), None]));
+        }
+        let more = self.room(coding, codec::memory(coding, self.settings.levels, plain.len() as u64))?;
+        // For a client that accepts nothing else, so also where it becomes no smaller.
+        let most = plain.len() + plain.len() / 8 + STEP;
+        let made = codec::encode_within(coding, self.settings.levels, &plain, most);
+        let made = made.map_err(|_| NotMade::Later)?.ok_or(NotMade::Never)?;
+        Ok((made, [Some(room), Some(more)]))
     }
 
-    fn transcode(&self, plan: Plan, coding: Coding, bytes: &[u8]) -> Result<Vec<u8>, NotMade> {
-        if coding == Coding::Identity {
-            return codec::decode(plan.own, bytes, plan.max_size).map_err(|why| {
-                count(&self.counters, why);
-                if why == Undecodable::TooLarge { NotMade::Never } else { NotMade::Undecodable }
-            });
-        }
-        match codec::encode(coding, self.settings.levels, bytes) {
-            Ok(Some(body)) => Ok(body),
-            Ok(None) => {
-                self.counters.coding_no_gain.add_shared(1);
-                Err(NotMade::Never)
-            }
-            Err(_) => Err(NotMade::Later),
-        }
+    /// Room for what a codec takes.
+    fn room(&self, coding: Coding, needs: u64) -> Result<Work, NotMade> {
+        self.store.work(needs).map_err(|_| {
+            self.counters.coding_no_memory.add_shared(1);
+            // What can never be made is not asked for again, so that the next best coding is; plain bytes are decoded on
+            // their way meanwhile.
+            let never = coding != Coding::Identity && !self.store.could_work(needs);
+            if never { NotMade::Never } else { NotMade::Later }
+        })
     }
 }
 

@@ -172,7 +172,20 @@ fn what_came_coded_is_served_so_or_decoded() {
     check("gzip", "Accept-Encoding: br", "identity? +identity");
     check("gzip", "Accept-Encoding: gzip;q=0.5, identity", "own +identity");
     check("gzip identity", "Accept-Encoding: gzip;q=0.5, identity", "identity");
-    check("br", "Accept-Encoding: gzip, *;q=0", "unsuitable");
+    check("gzip zstd", "Accept-Encoding: gzip, zstd, br", "own");
+}
+
+#[test]
+fn what_came_coded_is_coded_anew_where_nothing_else_will_do() {
+    check("br", "Accept-Encoding: gzip, *;q=0", "gzip? +gzip");
+    check("br identity", "Accept-Encoding: gzip, identity;q=0", "gzip? +gzip");
+    check("br gzip", "Accept-Encoding: gzip, identity;q=0", "gzip");
+    check("gzip br", "Accept-Encoding: br, zstd, identity;q=0", "br +zstd");
+    check("gzip br", "Accept-Encoding: br, identity;q=0.1", "identity? +identity");
+    check("gzip", "Accept-Encoding: gzip, br, identity;q=0", "own");
+    check("br !gzip", "Accept-Encoding: gzip, identity;q=0", "unsuitable");
+    check("br", "Accept-Encoding: *;q=0", "unsuitable");
+    check("br", "Accept-Encoding: deflate, identity;q=0", "unsuitable");
 }
 
 #[test]
@@ -259,13 +272,19 @@ fn a_date_tells_no_forms_apart() {
 proptest! {
     /// Whatever is accepted, what is served is there, or is waited for and being made.
     #[test]
-    fn what_is_served_is_acceptable(accept in "[a-z*;=0-9., ]{0,40}", made in 0u8..16, refused in 0u8..16) {
-        let plan = with("Content-Type: text/html", |it| plan(200, it, None, &policy())).unwrap();
+    fn what_is_served_is_acceptable(
+        accept in "[a-z*;=0-9., ]{0,40}|gzip, (br|zstd), identity;q=0",
+        own in prop::sample::select(vec!["identity", "gzip", "br", "zstd"]),
+        made in 0u8..16,
+        refused in 0u8..16,
+    ) {
+        let head = format!("Content-Type: text/html | Content-Encoding: {own}");
+        let plan = with(&head, |it| plan(200, it, None, &policy())).unwrap();
         let accepted = with(&format!("Accept-Encoding: {accept}"), Accepted::read);
         let made = Codings::from_bits(made);
         let choice = choose(plan, made, Codings::from_bits(refused), accepted, false);
         match choice.serve {
-            Serve::Own => prop_assert!(accepted.quality(Coding::Identity) > 0),
+            Serve::Own => prop_assert!(accepted.quality(plan.own) > 0),
             Serve::Made(it) => prop_assert!(made.has(it) && accepted.quality(it) > 0),
             Serve::Wait(it) => prop_assert!(choice.make == Some(it) && accepted.quality(it) > 0),
             Serve::Unsuitable => prop_assert_eq!(None, choice.make),
