@@ -249,7 +249,8 @@ impl Disk {
         let patience = Patience::new(settings.retry, counters.clone());
         let pool = Pool::new(settings.readers, counters);
         let (heads, trust) = (Heads::new(), Trust::new());
-        let reader = Reader { base, pool, patience, heads, trust, heap_line: settings.heap_line as u64 };
+        let (heap_line, probe) = (settings.heap_line as u64, parking_lot::Mutex::default());
+        let reader = Reader { base, pool, patience, heads, trust, heap_line, probe };
         Ok(Arc::new(Disk {
             reader,
             queue,
@@ -414,8 +415,9 @@ impl Disk {
         self.restored.clone()
     }
 
-    /// For a timer, about once a second: tries again after a failure. Does not wait.
+    /// For a timer, about once a second: tries again after a failure, and whether reads are answered again. Does not wait.
     pub fn look(&self) {
+        self.reader.look();
         if self.status.is_due(clock::monotonic().0) {
             self.queue.push(Op::Retry);
         }

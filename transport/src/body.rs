@@ -17,8 +17,9 @@ pub trait FileOwner: Send + Sync {
         Kept::Ours
     }
 
-    /// Whether the bytes are still those that were promised; asked of [`Kept::Theirs`] after each read, and a `false`
-    /// cuts the connection, so that no client takes a mix of two versions for one.
+    /// Whether the bytes are still those that were promised; asked of [`Kept::Theirs`] after each read, and of
+    /// [`Kept::Ours`] before the sending of a range goes on. A `false` cuts the connection, so that no client takes a mix of two
+    /// versions for one.
     fn intact(&self) -> bool {
         true
     }

@@ -6,6 +6,7 @@
 use rustix::fs::{AtFlags, FallocateFlags, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::io::{IoSlice, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// What a failing call was about to do: named in the state of the tier.
@@ -95,8 +96,10 @@ pub(crate) struct Calls {
 pub(crate) struct Looks {
     /// Bytes.
     pub length: u64,
-    /// When it was last written: seconds and nanoseconds.
+    /// When it was last written: seconds and nanoseconds. Anybody may set it to what they like.
     pub written: (i64, u64),
+    /// When anything about it changed last, its names and times included; nobody can set that.
+    pub changed: (i64, u64),
     /// Which file it is: device and number.
     pub identity: (u64, u64),
     /// Names that it has.
@@ -206,6 +209,13 @@ impl Calls {
             }
         }
         Ok(filled)
+    }
+
+    /// [`Calls::read`] of what was in memory, from the device again, if the file system can.
+    pub fn read_anew(&self, file: BorrowedFd<'_>, bytes: &mut [u8], at: u64) -> Result<usize> {
+        let length = NonZeroU64::new(bytes.len() as u64);
+        let _ = rustix::fs::fadvise(file, at, length, rustix::fs::Advice::DontNeed);
+        self.read(file, bytes, at)
     }
 
     /// [`Calls::read`], but only what is in memory: `None` where the device would have to be waited for, or where the
@@ -354,6 +364,7 @@ impl Looks {
         Looks {
             length: u64::try_from(stat.st_size).unwrap_or(0),
             written: (stat.st_mtime as i64, stat.st_mtime_nsec as u64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as u64),
             identity: (stat.st_dev as u64, stat.st_ino as u64),
             names: stat.st_nlink as u64,
             is_file: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),

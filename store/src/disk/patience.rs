@@ -45,16 +45,23 @@ impl Patience {
 
     /// Whether a read may wait for the device now; counts it where it may not.
     pub fn lets(&self) -> bool {
-        let now = Instant::now();
-        let mut state = self.state.lock();
-        let lets = state.again.is_none_or(|it| it <= now);
+        let lets = !self.is_over() || self.is_due();
         if !lets {
             self.counters.disk_reads_skipped.add_shared(1);
-        } else if state.again.is_some() {
+        }
+        lets
+    }
+
+    /// Whether the device is left alone and it is time to ask it again; says so once.
+    pub fn is_due(&self) -> bool {
+        let now = Instant::now();
+        let mut state = self.state.lock();
+        let is_due = state.again.is_some_and(|it| it <= now);
+        if is_due {
             // This one asks; should it be dropped, another does so later.
             state.again = Some(now + self.retry.max(PATIENCE));
         }
-        lets
+        is_due
     }
 
     /// A read was answered.

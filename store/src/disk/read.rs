@@ -8,7 +8,7 @@ use super::index::Known;
 use super::patience::{PATIENCE, Patience};
 use super::pool::Pool;
 use super::segment::Segment;
-use super::trust::Trust;
+use super::trust::{self, Trust};
 use super::{Base, Waited};
 use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
@@ -19,11 +19,13 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::Envelope;
-use larder_wire::segment::{HEADER, Header, Kind, Place, UNIT, sum};
+use larder_wire::segment::{HEADER, Header, Kind, Place, START, UNIT, sum};
+use parking_lot::Mutex;
 use std::os::fd::AsFd;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes of a record that are read at first, beyond a body that fits the heap.
@@ -68,6 +70,8 @@ pub(crate) struct Reader {
     pub heads: Heads,
     pub trust: Trust,
     pub heap_line: u64,
+    /// A read that only asks whether the device answers again.
+    pub probe: Mutex<Option<oneshot::Receiver<(usize, u64)>>>,
 }
 
 /// A record whose head was read and verified.
@@ -227,7 +231,8 @@ impl Reader {
             return Err(Unread::Corrupt);
         }
         let now = clock::monotonic();
-        if !(self.trust.has(hash, known.stamp, now) && segment.is_resident(body_at, header.body)) {
+        let trusted = self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, trust::LONGEST);
+        if !(trusted && segment.is_resident(body_at, header.body)) {
             if self.sum(&segment, body_at, header.body, device).await? != header.body_sum {
                 return Err(Unread::Corrupt);
             }
@@ -288,6 +293,26 @@ impl Reader {
         match read.await? {
             Ok(bytes) => bytes.ok_or(Unread::Corrupt),
             Err(_) => Err(self.failed()),
+        }
+    }
+
+    /// Where the device is left alone, has it asked now and then by a read of a few bytes: nobody may want anything of it.
+    /// Called each second, which is how long it may take.
+    pub fn look(&self) {
+        let mut probe = self.probe.lock();
+        if let Some(mut asked) = probe.take() {
+            if asked.try_recv().is_ok() {
+                self.patience.answered();
+            }
+            return;
+        }
+        let oldest = || self.base.segments.read().values().next().cloned();
+        if self.patience.is_due()
+            && let Some(segment) = oldest()
+        {
+            let calls = self.base.calls.clone();
+            let ask = move || calls.read_anew(segment.file.as_fd(), &mut [0; START], 0).unwrap_or(0);
+            *probe = self.pool.run(ask).ok();
         }
     }
 

@@ -1,6 +1,7 @@
 //! One segment file, and the sum of all of them. What is in it is not known here.
 
 use super::calls::{Call, Calls, Failed, Looks};
+use larder_stdx::clock::{self, Monotonic};
 use larder_transport::body::FileOwner;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -43,6 +44,8 @@ pub(crate) struct Segment {
     /// How it looked after our last write to it; `None` before the first, and while one goes on.
     left: Mutex<Option<Looks>>,
     suspect: AtomicBool,
+    /// When something about it was seen to have changed that need not be its bytes: monotonic milliseconds, and one.
+    touched: AtomicU64,
     /// The lowest birth in it; `u64::MAX` where there is none.
     oldest_birth: AtomicU64,
 }
@@ -61,6 +64,7 @@ impl Segment {
             charged: AtomicU64::new(charged),
             left: Mutex::new(None),
             suspect: AtomicBool::new(false),
+            touched: AtomicU64::new(0),
             oldest_birth: AtomicU64::new(u64::MAX),
         })
     }
@@ -122,15 +126,33 @@ impl Segment {
         if self.suspect.load(Relaxed) {
             return true;
         }
-        let Some(left) = *self.left.lock() else { return false };
+        let Some(before) = *self.left.lock() else { return false };
         let now = self.calls.stat(self.file.as_fd());
-        let same = |left: Looks| now.is_ok_and(|it| it.length == left.length && it.written == left.written);
-        // What differs because we have written meanwhile is no sign.
-        let is_other = !same(left) && *self.left.lock() == Some(left);
-        if is_other {
-            self.suspect.store(true, Relaxed);
+        if now == Ok(before) {
+            return false;
         }
-        is_other
+        let mut left = self.left.lock();
+        if *left != Some(before) {
+            return false; // What differs because we have written meanwhile is no sign.
+        }
+        match now {
+            Ok(it) if it.length == before.length && it.written == before.written => {
+                self.touched.store(clock::monotonic().0 + 1, Relaxed);
+                *left = Some(it);
+                false
+            }
+            _ => {
+                self.suspect.store(true, Relaxed);
+                true
+            }
+        }
+    }
+
+    /// Whether [`Segment::is_suspect`] saw within the last `millis` before `now` that it was linked, unlinked, or given a time:
+    /// somebody may have written to it, and have set the time back.
+    pub fn was_touched(&self, now: Monotonic, millis: u64) -> bool {
+        let at = self.touched.load(Relaxed);
+        at != 0 && now.0 < at + millis
     }
 
     /// See [`Calls::resident`].
@@ -147,6 +169,10 @@ impl FileOwner for Segment {
     fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
         // A mapping of a file that somebody cuts would be a SIGBUS.
         None
+    }
+
+    fn intact(&self) -> bool {
+        !self.is_suspect()
     }
 
     fn failed(&self) {

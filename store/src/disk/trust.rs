@@ -17,6 +17,9 @@ const STEP: u64 = 32;
 /// Steps for which a body is trusted: a tenth of a second, and a step at most more.
 const STEPS: u64 = 3;
 
+/// Milliseconds for which anything is trusted at most.
+pub(crate) const LONGEST: u64 = STEP * (STEPS + 1);
+
 /// The bits of a place that hold the step; a stamp has the other forty (`Known::stamp`).
 const TIME: u64 = (1 << 24) - 1;
 

@@ -30,6 +30,8 @@ pub struct Outbox {
     pieces: VecDeque<(usize, Piece)>,
     /// Bytes of the pieces.
     waiting: u64,
+    /// Some of the first piece is sent.
+    begun: bool,
 }
 
 /// How far [`Outbox::send`] came.
@@ -88,9 +90,11 @@ impl Outbox {
             if *moved >= TURN {
                 return Ok(Sent::Turn);
             }
+            let begun = self.begun;
             let step = match self.pieces.front_mut() {
                 None => rustix::net::send(socket, &self.text[self.sent..], SendFlags::NOSIGNAL),
                 Some((until, Piece::File(slice))) if *until == self.sent => match slice.owner.kept() {
+                    Kept::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
                     Kept::Ours => send_file(socket, slice),
                     Kept::Theirs => copy_file(socket, slice),
                 },
@@ -155,7 +159,8 @@ impl Outbox {
             let part = usize::try_from(piece.len()).unwrap_or(usize::MAX).min(count);
             count -= part;
             self.waiting -= part as u64;
-            if piece.len() == part as u64 {
+            self.begun = piece.len() != part as u64;
+            if !self.begun {
                 self.pieces.pop_front();
             } else {
                 *piece = piece.slice(part as u64, piece.len() - part as u64);

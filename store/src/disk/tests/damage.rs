@@ -3,7 +3,7 @@
 use super::*;
 use std::fs;
 use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 
 /// Keys, and how many bytes their bodies have: on both sides of the heap line.
 const BODIES: usize = 80;
@@ -210,6 +210,42 @@ fn what_rots_in_silence_is_not_served() {
         assert_eq!(None, tier.get("a"), "{size}");
         assert_eq!(1, tier.counters.disk_corrupt.get());
     }
+}
+
+/// The time of its last write is no proof that there was none since: anybody may set it.
+#[test]
+fn what_was_verified_a_moment_ago_is_verified_anew_where_a_time_was_set() {
+    let tier = Tier::sized(8 << 20, 1 << 20);
+    tier.put("a", blob(1, 200_000));
+    let path = tier.segments().remove(0);
+    let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+    let written = file.metadata().unwrap().modified().unwrap();
+    assert_eq!(Some(noise(1, 200_000)), tier.get("a"));
+    file.set_permissions(fs::Permissions::from_mode(0o640)).unwrap();
+    fs::hard_link(&path, tier.directory.path().join("backup")).unwrap();
+    assert_eq!(Some(noise(1, 200_000)), tier.get("a"), "nobody has written to it");
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, 100_000).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], 100_000).unwrap();
+    file.set_times(fs::FileTimes::new().set_modified(written)).unwrap();
+    assert_eq!(None, tier.get("a"));
+    assert_eq!(1, tier.counters.disk_corrupt.get());
+}
+
+/// Who is being sent a body must not get a mix of what was verified and what somebody wrote since.
+#[test]
+fn what_somebody_writes_to_is_not_sent_on() {
+    let tier = Tier::sized(8 << 20, 1 << 20);
+    tier.put("a", blob(1, 200_000));
+    let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
+    let path = tier.segments().remove(0);
+    fs::hard_link(&path, tier.directory.path().join("backup")).unwrap();
+    fs::remove_file(&path).unwrap();
+    tier.put("b", blob(2, 9000));
+    assert!(slice.owner.intact(), "another name, or none, or what we append to it, is none of its bytes");
+    let file = fs::File::options().write(true).open(tier.directory.path().join("backup")).unwrap();
+    file.write_all_at(b"!", 100_000).unwrap();
+    assert!(!slice.owner.intact());
 }
 
 #[test]

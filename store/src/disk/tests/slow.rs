@@ -86,3 +86,31 @@ fn reads_that_hang_beside_each_other_are_one() {
         assert!(!tier.0.disk().leaves_reads_alone());
     });
 }
+
+#[test]
+fn a_device_that_answers_again_is_told_of_though_nobody_reads() {
+    let tier = Hanging::new(Duration::from_secs(10));
+    let disk = tier.0.disk();
+    within(async {
+        tokio::time::pause();
+        for key in ["a", "b", "c"] {
+            assert!(!tier.read(key).await);
+        }
+        for _ in 0..30 {
+            disk.look();
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(disk.leaves_reads_alone(), "it hangs still");
+        assert_eq!((3, 0), tier.slow_and_skipped(), "and nobody was told to wait for it");
+        tier.0.calls.faults.reads_hang(false);
+        for _ in 0..10_000 {
+            disk.look();
+            tokio::time::advance(Duration::from_secs(1)).await;
+            if !disk.leaves_reads_alone() {
+                break;
+            }
+        }
+        assert!(!disk.leaves_reads_alone());
+        assert_eq!(0, tier.0.counters.disk_reads_off.get());
+    });
+}
