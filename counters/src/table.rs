@@ -97,7 +97,7 @@ counters! {
     connections_open: Gauge, "Client connections open now.";
     connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
     connections_shed: Limit, "Client connections closed to make room, for want of descriptors: idle ones, then those whose head was slow to come.";
-    accept_errors: Limit, "Accepts that failed, for want of descriptors or memory; accepting paused for a moment.";
+    accept_errors: Limit, "Accepts that failed or were put off, for want of descriptors or memory; accepting paused for a moment.";
     requests: Count, "Requests whose head was understood.";
     requests_rejected: Count, "Requests refused because their bytes were not valid HTTP (4xx, connection closed).";
     client_bytes_received: Bytes, "Bytes read from clients, heads included.";
@@ -193,7 +193,7 @@ counters! {
     origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";
-    files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second no descriptor was left, or the file did not stand still.";
+    files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second the file did not stand still, or for half a minute no descriptor was left.";
     fleet_gets: Count, "Responses looked for in the fleet.";
     fleet_hits: Count, "Responses that were found in the fleet.";
     fleet_misses: Count, "Responses that the fleet does not have.";

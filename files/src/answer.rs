@@ -62,9 +62,10 @@ pub enum NotServed {
     Forbidden,
     /// Longer than any file's name can be (414).
     TooLong,
-    /// Too many lookups wait for the disk, the file is being written to all the time, or we have no
-    /// descriptors left (503).
+    /// Too many lookups wait for the disk, or the file is being written to all the time (503).
     Busy,
+    /// We have no descriptor left for it (503).
+    NoDescriptor,
     /// The disk failed (500).
     Failed,
 }
@@ -78,7 +79,7 @@ impl NotServed {
             NotServed::NotFound => 404,
             NotServed::Forbidden => 403,
             NotServed::TooLong => 414,
-            NotServed::Busy => 503,
+            NotServed::Busy | NotServed::NoDescriptor => 503,
             NotServed::Failed => 500,
         }
     }
@@ -91,7 +92,7 @@ impl NotServed {
             NotServed::NotFound => "There is nothing at this address.",
             NotServed::Forbidden => "This may not be read.",
             NotServed::TooLong => "The address is too long.",
-            NotServed::Busy => "Too busy to read this now; try again in a moment.",
+            NotServed::Busy | NotServed::NoDescriptor => "Too busy to read this now; try again in a moment.",
             NotServed::Failed => "This could not be read.",
         }
     }
@@ -100,7 +101,7 @@ impl NotServed {
     #[must_use]
     pub fn answer(self, method: &str) -> Answer {
         let mut answer = Answer::text(self.status(), PLAIN, format!("{}\n", self.sentence()), method);
-        if self == NotServed::Busy {
+        if self.status() == 503 {
             answer.fields.push("Retry-After", "1");
         }
         answer

@@ -59,6 +59,13 @@ impl Entry {
         chosen.is_intact().then_some(chosen)
     }
 
+    /// Whether it holds descriptors, and nobody is being sent from one.
+    fn holds_at_rest(&self) -> bool {
+        let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
+        let mut uses = bodies.filter_map(|it| it.in_use()).peekable();
+        uses.peek().is_some() && !uses.any(|it| it)
+    }
+
     fn size(&self) -> Size {
         let bodies = std::iter::once(&self.plain).chain(self.coded.iter().map(|it| &it.1));
         let memory = bodies.map(|it| it.memory()).sum::<u64>() + self.path.len() as u64;
@@ -219,14 +226,18 @@ impl Cache {
         }
     }
 
-    /// Forgets everything: descriptors are needed elsewhere. Says whether there was anything.
-    pub fn clear(&self) -> bool {
-        let mut had_any = false;
+    /// Forgets what holds a descriptor that nobody is being sent from: it is needed elsewhere. Says whether there was any.
+    pub fn let_go(&self) -> bool {
+        let mut gone = Vec::new(); // Descriptors are closed after the lock is given back.
         for it in &self.shards {
-            let shard = std::mem::take(&mut *it.write());
-            had_any |= !shard.entries.is_empty();
+            let mut shard = it.write();
+            let rest: Vec<u64> =
+                shard.entries.iter().filter(|it| it.1.holds_at_rest()).map(|it| *it.0).collect();
+            gone.extend(rest.iter().filter_map(|it| shard.take(*it)));
+            let Shard { entries, clock, .. } = &mut *shard;
+            clock.retain(|it| entries.contains_key(it));
         }
-        had_any
+        !gone.is_empty()
     }
 
     /// What all entries take now.
@@ -252,6 +263,11 @@ impl Shard {
             self.clock.push_back(hash);
             return None;
         }
+        self.take(hash)
+    }
+
+    /// Takes an entry out, and leaves its place in the clock.
+    fn take(&mut self, hash: u64) -> Option<Arc<Entry>> {
         let old = self.entries.remove(&hash)?;
         self.size.sub(old.size());
         Some(old)

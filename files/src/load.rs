@@ -187,7 +187,7 @@ fn read_whole(
 /// Why contents were not taken: whoever is short of descriptors or memory may try again.
 fn not_taken(error: &std::io::Error) -> NotServed {
     match Errno::from_io_error(error).map(resolve::refusal) {
-        Some(NotServed::Busy) => NotServed::Busy,
+        Some(it @ (NotServed::Busy | NotServed::NoDescriptor)) => it,
         _ => NotServed::Failed,
     }
 }

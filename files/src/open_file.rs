@@ -7,6 +7,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
+use larder_stdx::descriptors::Held;
 use larder_transport::body::{FileOwner, FileSlice, Kept, Piece};
 use rustix::fs::fstat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -77,9 +78,9 @@ impl OpenFile {
         fields.shrink();
         let (body, descriptor) = match contents {
             Contents::Bytes(bytes) => (Piece::Bytes(bytes), None),
-            Contents::Copy(fd) => (whole(Arc::new(Copy { fd }), &identity), None),
+            Contents::Copy(fd) => (whole(Arc::new(Copy { fd, _held: Held::for_clients() }), &identity), None),
             Contents::Descriptor(fd) => {
-                let owner = Arc::new(Descriptor { fd, identity });
+                let owner = Arc::new(Descriptor { fd, identity, _held: Held::for_clients() });
                 (whole(owner.clone(), &identity), Some(owner))
             }
         };
@@ -109,6 +110,14 @@ impl OpenFile {
     pub fn memory(&self) -> u64 {
         let body = if self.descriptor.is_some() { 0 } else { self.body.len() };
         body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
+    }
+
+    /// Whether something is being sent from its descriptor; `None` where it has none.
+    #[must_use]
+    pub(crate) fn in_use(&self) -> Option<bool> {
+        let Piece::File(slice) = &self.body else { return None };
+        let own = if self.descriptor.is_some() { 2 } else { 1 };
+        Some(Arc::strong_count(&slice.owner) > own)
     }
 
     /// Bytes of that which are a copy's, in whole pages: the kernel counts those for no process.
@@ -162,6 +171,7 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
 /// A copy in memory: the kernel sends it like a file, and no edit reaches it.
 struct Copy {
     fd: OwnedFd,
+    _held: Held,
 }
 
 impl FileOwner for Copy {
@@ -178,6 +188,7 @@ impl FileOwner for Copy {
 struct Descriptor {
     fd: OwnedFd,
     identity: Identity,
+    _held: Held,
 }
 
 impl FileOwner for Descriptor {

@@ -134,7 +134,8 @@ pub fn refusal(error: Errno) -> NotServed {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NAMETOOLONG => NotServed::NotFound,
         Errno::NXIO | Errno::NODEV | Errno::INVAL | Errno::ILSEQ => NotServed::NotFound,
         Errno::ACCESS | Errno::PERM => NotServed::Forbidden,
-        Errno::AGAIN | Errno::INTR | Errno::MFILE | Errno::NFILE | Errno::NOMEM => NotServed::Busy,
+        Errno::MFILE | Errno::NFILE => NotServed::NoDescriptor,
+        Errno::AGAIN | Errno::INTR | Errno::NOMEM => NotServed::Busy,
         _ => NotServed::Failed,
     }
 }

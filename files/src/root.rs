@@ -11,6 +11,7 @@ use crate::respond::respond;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_stdx::clock::{self, Monotonic};
+use larder_stdx::descriptors;
 use rustix::fs::{Mode, OFlags};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -91,9 +92,12 @@ impl Default for Options {
     }
 }
 
-/// How often a lookup is tried that finds no descriptor, or a file that is being written to, and what it waits between.
-const TRIES: usize = 50;
+/// What a lookup waits before it is tried again: it found no descriptor, or a file that is being written to.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How often a file that is being written to is tried: for a second.
+const TRIES: usize = 50;
+/// How often it is tried without a descriptor: for half a minute. Who waits to be let in is no better off.
+const PATIENT: usize = 1500;
 
 /// A directory that is served. Shared by all workers.
 pub struct Root {
@@ -177,30 +181,47 @@ impl Root {
             return Ok(Found::File(file)); // Somebody before us in the queue has looked.
         }
         let now = now.max(clock::monotonic());
-        let job = Arc::new(Job { path, skip, query: query.into(), format, previous, now });
-        let mut turn = turn;
-        for _ in 0..TRIES {
+        self.load(Job { path, skip, query: query.into(), format, previous, now }, turn, fields).await
+    }
+
+    /// Asks the disk, again and again where that may help.
+    async fn load(
+        self: &Arc<Self>,
+        job: Job,
+        mut turn: OwnedSemaphorePermit,
+        fields: &[Field<'_>],
+    ) -> Result<Found, NotServed> {
+        let job = Arc::new(job);
+        let mut tried = 0;
+        loop {
             let (root, job) = (self.clone(), job.clone());
+            let path = job.path.clone();
             let work = tokio::task::spawn_blocking(move || {
                 let loaded = root.work(&job);
                 drop(turn);
                 loaded
             });
+            tried += 1;
             match work.await.map_err(|_| NotServed::Failed)? {
                 Ok(Loaded::Answer(answer)) => return Ok(Found::Answer(answer)),
                 // Changed again in the meantime: the client tries again, the next look sees it.
                 Ok(Loaded::Entry(it)) => {
                     return it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
                 }
-                Err(NotServed::Busy) => {}
-                Err(other) => return Err(other),
+                Err(NotServed::Busy) if tried < TRIES => {}
+                Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),
+                Err(refusal) => {
+                    self.counters.files_busy.add_shared(u64::from(refusal.status() == 503));
+                    return Err(refusal);
+                }
             }
-            // Others look meanwhile: what they ask for may need no descriptor.
+            // Others look meanwhile: what they ask for may need no descriptor; or they find what is looked for here.
             tokio::time::sleep(PAUSE).await;
             turn = self.turn().await?.0;
+            if let Ok(file) = self.look(&path, fields, clock::monotonic()) {
+                return Ok(Found::File(file));
+            }
         }
-        self.counters.files_busy.add_shared(1);
-        Err(NotServed::Busy)
     }
 
     /// Answers a request from first to last. Other methods than GET and HEAD are answered without a look.
@@ -223,6 +244,11 @@ impl Root {
             answer.pieces.clear();
         }
         answer
+    }
+
+    /// Closes the files that nobody is being sent: descriptors are needed elsewhere.
+    pub fn let_go(&self) {
+        self.cache.let_go();
     }
 
     /// Files held open or in memory now.
@@ -292,8 +318,8 @@ impl Root {
     fn work(&self, job: &Job) -> Result<Loaded, NotServed> {
         self.counters.files_loads.add_shared(1);
         let mut loaded = load::load(self, job);
-        // Perhaps for want of descriptors: ours are given back, and it is tried once more.
-        if matches!(loaded, Err(NotServed::Busy)) && self.cache.clear() {
+        // Those that are kept for later are given back, and it is tried once more.
+        if matches!(loaded, Err(NotServed::NoDescriptor)) && self.cache.let_go() {
             loaded = load::load(self, job);
         }
         match &loaded {

@@ -48,3 +48,23 @@ fn a_hit_allocates_nothing() {
     }
     assert_eq!(0, ALLOCATIONS.get() - before);
 }
+
+#[test]
+fn what_nobody_is_sent_from_is_let_go() {
+    let large = "x".repeat(100_000);
+    let files = [("a.bin", large.as_str()), ("b.bin", large.as_str()), ("s.txt", "in memory")];
+    let site = Site::new(&files);
+    for it in ["/a.bin", "/b.bin", "/s.txt"] {
+        site.get(it);
+    }
+    let sent = site.root.lookup_now("/a.bin", &[], Monotonic(1000)).unwrap().body.clone();
+    site.root.let_go();
+    let is_held = |it| site.root.lookup_now(it, &[], Monotonic(1000)).is_some();
+    assert_eq!([true, false, true], ["/a.bin", "/b.bin", "/s.txt"].map(is_held));
+    assert_eq!((2, true), (site.root.files_held(), sent.len() == 100_000));
+    drop(sent);
+    site.root.let_go();
+    assert_eq!([false, true], ["/a.bin", "/s.txt"].map(is_held));
+    site.get("/b.bin");
+    assert_eq!(2, site.root.files_held());
+}

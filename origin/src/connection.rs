@@ -3,6 +3,7 @@
 use crate::deadline::Alarm;
 use crate::dial::Stream;
 use bytes::BytesMut;
+use larder_stdx::descriptors::Held;
 use socket2::SockRef;
 use std::cell::RefCell;
 use std::future::Future;
@@ -52,6 +53,7 @@ pub(crate) struct Connection {
     read_size: usize,
     pub(crate) read_alarm: Alarm,
     pub(crate) write_alarm: Alarm,
+    _held: Held,
 }
 
 impl Connection {
@@ -63,6 +65,7 @@ impl Connection {
             read_size: SMALL_READ,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
+            _held: Held::for_clients(),
         }
     }
 

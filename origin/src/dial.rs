@@ -3,6 +3,7 @@
 use crate::deadline::now;
 use crate::{Address, OriginError};
 use rustix::io::Errno;
+use socket2::{Domain, Socket, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -16,6 +17,9 @@ use tokio::time::{Instant, timeout};
 
 /// How long the resolver's answer is used before it is asked again.
 const KEPT: Duration = Duration::from_secs(10);
+
+/// Descriptors that a resolver has open at a time, at most: files, and sockets to name servers.
+const OF_A_RESOLVER: usize = 4;
 
 /// A connection's socket.
 pub(crate) enum Stream {
@@ -69,6 +73,8 @@ impl Dialer {
             let share = left / u32::try_from(addresses.len() - tried).unwrap_or(u32::MAX);
             match timeout(share, connect(*address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
+                // The next one would need a descriptor, too; and nothing is wrong with the addresses.
+                Ok(Err(error)) if lacks_descriptor(&error) => return Err(OriginError::NoDescriptor),
                 Ok(Err(error)) => last = refused(&error),
                 Err(_) => last = OriginError::ConnectTimeout,
             }
@@ -85,11 +91,17 @@ impl Dialer {
         if let Some(addresses) = self.known() {
             return Ok(addresses);
         }
-        let found = tokio::net::lookup_host((host, port)).await.map(Iterator::collect::<Rc<[_]>>);
+        let found = match resolver_has_descriptors() {
+            true => tokio::net::lookup_host((host, port)).await.map(Iterator::collect::<Rc<[_]>>),
+            false => Err(Errno::MFILE.into()),
+        };
         let addresses = match (found, &*self.answer.borrow()) {
             (Ok(addresses), _) if !addresses.is_empty() => addresses,
             // Better the old answer than none while the resolver is out of order.
             (_, Some(old)) => old.addresses.clone(),
+            (Err(error), None) if lacks_descriptor(&error) || !resolver_has_descriptors() => {
+                return Err(OriginError::NoDescriptor);
+            }
             (Ok(_), None) => return Err(OriginError::Connect(format!("the name {host} has no address"))),
             (Err(error), None) => {
                 let why = reason(&error);
@@ -122,10 +134,22 @@ async fn connect(address: SocketAddr) -> io::Result<Stream> {
 }
 
 fn refused(error: &io::Error) -> OriginError {
-    match Errno::from_io_error(error) {
-        Some(Errno::MFILE | Errno::NFILE) => OriginError::NoDescriptor,
-        _ => OriginError::Connect(reason(error)),
+    match lacks_descriptor(error) {
+        true => OriginError::NoDescriptor,
+        false => OriginError::Connect(reason(error)),
     }
+}
+
+fn lacks_descriptor(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Whether there are as many descriptors as a resolver opens at a time. Where it finds none it says that the name is
+/// not known, so this is asked before it, and after it where it found nothing.
+fn resolver_has_descriptors() -> bool {
+    let spare = || Socket::new(Domain::UNIX, Type::DGRAM.cloexec(), None);
+    let all: io::Result<Vec<Socket>> = (0..OF_A_RESOLVER).map(|_| spare()).collect();
+    !all.is_err_and(|it| lacks_descriptor(&it))
 }
 
 /// The error in words, without the number that the standard library appends.

@@ -12,7 +12,7 @@
 
 use crate::body::{AtClose, Body, Taken};
 use crate::connection::{Connection, History};
-use crate::deadline::{Deadlines, after, now};
+use crate::deadline::Deadlines;
 use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
@@ -376,10 +376,7 @@ impl State {
         let origin = self.origin.clone();
         // The old connection is closed first, so that there is one connection for the place we have.
         self.link = Link::Closed;
-        self.link = Link::Opening(Box::pin(async move {
-            let deadline = after(now(), origin.limits.connect);
-            origin.open(deadline).await
-        }));
+        self.link = Link::Opening(Box::pin(async move { origin.open(&Cell::new(None), || None).await }));
     }
 
     /// Gives the connection back, or closes it, if the response is whole.

@@ -6,6 +6,7 @@ use crate::dial::Dialer;
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
 use larder_counters::{Counters, OriginScope, RouteScope};
+use larder_stdx::descriptors;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
@@ -18,8 +19,10 @@ use tokio::time::{Instant, timeout_at};
 const WAITERS_PER_PLACE: usize = 16;
 /// For so long an origin that sent more than its responses is trusted with no connection twice.
 const WARY: Duration = Duration::from_secs(60);
-/// How long a request waits before it looks again whether somebody has let go of a descriptor.
+/// How long a request waits before it looks again whether somebody has let go of a descriptor,
 const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
+/// and how long in all: it is no worse off than those who wait to be let in.
+const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
 /// The sweep looks at unused connections so often within `Limits::idle`...
 const SWEEPS: u32 = 8;
 /// ...but not less often than this, so that those that the origin closed give back their descriptors,
@@ -201,21 +204,37 @@ impl Origin {
 
     /// An unused connection, or a new one. Where this process has no descriptor left, whichever comes first.
     async fn connection(&self, deadline: &Cell<Option<Instant>>) -> Result<Connection, OriginError> {
-        let mut waits = false;
+        match self.reuse() {
+            Some(connection) => Ok(connection),
+            None => self.open(deadline, || self.reuse()).await,
+        }
+    }
+
+    /// A new connection; or, where there is no descriptor for it, what `other` has first.
+    pub(crate) async fn open(
+        &self,
+        deadline: &Cell<Option<Instant>>,
+        other: impl Fn() -> Option<Connection>,
+    ) -> Result<Connection, OriginError> {
+        let mut until = None;
         loop {
-            if let Some(connection) = self.reuse() {
+            match self.connect(self.connect_by(deadline)).await {
+                Err(OriginError::NoDescriptor) => {}
+                connected => return connected,
+            }
+            descriptors::miss();
+            let until = *until.get_or_insert_with(|| {
+                self.counters.origin_descriptor_waits.add(1);
+                after(now(), FOR_DESCRIPTORS)
+            });
+            if now() >= until {
+                return Err(OriginError::NoDescriptor);
+            }
+            tokio::time::sleep(FOR_A_DESCRIPTOR).await;
+            if let Some(connection) = other() {
                 return Ok(connection);
             }
-            let by = self.connect_by(deadline);
-            match self.open(by).await {
-                Err(OriginError::NoDescriptor) if now() + FOR_A_DESCRIPTOR < by => {
-                    if !std::mem::replace(&mut waits, true) {
-                        self.counters.origin_descriptor_waits.add(1);
-                    }
-                    tokio::time::sleep(FOR_A_DESCRIPTOR).await;
-                }
-                other => return other,
-            }
+            deadline.set(Some(after(now(), self.limits.connect))); // That was none of the origin's doing.
         }
     }
 
@@ -240,8 +259,8 @@ impl Origin {
         None
     }
 
-    /// Opens a connection before `deadline`.
-    pub(crate) async fn open(&self, deadline: Instant) -> Result<Connection, OriginError> {
+    /// Connects before `deadline`.
+    async fn connect(&self, deadline: Instant) -> Result<Connection, OriginError> {
         match self.dialer.dial(deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
@@ -291,7 +310,10 @@ impl Origin {
     fn sweep_once(&self) {
         self.sweep.set(self.sweep.get() + 1);
         let now = self.sweep.get();
-        let oldest = (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1);
+        let oldest = match descriptors::are_scarce() {
+            true => 1, // What was not used since the last sweep is needed elsewhere.
+            false => (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1),
+        };
         let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;
         self.idle.borrow_mut().retain(|it| is_young(it) && self.is_quiet(&it.connection));
     }

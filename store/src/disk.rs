@@ -454,6 +454,15 @@ impl Disk {
         self.base().space.used()
     }
 
+    /// Segments that may be begun before the oldest gives way to each: every one keeps a descriptor.
+    #[must_use]
+    pub fn segments_to_come(&self) -> usize {
+        let base = self.base();
+        let most =
+            usize::try_from(base.size / base.segment_size).unwrap_or(usize::MAX).min(log::MOST_SEGMENTS);
+        most.saturating_sub(base.segments.read().len())
+    }
+
     /// Bytes of RAM that the index takes, and the list of the segment that is written to. What is queued is not in it:
     /// those responses are in the RAM tier, or were a moment ago, and `queue` bounds them.
     #[must_use]

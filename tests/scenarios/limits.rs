@@ -101,7 +101,7 @@ fn connections() {
 }
 
 /// Sets how many descriptors a process may have from now on.
-fn set_descriptors(larder: &Larder, most: u64) {
+pub(super) fn set_descriptors(larder: &Larder, most: u64) {
     let pid = libc::pid_t::try_from(larder.child.id()).unwrap();
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` lives through both calls; each reads or writes one of it.

@@ -11,6 +11,7 @@ mod coding;
 mod conditionals;
 mod configuring;
 mod counting;
+mod descriptors;
 mod disk_tier;
 mod expires;
 mod fields;

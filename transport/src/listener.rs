@@ -2,7 +2,7 @@
 //! loop, which survives the want of descriptors.
 
 use crate::http1::{self, Client, Handler};
-use crate::worker::Worker;
+use crate::worker::{SHED, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -47,8 +47,6 @@ const MAX_UNIX_PATH: usize = 107;
 const BATCH: usize = 64;
 /// How long accepting rests when the system has no descriptor or memory left.
 const REST: Duration = Duration::from_millis(50);
-/// Idle connections that are closed then, to make room for those that wait.
-const SHED: usize = 16;
 
 /// An open listening socket.
 pub struct Bound {

@@ -6,13 +6,14 @@ use crate::http1::Outbox;
 use crate::room::Rooms;
 use larder_counters::Counters;
 use larder_stdx::clock;
+use larder_stdx::descriptors::{self, Held};
 use larder_wire::http1::request;
 use rustix::net::Shutdown;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::LocalRuntime;
@@ -53,6 +54,8 @@ const RATE_WINDOW: u64 = 10_000;
 /// How long a connection that was accepted and has sent nothing may hold up a drain, and how long one must have been
 /// idle to be closed for want of descriptors; milliseconds.
 const GRACE: u64 = 1_000;
+/// Idle connections that are closed at a time, to make room for those that wait.
+pub(crate) const SHED: usize = 16;
 /// Asks a socket how many bytes its peer has not taken (`SIOCOUTQ` of tcp(7), which is the same number).
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// No deadline.
@@ -68,22 +71,6 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())
 }
 
-/// How many client connections the descriptors of the process allow, for all workers together: the rest is for
-/// origins, files and logs, so that a crowd of clients does not become an error for each.
-#[derive(Debug)]
-pub struct Room {
-    most: usize,
-    open: AtomicUsize,
-}
-
-impl Room {
-    /// Room for `most` connections, at least one.
-    #[must_use]
-    pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most: most.max(1), open: AtomicUsize::new(0) })
-    }
-}
-
 /// The state of one worker.
 pub struct Worker {
     /// Its counters; only this worker writes.
@@ -95,7 +82,8 @@ pub struct Worker {
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
     swept: Cell<u64>,
-    room: OnceCell<Arc<Room>>,
+    /// Whether its clients wait at the door while descriptors are short: see [`Worker::keep_within`].
+    within: Cell<bool>,
     /// Whether somebody measures: see [`Worker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
     pub(crate) input: RefCell<Vec<u8>>,
@@ -175,6 +163,10 @@ pub(crate) struct Watched {
     /// Milliseconds of that window in which the client was waited for.
     waited: Cell<u64>,
     place: Cell<usize>,
+    /// Where such are counted.
+    held: Option<Held>,
+    /// Present while the client may need another descriptor for what it asks.
+    soon: Cell<Option<Held>>,
 }
 
 impl Worker {
@@ -190,7 +182,7 @@ impl Worker {
             free: RefCell::default(),
             open: Cell::new(0),
             swept: Cell::new(clock::monotonic().0),
-            room: OnceCell::new(),
+            within: Cell::new(false),
             stamped: OnceCell::new(),
             input: RefCell::default(),
             output: Cell::new(None),
@@ -207,10 +199,9 @@ impl Worker {
         self.limits.get()
     }
 
-    /// Has this worker keep within what all workers may have together. Once, before it accepts.
-    pub fn share(&self, room: Arc<Room>) {
-        // A second one would lose count of what the first has.
-        let _ = self.room.set(room);
+    /// From now on clients are let in only while there are descriptors for what they ask: `larder_stdx::descriptors`.
+    pub fn keep_within(&self) {
+        self.within.set(true);
     }
 
     /// From now on heads are stamped with the time of their first byte while `on` is true; later calls change nothing.
@@ -228,7 +219,7 @@ impl Worker {
 
     /// Whether another connection would take a descriptor that something else needs.
     pub(crate) fn lacks_room(&self) -> bool {
-        self.room.get().is_some_and(|it| it.open.load(Relaxed) >= it.most)
+        self.within.get() && !descriptors::suffice_for_another()
     }
 
     /// Puts other limits in force; deadlines that run already stay.
@@ -300,6 +291,9 @@ impl Worker {
             tokio::time::sleep(self.pace()).await;
             clock::tick();
             self.sweep(clock::monotonic().0);
+            if self.within.get() && descriptors::are_missed() {
+                self.shed(SHED);
+            }
         }
     }
 
@@ -390,7 +384,10 @@ impl Worker {
             moved: Cell::new(0),
             waited: Cell::new(0),
             place: Cell::new(place),
+            held: self.within.get().then(Held::by_client),
+            soon: Cell::default(),
         });
+        it.asks();
         let limit =
             if self.draining.get() { GRACE.min(self.times.get().head) } else { self.times.get().head };
         it.read_for(Reading::First, limit);
@@ -400,9 +397,6 @@ impl Worker {
             watched[place] = Some(it.clone());
         }
         self.open.set(self.open.get() + 1);
-        if let Some(room) = self.room.get() {
-            room.open.fetch_add(1, Relaxed);
-        }
         self.counters.connections_accepted.add(1);
         self.counters.connections_open.add(1);
         Some(it)
@@ -413,9 +407,6 @@ impl Worker {
         self.watched.borrow_mut()[place] = None;
         self.free.borrow_mut().push(place);
         self.open.set(self.open.get() - 1);
-        if let Some(room) = self.room.get() {
-            room.open.fetch_sub(1, Relaxed);
-        }
         self.counters.connections_open.sub(1);
         if self.open.get() == 0 {
             self.empty.notify_waiters();
@@ -424,8 +415,24 @@ impl Worker {
 }
 
 impl Watched {
+    /// The client may need a descriptor for what it asks: it is new, or its request is no plain hit.
+    pub fn asks(&self) {
+        if self.held.is_some() {
+            let soon = self.soon.take().unwrap_or_else(Held::soon);
+            self.soon.set(Some(soon));
+        }
+    }
+
+    /// The client has what it needed, or asks for nothing.
+    fn has_asked(&self) {
+        drop(self.soon.take());
+    }
+
     /// Begins to wait for something from the client, at most `limit` milliseconds from now.
     pub fn read_for(&self, reading: Reading, limit: u64) {
+        if reading == Reading::Idle {
+            self.has_asked();
+        }
         self.reading.set(reading);
         self.read_by.set(clock::monotonic().0.saturating_add(limit));
     }
@@ -438,6 +445,7 @@ impl Watched {
 
     /// Begins to wait for the client to take bytes, until the answer is dropped.
     pub fn write_while(&self, limit: u64) -> Wait<'_> {
+        self.has_asked();
         self.write_for(limit);
         Wait { watched: self, side: Side::Write }
     }

@@ -1,25 +1,76 @@
-//! How many descriptors the process may have, and how many of them clients may take.
+//! How many descriptors the process may have, and how many of them clients and what they ask for may take. Who holds them
+//! is counted in `larder_stdx::descriptors`.
 
+use super::tiers::Lower;
+use crate::config::{Config, Source};
+use crate::log::{ErrorLog, Level};
+use larder_stdx::descriptors;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroUsize;
 
 /// What each thread's event loop opens, at most.
 const OF_A_THREAD: usize = 6;
-/// Least and most descriptors that are kept for origins, files and logs; an eighth of all in between.
+/// Least and most descriptors that are kept for everything else, the resolver, the admin, logs and fetches that belong to no
+/// client among it; an eighth of all in between.
 const KEPT: (usize, usize) = (16, 4096);
 
-/// Raises the limit as far as the system lets us, and says how many client connections there is room for. To be asked
-/// when everything that the process opens at start is open.
-pub fn for_clients(workers: NonZeroUsize) -> usize {
-    let allowed = raise();
-    let open = std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count);
-    let threads = (workers.get() + 1) * OF_A_THREAD;
-    left(allowed, open + threads)
+/// Room for fewer clients is told also where nobody asked for more.
+const FEW: usize = 1000;
+
+/// How the descriptors of the process are shared out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shares {
+    /// What the system allows.
+    allowed: usize,
+    /// Clients and what they ask for.
+    for_clients: usize,
+    /// The admin's connections.
+    pub for_admin: usize,
 }
 
-fn left(allowed: usize, taken: usize) -> usize {
-    let kept = (allowed / 8).clamp(KEPT.0, KEPT.1);
-    allowed.saturating_sub(taken).saturating_sub(kept)
+impl Shares {
+    /// Raises the limit as far as the system lets us, and shares it out; holds for the whole process from now on. To be
+    /// asked when everything that the process opens at start is open.
+    pub fn take(config: &Config, lower: &Lower, workers: NonZeroUsize, errors: &ErrorLog) -> Self {
+        let open = std::fs::read_dir("/proc/self/fd").map_or(64, Iterator::count);
+        let threads = (workers.get() + 1) * OF_A_THREAD;
+        let it = Self::of(raise(), open + threads + later(config, lower, workers));
+        descriptors::allow(it.for_clients);
+        it.tell(config, errors);
+        it
+    }
+
+    fn of(allowed: usize, taken: usize) -> Self {
+        let kept = (allowed / 8).clamp(KEPT.0, KEPT.1);
+        let for_clients = allowed.saturating_sub(taken).saturating_sub(kept);
+        Self { allowed, for_clients, for_admin: kept / 2 }
+    }
+
+    /// Where there are fewer than so many clients may need, they will not all be let in.
+    fn tell(self, config: &Config, errors: &ErrorLog) {
+        let wanted = config.limits.client.connections;
+        let promised = match config.decided.by("limits.connections") {
+            Source::Default => wanted.min(FEW),
+            _ => wanted,
+        };
+        if self.for_clients / 2 >= promised {
+            return;
+        }
+        let values = [
+            ("allowed", &*self.allowed.to_string()),
+            ("for-clients", &self.for_clients.to_string()),
+            ("limits.connections", &wanted.to_string()),
+            ("now", "with what they ask for clients take no more; others wait to be let in"),
+        ];
+        errors.event(Level::Info, "descriptors", &values);
+    }
+}
+
+/// What the tiers below RAM may open later: segments of the disk, connections to the fleet.
+fn later(config: &Config, lower: &Lower, workers: NonZeroUsize) -> usize {
+    let segments = lower.disk().map_or(0, |it| it.segments_to_come());
+    let fleet = config.fleet.as_ref().map_or(0, |it| it.servers.len() * it.connections);
+    segments + fleet * (workers.get() + 1)
 }
 
 /// The soft limit is often 1024 for the sake of programs that know no more; the hard one is what is meant.
@@ -39,9 +90,12 @@ mod tests {
 
     #[test]
     fn some_are_kept_for_others() {
-        assert_eq!(1024 - 40 - 128, left(1024, 40));
-        assert_eq!(64 - 30 - 16, left(64, 30));
-        assert_eq!(0, left(32, 30));
-        assert_eq!(1_000_000 - 40 - 4096, left(1_000_000, 40));
+        let check = |allowed, taken, for_clients, for_admin| {
+            assert_eq!(Shares { allowed, for_clients, for_admin }, Shares::of(allowed, taken));
+        };
+        check(1024, 40, 1024 - 40 - 128, 64);
+        check(64, 30, 64 - 30 - 16, 8);
+        check(32, 30, 0, 8);
+        check(1_000_000, 40, 1_000_000 - 40 - 4096, 2048);
     }
 }

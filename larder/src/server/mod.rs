@@ -25,11 +25,12 @@ use crate::config::{self, AdminListen, Config, Problem, Target, plain};
 use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
 use crate::token::{self, Kept, Token};
 use admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
+use descriptors::Shares;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
-use larder_transport::worker::{Room, Worker};
+use larder_transport::worker::Worker;
 use nodes::Nodes;
 use observe::stream::Hub;
 use observe::telemetry::Telemetry;
@@ -162,7 +163,7 @@ fn start(
     let telemetry = Telemetry::of(&live.config, || totals.add_part())?;
     let traces = Traces::of(&live.config);
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
-    let room = Room::new(descriptors::for_clients(workers));
+    let shares = Shares::take(&live.config, &lower, workers, &errors);
     let overlays = Overlays::new(store.clone(), own.clone());
     let (refusals, heap) = (Arc::default(), Heap::new(workers));
     let (stream, ids, tops) = (Hub::new(own.clone()), Arc::default(), Arc::default());
@@ -182,7 +183,7 @@ fn start(
         totals,
         own,
         workers,
-        room,
+        shares,
         heap,
         room_to_give: quiet::Room::default(),
     };
@@ -406,6 +407,9 @@ impl House {
                     let now = larder_stdx::clock::monotonic();
                     self.shared.overlays.sweep(now);
                     self.shared.traces.sampling.look(now);
+                    if larder_stdx::descriptors::are_scarce() {
+                        self.orders.borrow().live.let_files_go();
+                    }
                     let sums = self.shared.totals.sums();
                     limits.look(now, sums.into_iter(), &self.errors);
                 }
@@ -453,7 +457,10 @@ impl House {
             clock_moves: test_clock().is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
-        let worker = Worker::new(Arc::default(), live.config.limits.of_worker(NonZeroUsize::MIN));
+        let mut limits = live.config.limits.of_worker(NonZeroUsize::MIN);
+        // Its own share, so that a crowd of clients does not keep the operator out.
+        limits.connections = limits.connections.min(shared.shares.for_admin);
+        let worker = Worker::new(Arc::default(), limits);
         tokio::task::spawn_local(worker.clone().watch());
         for bound in bound {
             tokio::task::spawn_local(listener::serve(bound, worker.clone(), admin.clone()));

@@ -1,6 +1,7 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the
 //! store and nothing else; they are told what to do through one channel.
 
+use super::descriptors::Shares;
 use super::files::FileRoute;
 use super::front::Front;
 use super::observe::Observer;
@@ -31,7 +32,7 @@ use larder_origin::{Address, Blame, Measures, Origin, Told};
 use larder_semantics::tiers::TierSet;
 use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
-use larder_transport::worker::{Room, Worker, runtime};
+use larder_transport::worker::{Worker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -80,6 +81,11 @@ impl Live {
             let copied = it.copies_held();
             (heap + it.memory_held().saturating_sub(copied), copies + copied)
         })
+    }
+
+    /// Closes the files that nobody is being sent.
+    pub fn let_files_go(&self) {
+        self.roots.values().for_each(|it| it.let_go());
     }
 
     /// The routes as one worker runs them; `worker` is its number, or `None` for whoever's requests are not counted.
@@ -183,8 +189,8 @@ pub struct Shared {
     pub recent: Arc<Recent>,
     /// Tells all threads that there is memory to be given back.
     pub room_to_give: quiet::Room,
-    /// How many client connections they may have together.
-    pub room: Arc<Room>,
+    /// Who may have how many descriptors.
+    pub shares: Shares,
     /// What the allocator has, and has handed out.
     pub heap: Arc<Heap>,
 }
@@ -223,7 +229,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let Own { sockets, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
-    worker.share(shared.room.clone());
+    worker.keep_within();
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());

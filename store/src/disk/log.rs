@@ -20,7 +20,7 @@ use xxhash_rust::xxh3::Xxh3;
 const COPY: usize = 256 << 10;
 
 /// Segments, however small they are: each keeps a descriptor.
-const MOST_SEGMENTS: usize = 2048;
+pub(crate) const MOST_SEGMENTS: usize = 2048;
 
 /// Why something is not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -293,6 +293,7 @@ impl Connection {
         if self.flush().await.is_err() {
             return self.after_failure();
         }
+        self.watched.asks();
         self.watched.begin_window();
         let begun = !self.input.borrow().is_empty();
         *self.body.borrow_mut() = BodyState::new(&request, self.worker.limits().body_size, begun);
