@@ -384,12 +384,11 @@ impl State {
         if !matches!(self.reading, Reading::Done) {
             return;
         }
+        let trust = if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
         match mem::replace(&mut self.link, Link::Closed) {
-            Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(),
+            Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(trust),
             Link::Open(it) if self.after_body == AfterBody::Keep => {
                 if self.is_sent() {
-                    let trust =
-                        if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
                     self.origin.keep(it, trust);
                 } else if self.sending != Sending::Failed {
                     self.link = Link::Open(it); // the rest of the request may follow

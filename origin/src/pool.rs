@@ -50,6 +50,8 @@ pub struct Origin {
     sweeper: Cell<Sweeper>,
     /// Until when it is taken for one that sends more than its responses: see [`Origin::note_surplus`].
     surplus_until: Cell<Option<Instant>>,
+    /// The same of its responses to HEAD alone.
+    head_surplus_until: Cell<Option<Instant>>,
     /// Who is told of failures.
     told: OnceCell<Told>,
     /// What is counted beside `counters`.
@@ -115,6 +117,7 @@ impl Origin {
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
             surplus_until: Cell::new(None),
+            head_surplus_until: Cell::new(None),
             told: OnceCell::new(),
             measures: OnceCell::new(),
         })
@@ -244,9 +247,9 @@ impl Origin {
         let sweep = self.sweep.get();
         let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
         while let Some(at) = idle.iter().rposition(may_be_used) {
-            if self.sends_surplus() {
+            if self.sends_surplus(Trust::Now) {
                 idle.clear();
-            } else if let Some(unused) = idle.remove(at).filter(|it| self.is_quiet(&it.connection)) {
+            } else if let Some(unused) = idle.remove(at).filter(|it| self.is_quiet(it)) {
                 self.counters.origin_reuses.add(1);
                 return Some(unused.connection);
             }
@@ -288,7 +291,7 @@ impl Origin {
 
     /// Takes a connection back whose exchange ended well.
     pub(crate) fn keep(self: &Rc<Self>, mut connection: Connection, trust: Trust) {
-        if self.persistence() == Persistence::Close || self.sends_surplus() {
+        if self.persistence() == Persistence::Close || self.sends_surplus(trust) {
             return;
         }
         connection.rest(&self.spares);
@@ -315,26 +318,36 @@ impl Origin {
             false => (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1),
         };
         let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;
-        self.idle.borrow_mut().retain(|it| is_young(it) && self.is_quiet(&it.connection));
+        self.idle.borrow_mut().retain(|it| is_young(it) && self.is_quiet(it));
     }
 
-    fn is_quiet(&self, unused: &Connection) -> bool {
-        let seen = unused.look();
+    fn is_quiet(&self, unused: &Unused) -> bool {
+        let seen = unused.connection.look();
         if seen == Idle::Spoiled {
-            self.note_surplus();
+            self.note_surplus(unused.trust);
         }
         seen == Idle::Quiet
     }
 
     /// Bytes came that belong to no request (RFC 9112 section 9.2). Such bytes can arrive at any time, also right after
     /// the next request was sent, and would be read as its response: for a while no connection to this origin is used twice.
-    pub(crate) fn note_surplus(&self) {
-        self.surplus_until.set(Some(now() + WARY));
+    /// Where it was the body of a response to HEAD, none after HEAD: a client that asks so of an origin which sends it
+    /// would else make everybody's requests slower, for as long as it likes.
+    pub(crate) fn note_surplus(&self, trust: Trust) {
+        self.suspicion(trust).set(Some(now() + WARY));
         self.counters.origin_surplus.add(1);
     }
 
-    fn sends_surplus(&self) -> bool {
-        self.surplus_until.get().is_some_and(|it| now() < it)
+    fn suspicion(&self, trust: Trust) -> &Cell<Option<Instant>> {
+        match trust {
+            Trust::Now => &self.surplus_until,
+            Trust::AfterSweep => &self.head_surplus_until,
+        }
+    }
+
+    fn sends_surplus(&self, trust: Trust) -> bool {
+        let is_on = |it: &Cell<Option<Instant>>| it.get().is_some_and(|it| now() < it);
+        is_on(&self.surplus_until) || is_on(self.suspicion(trust))
     }
 
     /// Whether more than half of the exchanges that there may be at a time could begin now.

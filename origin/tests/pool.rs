@@ -158,6 +158,20 @@ fn who_sent_too_much_is_trusted_again_after_a_while() {
 }
 
 #[test]
+fn who_sends_a_body_to_head_is_trusted_with_the_rest() {
+    let scripted = Scripted::tcp(obliging);
+    let (origin, counters) = client(&scripted, limits());
+    run(async {
+        for number in 1..4 {
+            assert_eq!("200 ", told(origin.send(request("HEAD", Framing::Empty)).await).await);
+            assert_eq!("200 ok", fetch(&origin).await);
+            assert_eq!(number, counters.origin_surplus.get());
+        }
+    });
+    assert_eq!((4, 2), (counters.origin_connects.get(), counters.origin_reuses.get()));
+}
+
+#[test]
 fn what_nobody_could_connect_to() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for (address, expect) in [
