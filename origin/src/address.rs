@@ -1,7 +1,7 @@
 //! Where an origin is, as a person writes it. Finding its IP addresses is not here (`dial`).
 
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -126,10 +126,30 @@ impl Address {
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
-            Address::Tcp(host, _) => host.parse().ok(),
+            Address::Tcp(host, _) => host.parse().ok().or_else(|| old_ipv4(host).map(IpAddr::V4)),
             Address::Unix(_) => None,
         }
     }
+}
+
+/// An IPv4 address as `inet_aton` and with it every resolver takes it: `127.1`, `2130706433`, `0x7f.1`, `0177.0.0.1`. Of one to
+/// four numbers the last has all bytes that are left.
+fn old_ipv4(host: &str) -> Option<Ipv4Addr> {
+    let number = |it: &str| match it.strip_prefix("0x").or_else(|| it.strip_prefix("0X")) {
+        _ if it.starts_with('+') => None,
+        Some(digits) if !digits.starts_with('+') => u32::from_str_radix(digits, 16).ok(),
+        None if it.len() > 1 && it.starts_with('0') => u32::from_str_radix(it, 8).ok(),
+        None => it.parse().ok(),
+        Some(_) => None,
+    };
+    let numbers: Vec<u32> = host.split('.').map(number).collect::<Option<_>>()?;
+    let (last, before) = numbers.split_last().filter(|it| it.1.len() < 4)?;
+    let room = 32 - 8 * u32::try_from(before.len()).ok()?;
+    if u64::from(*last) >> room > 0 || before.iter().any(|it| *it > 255) {
+        return None;
+    }
+    let first = before.iter().zip([24, 16, 8]).fold(0, |sum, (it, at)| sum | it << at);
+    Some(Ipv4Addr::from(first | last))
 }
 
 #[cfg(test)]
@@ -186,5 +206,29 @@ mod tests {
         let ip = |text: &str| text.parse::<Address>().unwrap().ip().is_some();
         assert!(ip("http://127.0.0.1:1") && ip("http://[::1]:1"));
         assert!(!ip("http://localhost:1") && !ip("unix:/127.0.0.1"));
+    }
+
+    #[test]
+    fn ipv4_as_resolvers_take_it() {
+        let loopback = Some(Ipv4Addr::LOCALHOST);
+        for host in ["127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "127.0.0.01"] {
+            assert_eq!(loopback, old_ipv4(host), "{host}");
+        }
+        for host in [
+            "",
+            ".",
+            "1.",
+            "256.1.1.1",
+            "1.2.3.256",
+            "1.16777216",
+            "4294967296",
+            "08",
+            "1.2.3.4.5",
+            "0x",
+            "a.1",
+            "+1",
+        ] {
+            assert_eq!(None, old_ipv4(host), "{host}");
+        }
     }
 }

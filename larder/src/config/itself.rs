@@ -2,7 +2,7 @@
 
 use larder_origin::Address;
 use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with a route whose origin that is.
 pub const SENTENCE: &str = "is the admin of this larder, which no route may lead to; reach it by a proxy before it, whose name is \
@@ -21,13 +21,21 @@ pub fn is_admin(origin: &Address, admin: Option<SocketAddr>, socket: Option<&Pat
             let host = host.strip_suffix('.').unwrap_or(host);
             let is_localhost = host.eq_ignore_ascii_case("localhost") || host.ends_with(".localhost");
             let localhost = is_localhost && (admin.ip().is_unspecified() || admin.ip().is_loopback());
-            *port == admin.port() && (localhost || host.parse().is_ok_and(here))
+            // As it is dialed.
+            let ip = Address::Tcp(host.to_owned(), *port).ip();
+            *port == admin.port() && (localhost || ip.is_some_and(here))
         }),
-        Address::Unix(path) => socket.is_some_and(|socket| {
-            let real = |it: &Path| it.canonicalize().unwrap_or_else(|_| it.to_owned());
-            admin.is_some() && real(path.as_ref()) == real(socket)
-        }),
+        Address::Unix(path) => socket.is_some_and(|it| admin.is_some() && real(path) == real(it)),
     }
+}
+
+/// A path without links and `..`. Of a socket that is not there yet the folder may be.
+fn real(path: &Path) -> PathBuf {
+    let beside = || {
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(beside).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]
@@ -49,6 +57,10 @@ mod tests {
         check("http://localhost:9180", "10.0.0.7:9180", false);
         check("http://127.0.0.2:9180", "127.0.0.1:9180", false);
         check("http://0.0.0.0:9180", "127.0.0.1:9180", true);
+        check("http://127.1:9180", "127.0.0.1:9180", true);
+        check("http://2130706433:9180", "127.0.0.1:9180", true);
+        check("http://0x7f.1:9180", "127.0.0.1:9180", true);
+        check("http://127.2:9180", "127.0.0.1:9180", false);
         check("http://[::1]:9180", "[::1]:9180", true);
         check("http://[::ffff:127.0.0.1]:9180", "127.0.0.1:9180", true);
         check("http://127.0.0.1:9180", "0.0.0.0:9180", true);
@@ -58,5 +70,6 @@ mod tests {
         check("http://127.0.0.1:9180", "10.0.0.7:9180", false);
         check("unix:/run/a.sock", "127.0.0.1:9180", true);
         check("unix:/run/b.sock", "127.0.0.1:9180", false);
+        check("unix:/run/../run/./a.sock", "127.0.0.1:9180", true);
     }
 }
