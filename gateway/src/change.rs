@@ -3,6 +3,7 @@
 //! deciding again, and only what flips the decision is returned.
 
 use crate::forward::{self, Bypass};
+use crate::way;
 use larder_semantics::field::FieldList;
 use larder_semantics::flip;
 use larder_semantics::policy::Policy;
@@ -79,7 +80,7 @@ impl Remedy {
             Remedy::NoBody => to.remove(&["content-length", "transfer-encoding"]),
             Remedy::NoCookie => to.remove(&["cookie"]),
             Remedy::NoOverride => {
-                to.fields.retain(|it| !forward::OVERRIDES.iter().any(|name| it.is(name)));
+                to.fields.retain(|it| !way::overrides(it.name));
                 to.remove(&["x-http-method-override", "x-method-override", "x-http-method"]);
             }
             Remedy::NoMaxForwards => to.remove(&["max-forwards"]),

@@ -2,11 +2,13 @@
 //! fields only, made anew from what was understood (RFC 9110 §7.6).
 
 use crate::route::{Gateway, Route};
+use crate::way;
 use larder_origin::{Line, Outgoing};
 use larder_semantics::coding::Coding;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::is_nominated;
@@ -21,32 +23,6 @@ use larder_wire::http1::{Framing, Version};
 use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
-
-/// Fields by which some applications let a client change the target. They are not part of the key, so a
-/// request that has one does not use the cache (statements 7 and 9); those that change the method are
-/// known to `semantics::request`.
-pub(crate) const OVERRIDES: [&str; 4] =
-    ["x-original-url", "x-rewrite-url", "x-forwarded-prefix", "x-forwarded-path"];
-
-/// Fields that say who forwarded, and from where: ours replace whatever the client wrote, which is in no key. A page
-/// that was made for `X-Forwarded-Ssl: on` would be everybody's. `Proxy` is no field of HTTP: as `HTTP_PROXY` it told
-/// applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
-const FORWARDED: [&str; 14] = [
-    "host",
-    "proxy",
-    "front-end-https",
-    "x-forwarded-protocol",
-    "x-forwarded-ssl",
-    "x-host",
-    "x-original-host",
-    "x-url-scheme",
-    "x-forwarded-proto",
-    "x-forwarded-host",
-    "x-forwarded-port",
-    "x-forwarded-server",
-    "x-forwarded-scheme",
-    "forwarded",
-];
 
 /// What is asked of the origin.
 #[derive(Clone, Copy)]
@@ -87,12 +63,12 @@ pub fn outgoing(
     let keep = |it: &Field<'_>| match it.name.len() {
         15 if accept.is_some() && it.is("accept-encoding") => false,
         12 if forwards.is_some() && it.is("max-forwards") => false,
-        6 => !(anonymous && it.is("cookie") || it.is("expect") || is_ours(it.name)),
-        _ => !(is_ours(it.name) || drops_conditions && is_condition(it)),
+        6 => !(anonymous && it.is("cookie") || it.is("expect")),
+        _ => !(drops_conditions && is_condition(it)),
     };
     let mut fields = FieldList::with_room_for(sent, write::ROOM + request.authority.len());
     fields.push("Host", route.host.of(&request.authority));
-    let keep = |it: &Field<'_>| !reads_as_another(it.name) && keep(it);
+    let keep = |it: &Field<'_>| way::reaches_an_origin(it.name) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Head | Ask::Whole => {}
@@ -245,17 +221,6 @@ fn is_condition(it: &Field<'_>) -> bool {
     }
 }
 
-/// Whether applications may take it for another field: CGI and WSGI have one name, `HTTP_X_HOST`, for `X_Host` and `X-Host`. What
-/// is known of the second, that it is in the key, or no client's to send, would not hold of the first. nginx drops them as well.
-fn reads_as_another(name: &str) -> bool {
-    name.contains('_')
-}
-
-fn is_ours(name: &str) -> bool {
-    matches!(name.len(), 4..=6 | 9 | 12 | 15..=18 | 20)
-        && FORWARDED.iter().any(|it| name.eq_ignore_ascii_case(it))
-}
-
 /// Our own mark in `Via` (RFC 9110 §7.6.3): the protocol in which the message came to us.
 fn via(version: Version) -> &'static [u8] {
     match version {
@@ -296,12 +261,18 @@ pub fn returned(fields: &FieldList, version: Version, bodyless: bool) -> FieldLi
     kept
 }
 
-/// The same for a final response, which is dated now where the origin did not (RFC 9110 §6.6.1).
+/// The same for a final response. As what is stored it has one valid `Date`, the first of the origin's or now: that is ours to see
+/// to (RFC 9110 §6.6.1). Of other fields lines that should not be there twice stay as they came.
 #[must_use]
 pub fn returned_final(fields: &FieldList, version: Version, bodyless: bool) -> FieldList {
     let mut kept = returned(fields, version, bodyless);
-    if kept.get("date").is_none() {
-        kept.push("Date", date::format(clock::wall()));
+    let is_dated_once = {
+        let mut dates = kept.get_all("date");
+        dates.next().and_then(date::parse).is_some() && dates.next().is_none()
+    };
+    if !is_dated_once {
+        let date = freshness::dated(&kept.view()).unwrap_or_else(clock::wall);
+        kept.set("Date", date::format(date));
     }
     kept
 }
@@ -357,6 +328,11 @@ pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fi
     facts.method == "POST" && bypass(policy, &get, target, fields).is_none()
 }
 
+/// Whether the route has the field in its key, so that what it changes is nobody else's.
+fn in_key(policy: &Policy, name: &str) -> bool {
+    policy.key.headers.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
 /// Decides whether the cache is used at all.
 #[must_use]
 pub fn bypass(
@@ -376,7 +352,7 @@ pub fn bypass(
     } else if cookies::is_private(fields, &policy.private_cookies) {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override
-        || fields.iter().any(|it| it.name.len() > 12 && OVERRIDES.iter().any(|name| it.is(name)))
+        || fields.iter().any(|it| way::overrides(it.name) && !in_key(policy, it.name))
     {
         Some(Bypass::Override)
     } else {

@@ -24,6 +24,7 @@ pub mod refusals;
 pub mod route;
 pub mod run;
 pub mod stages;
+mod way;
 
 pub use below::Tiers;
 pub use route::{Gateway, HostSent, Route};

@@ -2,6 +2,7 @@
 
 use crate::date;
 use crate::field::{Field, FieldList, all, first};
+use crate::freshness;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
 use crate::storable::{self, Refusal, Storable};
@@ -44,7 +45,7 @@ pub fn apply(
     response_time: WallTime,
 ) -> (FieldList, Meta) {
     let replaces = |name: &str| !describes_content(name) && is_kept(name, update);
-    let dated = first(update, "date").and_then(date::parse).is_some();
+    let dated = freshness::dated(update).is_some();
     let now = date::format(response_time);
     let mut merged = Vec::with_capacity(stored.len() + update.len());
     let goes =

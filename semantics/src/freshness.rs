@@ -175,10 +175,16 @@ pub fn age_value(fields: &[Field<'_>]) -> u32 {
     first_member.and_then(|it| delta_seconds(it.trim_ascii())).unwrap_or(0)
 }
 
+/// The `Date` field, the first that is valid: others are neither stored nor passed on.
+#[must_use]
+pub fn dated(fields: &[Field<'_>]) -> Option<WallTime> {
+    all(fields, "date").find_map(date::parse)
+}
+
 /// The `Date` field; `response_time` where absent or invalid (RFC 9110 §6.6.1).
 #[must_use]
 pub fn date_value(fields: &[Field<'_>], response_time: WallTime) -> WallTime {
-    first(fields, "date").and_then(date::parse).unwrap_or(response_time)
+    dated(fields).unwrap_or(response_time)
 }
 
 /// What `Expires` says (RFC 9111 §5.3).

@@ -74,12 +74,17 @@ fn age_grows_from_what_arrived() {
 #[test]
 fn every_response_has_one_valid_date() {
     let pages = Pages::new("");
-    for lines in ["", "Date: nonsense", "Date: @0 | Date: @-5", "Date: @-5"] {
-        let page = pages.page(&[&format!("Cache-Control: max-age=60 | {lines}")]);
-        page.get("");
-        let hit = page.get("");
-        let dates: Vec<_> = hit.fields.iter().filter(|it| it.0.eq_ignore_ascii_case("date")).collect();
-        assert_eq!(1, dates.len(), "{lines} {hit:?}");
-        assert!(larder_semantics::date::parse(dates[0].1.as_bytes()).is_some(), "{hit:?}");
+    for lines in ["", "Date: nonsense", "Date: @0 | Date: @-5", "Date: nonsense | Date: @-5", "Date: @-5"] {
+        for kept in ["max-age=60", "no-store"] {
+            let page = pages.page(&[&format!("Cache-Control: {kept} | {lines}")]);
+            let (first, second) = (page.get(""), page.get(""));
+            assert_eq!(kept == "max-age=60", second.is_hit());
+            let dates = [&first, &second].map(|it| {
+                let all: Vec<_> = it.fields.iter().filter(|it| it.0.eq_ignore_ascii_case("date")).collect();
+                assert_eq!(1, all.len(), "{lines} {it:?}");
+                larder_semantics::date::parse(all[0].1.as_bytes()).expect("it is valid")
+            });
+            assert_eq!(dates[0], dates[1], "{lines}: passed on as stored");
+        }
     }
 }

@@ -150,6 +150,11 @@ fn methods_and_targets_that_a_header_overrides() {
         "X-Rewrite-URL",
         "X-Forwarded-Prefix",
         "X-Forwarded-Path",
+        "X-Forwarded-Uri",
+        "X-Forwarded-Method",
+        "X-Forwarded-Anything",
+        "X-Original-Uri",
+        "X-Script-Name",
     ] {
         for status in [200, 404, 405, 501] {
             harmless(&format!("{name}: DELETE\r\n"), PAGE_TTL, move |it| {
@@ -184,18 +189,37 @@ fn what_is_in_no_key_does_not_reach_a_shared_page() {
         "X_Forwarded-Ssl: on",
         "Accept_Language: xx-evil",
         "X_Anything: evil",
+        "X.Host: evil",
+        "X-Scheme: https",
+        "CF-Visitor: {\"scheme\":\"https\"}",
+        "X-Sendfile-Type: X-Accel-Redirect",
+        "X-Accel-Mapping: /=/evil",
+        "Surrogate-Capability: evil=\"ESI/1.0\"",
     ] {
         let name = line.split(':').next().unwrap();
         let value = line.split_once(": ").unwrap().1;
         harmless(&format!("{line}\r\n"), "", move |it| {
             let reflected = it.head.lines().skip(1).any(|it| {
                 it.to_ascii_lowercase()
-                    .replace('_', "-")
-                    .starts_with(&name.to_ascii_lowercase().replace('_', "-"))
+                    .replace(['_', '.'], "-")
+                    .starts_with(&name.to_ascii_lowercase().replace(['_', '.'], "-"))
                     && it.ends_with(value)
             });
             reflected.then(|| format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nreflects {name}"))
         });
+    }
+}
+
+#[test]
+fn what_the_route_has_in_its_key_uses_the_cache() {
+    let origin = Origin::new(|it| {
+        let prefix = it.field("x-forwarded-prefix").unwrap_or("none");
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nbeneath {prefix}")
+    });
+    let larder = Larder::before(&origin, "key = { headers = [\"X-Forwarded-Prefix\"] }");
+    for (prefix, hit) in [("/a", false), ("/b", false), ("/a", true), ("/b", true)] {
+        let it = larder.client().get_with("/page", &format!("X-Forwarded-Prefix: {prefix}\r\n"));
+        assert_eq!((format!("beneath {prefix}"), hit), (it.text(), it.is_hit()), "{it:?}");
     }
 }
 

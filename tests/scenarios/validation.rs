@@ -20,6 +20,23 @@ fn the_stored_validators_are_sent_and_no_others() {
     assert_eq!(1, asked.head.to_lowercase().matches("if-none-match").count());
 }
 
+/// Nobody asked for a range; but it is a full response, as any other error of the client's, and answers the request (RFC 9111
+/// §4.3.3). It is kept by nobody, and what is stored stays.
+#[test]
+fn a_416_that_answers_no_range_is_passed_on() {
+    let pages = Pages::new("");
+    let stored = "Cache-Control: max-age=10 | ETag: \"a\" || body";
+    let page =
+        pages.page(&[stored, "416 | Cache-Control: max-age=60 | Content-Range: bytes */4 || no", "304"]);
+    page.get("");
+    pages.advance(11);
+    let it = page.get("");
+    assert_eq!((416, "no"), (it.status, it.text().as_str()));
+    let it = page.get("");
+    assert_eq!((200, "body"), (it.status, it.text().as_str()));
+    assert!(page.received()[2].field("if-none-match").is_some());
+}
+
 #[test]
 fn a_304_freshens_every_field_it_may() {
     let pages = Pages::new("");

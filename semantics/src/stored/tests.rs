@@ -63,6 +63,8 @@ fn a_stored_head_has_one_valid_date() {
     assert_eq!(Some(NOW), date("Date: foo"));
     assert_eq!(Some(at(-9)), date("Date: @-9"));
     assert_eq!(Some(at(-9)), date("Date: @-9 | Date: @-5"));
+    assert_eq!(Some(at(-9)), date("Date: foo | Date: @-9"));
+    assert_eq!(at(-9), meta(200, "Date: foo | Date: @-9").date, "and its age is computed from that one");
 }
 
 fn meta(status: u16, text: &str) -> Meta {

@@ -1,0 +1,112 @@
+//! Fields that a server before an application writes, and frameworks believe: by which way a request came, and what is meant by
+//! it. larder is that server. What a client writes there is in no key, so a page that was made for it must not be
+//! anybody else's (statements 7 and 9). What an application may make of any other field is for its `Vary` to say, or for
+//! `cache.key.headers`.
+
+/// What becomes of such a field of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    /// It reaches no origin: larder says by which way the request came, or knows nothing of what is offered.
+    Drop,
+    /// It is passed on.
+    Keep,
+    /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
+    /// operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is used.
+    Bypass,
+}
+
+/// By name; the rest of `X-Forwarded-*` is [`Deed::Bypass`]. Fields that change the method are known to
+/// `semantics::request`, too.
+const FIELDS: &[(&str, Deed)] = &[
+    ("host", Deed::Drop),
+    ("forwarded", Deed::Drop),
+    // The scheme, host and port that the client asked for.
+    ("x-forwarded-proto", Deed::Drop),
+    ("x-forwarded-host", Deed::Drop),
+    ("x-forwarded-port", Deed::Drop),
+    ("x-forwarded-server", Deed::Drop),
+    ("x-forwarded-scheme", Deed::Drop),
+    ("x-forwarded-protocol", Deed::Drop),
+    ("x-forwarded-ssl", Deed::Drop),
+    ("x-forwarded-https", Deed::Drop),
+    ("x-scheme", Deed::Drop),        // Tornado
+    ("x-url-scheme", Deed::Drop),    // Rack, WSGI middleware
+    ("front-end-https", Deed::Drop), // IIS
+    ("x-arr-ssl", Deed::Drop),
+    ("wl-proxy-ssl", Deed::Drop), // WebLogic
+    ("cloudfront-forwarded-proto", Deed::Drop),
+    ("cf-visitor", Deed::Drop),
+    ("x-host", Deed::Drop),
+    ("x-original-host", Deed::Drop),
+    ("x-http-host-override", Deed::Drop),
+    // What the server before offers: Rack answers X-Sendfile-Type without a body, Symfony a surrogate with ESI's tags. `Proxy` is no
+    // field of HTTP: as `HTTP_PROXY` it told applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
+    ("proxy", Deed::Drop),
+    ("x-sendfile-type", Deed::Drop),
+    ("x-accel-mapping", Deed::Drop),
+    ("surrogate-capability", Deed::Drop),
+    // Whose request it is, not what is asked: larder adds itself.
+    ("x-forwarded-for", Deed::Keep),
+    ("x-original-url", Deed::Bypass), // Symfony, Zend, IIS
+    ("x-rewrite-url", Deed::Bypass),
+    ("x-original-uri", Deed::Bypass), // nginx's auth_request
+    ("x-original-method", Deed::Bypass),
+    ("x-request-uri", Deed::Bypass),
+    ("x-script-name", Deed::Bypass), // uWSGI, Flask
+    ("x-envoy-original-path", Deed::Bypass),
+    ("x-http-destinationurl", Deed::Bypass),
+    ("x-proxycontextpath", Deed::Bypass),
+];
+
+/// Of all others of that family nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
+/// (Traefik), `-Context`, `-User`.
+const FAMILY: &str = "x-forwarded-";
+
+fn deed(name: &str) -> Option<Deed> {
+    // Most fields begin otherwise.
+    if !matches!(name.as_bytes().first()? | 0x20, b'x' | b'h' | b'f' | b'p' | b'w' | b'c' | b's') {
+        return None;
+    }
+    let known = FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
+    let family = || name.get(..FAMILY.len()).is_some_and(|it| it.eq_ignore_ascii_case(FAMILY));
+    known.or_else(|| family().then_some(Deed::Bypass))
+}
+
+/// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
+/// have one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and some for `X.Host`. What is known of the first, that it is in the
+/// key, or no client's to send, would not hold of the others. nginx drops them as well.
+pub fn reaches_an_origin(name: &str) -> bool {
+    name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-') && deed(name) != Some(Deed::Drop)
+}
+
+/// Whether a field may have the application act on another target, method or base.
+pub fn overrides(name: &str) -> bool {
+    // Asked of every field of every hit; all of these begin so.
+    matches!(name.as_bytes().first(), Some(b'x' | b'X')) && deed(name) == Some(Deed::Bypass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_in_any_case() {
+        for (name, expect) in FIELDS {
+            assert_eq!(Some(*expect), deed(name), "{name}");
+            assert_eq!(Some(*expect), deed(&name.to_ascii_uppercase()), "{name}");
+            assert_eq!(*expect == Deed::Bypass, overrides(name), "{name}");
+        }
+        assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything"));
+        assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));
+    }
+
+    #[test]
+    fn what_reads_as_another_reaches_no_origin() {
+        for name in ["X_Host", "X.Host", "X!Host", "Accept_Language", "x-scheme", "Proxy"] {
+            assert!(!reaches_an_origin(name), "{name}");
+        }
+        for name in ["Accept-Language", "X-1", "ETag", "x-forwarded-for", "X-Forwarded-Prefix", "Priority"] {
+            assert!(reaches_an_origin(name), "{name}");
+        }
+    }
+}
