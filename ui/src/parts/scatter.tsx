@@ -35,9 +35,9 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
   useEffect(() => {
     const faint = colour('--text-faint');
     const font = '11px system-ui, sans-serif';
-    const dot = (name: string, size: number): uPlot.Series => ({
+    const dot = (name: string, size: number, within = name): uPlot.Series => ({
       paths: () => null,
-      points: { show: true, size, stroke: colour(name), fill: colour(name), width: 0, space: 0 },
+      points: { show: true, size, stroke: colour(name), fill: colour(within), width: within === name ? 0 : 1.5, space: 0 },
     });
     const it = new uPlot(
       {
@@ -59,7 +59,8 @@ export function Scatter({ title, dots, height = 220, choose, chosen }: Props): J
             values: (_, at) => at.map((it) => (it === null ? '' : flat(micros(it)))),
           },
         ],
-        series: [{}, dot('--series-4', 5), dot('--series-1', 6), dot('--text', 11)],
+        // As in every list: a hit is full, anything else a ring.
+        series: [{}, dot('--series-1', 5), dot('--text-soft', 6, '--bg'), dot('--text', 11)],
       },
       [[], [], [], []],
       box.current!,

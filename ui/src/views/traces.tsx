@@ -131,8 +131,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
                 choose={(at) => setOpen(seen[at] ?? null)}
               />
               <p class="dots-key">
-                <span class="swatch round" style={{ background: 'var(--series-4)' }} /> hit{' '}
-                <span class="swatch round" style={{ background: 'var(--series-1)' }} /> anything else
+                <span class="swatch round" style={{ background: 'var(--series-1)' }} /> hit <span class="swatch round ring" /> anything else
               </p>
             </>
           ) : (
