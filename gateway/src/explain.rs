@@ -9,7 +9,7 @@ use crate::hit;
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::Tier;
-use larder_semantics::field::Field;
+use larder_semantics::field::{self, Field};
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
@@ -191,8 +191,7 @@ impl Gateway {
             // Which of the two routes is meant is not for larder to say.
             (None, Some(Bypass::TwoWays)) => None,
             (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
-            (None, None) if selected.is_err() && refusal.is_none() => proposal.first_time(&verdict, holds),
-            (None, None) => proposal.change(&verdict, refused_lately.as_deref(), selected.as_ref().ok()),
+            (None, None) => proposal.of(&verdict, holds, refused_lately.as_deref(), selected.as_ref().ok()),
         };
         Explanation {
             key: readable(&key),
@@ -424,6 +423,23 @@ struct Proposal {
 }
 
 impl Proposal {
+    /// By what is known best: what is stored, the last exchange whose response was not, or nothing.
+    fn of(
+        &self,
+        verdict: &Verdict,
+        holds: Holds,
+        refused: Option<&Refused>,
+        stored: Option<&Arc<Stored>>,
+    ) -> Option<String> {
+        match (stored, refused) {
+            (None, None) => self.first_time(verdict, once(holds)),
+            (None, Some(it)) if is_of_a_part(it, &self.asked.fields.view()) => {
+                self.first_time(verdict, ANOTHER)
+            }
+            _ => self.change(verdict, refused, stored),
+        }
+    }
+
     /// The smallest change that would make the store answer, or not answer where it does: of the stored response where
     /// there is one, else of the last exchange whose response was not stored.
     fn change(
@@ -455,26 +471,17 @@ impl Proposal {
         let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
         let own = Exchange { request: &own, ..theirs };
         if flip::is_a_hit_again(&own) && !flip::is_a_hit_again(&theirs) {
-            return Some("Ask once: what was not stored was the answer to another request.".to_owned());
+            return Some(ANOTHER.to_owned());
         }
         flip::smallest(&own).map(|it| sentences(&it))
     }
 
     /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
     /// by the exchange that an ordinary response would make.
-    fn first_time(&self, verdict: &Verdict, holds: Holds) -> Option<String> {
+    fn first_time(&self, verdict: &Verdict, once: &str) -> Option<String> {
         if verdict.name == "gateway-timeout" {
             return change::beyond_the_store(&self.asked, self.now).map(|it| change::sentences(&it));
         }
-        let once = match holds {
-            Holds::HitForMiss => {
-                "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
-            }
-            Holds::Variants(_) => {
-                "Ask once: what is stored answers other requests, and this one was not asked for yet."
-            }
-            _ => "Ask once: nothing was asked for yet, or it is gone.",
-        };
         match change::first_time(&self.asked, self.now) {
             First::Answers => Some(once.to_owned()),
             First::AnswersWith(changes) => Some(format!("{once} And then: {}", sentences(&changes))),
@@ -482,6 +489,28 @@ impl Proposal {
             First::With(changes) => Some(sentences(&changes)),
             First::Nothing => None,
         }
+    }
+}
+
+/// Where what was not stored says nothing of this request.
+const ANOTHER: &str = "Ask once: what was not stored was the answer to another request.";
+
+/// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
+fn is_of_a_part(refused: &Refused, fields: &[Field<'_>]) -> bool {
+    let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
+    matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)
+}
+
+/// What is to be done where nobody knows what the origin would answer.
+fn once(holds: Holds) -> &'static str {
+    match holds {
+        Holds::HitForMiss => {
+            "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
+        }
+        Holds::Variants(_) => {
+            "Ask once: what is stored answers other requests, and this one was not asked for yet."
+        }
+        _ => "Ask once: nothing was asked for yet, or it is gone.",
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `explain` says is what happens next: it runs the functions that serve.
 
+use crate::harness::origin::{Script, response};
 use crate::harness::tiers::fleet;
 use crate::harness::{Client, Larder, Memcached, Origin, Response};
 
@@ -252,6 +253,27 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
     assert_eq!(other, change("GET", "X-Mine: 1\r\n"));
     larder.client().get_with("/page", "X-Mine: 1\r\n");
     assert_eq!("hit", explain(&larder, "GET", "/page", "X-Mine: 1\r\n")["verdict"]["name"]);
+}
+
+/// What the application answered to a request for a part says nothing of this one.
+#[test]
+fn a_part_that_was_not_stored_says_nothing_of_the_whole() {
+    let origin = Origin::scripted(|request| {
+        let text = match request.field("range") {
+            Some(_) => {
+                "HTTP/1.1 206 Partial Content\nCache-Control: no-store\nContent-Range: bytes 0-1/9\nContent-Length: 2\n\nok"
+            }
+            None => "HTTP/1.1 200 OK\nCache-Control: max-age=60\nContent-Length: 2\n\nok",
+        };
+        vec![Script::Send(response(text))]
+    });
+    let larder = Larder::before(&origin, "");
+    larder.client().get_with("/part", "Range: bytes=0-1\r\n");
+    let said = explain(&larder, "GET", "/part", "");
+    let expect = "Ask once: what was not stored was the answer to another request.";
+    assert_eq!(Some(expect), said["change"].as_str(), "{said:#}");
+    larder.get("/part");
+    assert_eq!("hit", explain(&larder, "GET", "/part", "")["verdict"]["name"], "as it said");
 }
 
 #[test]
