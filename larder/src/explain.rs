@@ -63,7 +63,7 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
         }
         out.title("now, the same request:");
     }
-    out.wrapped("", 0, &text(&answer["verdict"]["sentence"]));
+    let _ = writeln!(out.out, "{}", wrapped(&text(&answer["verdict"]["sentence"]), 0, 0, screen));
     out.verdict(&text(&answer["verdict"]["name"]));
     match (answer["route"].as_str(), answer["settings"]["route"].as_str()) {
         (Some(route), Some(place)) => out.row("route", &harmless(&format!("{route} ({place})"))),
@@ -132,8 +132,10 @@ fn list(value: &Value) -> &[Value] {
 
 /// Columns of the names at the left.
 const NAMES: usize = 9;
+/// Columns of a rule's source.
+const SOURCE: usize = 18;
 /// Columns before what a rule saw.
-const RULES: usize = 43;
+const RULES: usize = SOURCE + 27;
 /// Columns from which on that stands beside the rule, and not beneath it.
 const WIDE: usize = 76;
 
@@ -144,12 +146,6 @@ struct Teller {
 }
 
 impl Teller {
-    /// `text` behind `start`, broken where the terminal ends.
-    fn wrapped(&mut self, start: &str, indent: usize, text: &str) {
-        let text = wrapped(text, start.chars().count(), indent, self.screen);
-        let _ = writeln!(self.out, "{start}{text}");
-    }
-
     fn title(&mut self, text: &str) {
         let text = wrapped(text, 0, 3, self.screen);
         let _ = writeln!(self.out, "\n{}", self.screen.paint(Ink::Bold, &text));
@@ -181,7 +177,7 @@ impl Teller {
         let is_wide = self.screen.width.is_none_or(|it| it >= WIDE);
         for rule in rules {
             let decided = rule["outcome"] == "decided";
-            let start = format!("{:<16} {:<22}", text(&rule["source"]), text(&rule["rule"]));
+            let start = format!("{:<SOURCE$} {:<22}", text(&rule["source"]), text(&rule["rule"]));
             let (mark, ink) = if decided { ("=>", Ink::Bold) } else { ("  ", Ink::Plain) };
             let start = if is_wide { start } else { start.trim_end().to_owned() };
             let _ = write!(self.out, "{mark} {}", self.screen.paint(ink, &start));
@@ -201,9 +197,14 @@ impl Teller {
             return;
         }
         self.title("settings of this route");
+        let names = given.iter().map(|it| text(&it["key"]).chars().count()).max().unwrap_or(0);
         for row in given {
-            let start = format!("   {:<40} ", text(&row["key"]));
-            self.wrapped(&start, 5, &text(&row["where"]));
+            let (name, place) = (text(&row["key"]), text(&row["where"]));
+            let fits = self.screen.width.is_none_or(|it| names + place.chars().count() + 5 <= it);
+            let _ = match fits {
+                true => writeln!(self.out, "   {name:<names$}  {}", self.screen.paint(Ink::Dim, &place)),
+                false => writeln!(self.out, "   {name}\n     {}", self.screen.paint(Ink::Dim, &place)),
+            };
         }
     }
 }
@@ -234,8 +235,8 @@ mod tests {
         for line in [
             "verdict  miss",
             "ram      nothing",
-            "=> RFC 9111 §4      stored                 nothing is stored under this key ?2J and so on, for some columns",
-            "                                           larder.toml:7:1",
+            "=> RFC 9111 §4        stored                 nothing is stored under this key ?2J and so on, for some columns",
+            "                                             larder.toml:7:1",
             "to change the verdict: Ask once: nothing was asked for yet, or it is gone.",
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");

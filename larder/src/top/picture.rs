@@ -206,11 +206,13 @@ impl Picture<'_> {
             return Vec::new();
         }
         let name_width = screen.width.map_or(40, |it| it.saturating_sub(52).clamp(12, 60));
-        let head = format!(
-            "{:<name_width$} {:>10} {:>8} {:>8} {:>10} {:>10}",
-            "route", "requests/s", "hits", "p99", "sent/s", "5xx"
-        );
-        let mut lines = vec![Line::new(screen).put(Ink::Dim, &head).end()];
+        // A column that has no room is left out, and not cut.
+        let columns = [("requests/s", 11), ("hits", 9), ("p99", 9), ("sent/s", 11), ("5xx", 11)];
+        let head = Line::new(screen).put(Ink::Dim, &format!("{:<name_width$}", "route"));
+        let head = columns
+            .iter()
+            .fold(head, |line, (name, width)| line.group(&[(Ink::Dim, &format!("{name:>width$}"))]));
+        let mut lines = vec![head.end()];
         let seconds = self.seconds();
         for (at, it) in routes.iter().enumerate().take(most - 1) {
             // Readings before a reload may have other routes.
@@ -223,18 +225,17 @@ impl Picture<'_> {
             let buckets = difference(&it["latency"], before.map(|it| &it["routes"][at]["latency"]));
             let name = within(&harmless(it["name"].as_str().unwrap_or("")), name_width);
             let failures = grown("errors_5xx");
-            let row = Line::new(screen)
-                .put(Ink::Plain, &format!("{name:<name_width$} {:>10} ", count(grown("requests") / seconds)))
-                .put(Ink::Green, &format!("{:>8} ", share(grown("hits"), grown("requests"))))
-                .put(
-                    Ink::Plain,
-                    &format!(
-                        "{:>8} {:>10} ",
-                        percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64)),
-                        bytes(grown("bytes_sent") / seconds),
-                    ),
-                )
-                .put(if failures > 0.0 { Ink::Red } else { Ink::Dim }, &format!("{:>10}", count(failures)));
+            let cells = [
+                (Ink::Plain, count(grown("requests") / seconds)),
+                (Ink::Green, share(grown("hits"), grown("requests"))),
+                (Ink::Plain, percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64))),
+                (Ink::Plain, bytes(grown("bytes_sent") / seconds)),
+                (if failures > 0.0 { Ink::Red } else { Ink::Dim }, count(failures)),
+            ];
+            let row = Line::new(screen).put(Ink::Plain, &format!("{name:<name_width$}"));
+            let row = cells.iter().zip(columns).fold(row, |line, ((ink, cell), (_, width))| {
+                line.group(&[(*ink, &format!("{cell:>width$}"))])
+            });
             lines.push(row.end());
         }
         lines
