@@ -217,10 +217,13 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::body::FileOwner;
     use bytes::Bytes;
     use std::io::Read;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     /// Sends whatever was pushed through a small pipe, a part at a time, and compares what arrives.
     #[track_caller]
@@ -255,6 +258,51 @@ mod tests {
         theirs.read_to_end(&mut got).unwrap();
         assert!(expect == got, "{sizes:?}: {} and {} bytes", expect.len(), got.len());
         assert!(outbox.is_empty());
+    }
+
+    /// A file that somebody may come to write to.
+    struct Changing {
+        file: std::fs::File,
+        changed: AtomicBool,
+    }
+
+    impl FileOwner for Changing {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.file.as_fd()
+        }
+
+        fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+            None
+        }
+
+        fn intact(&self) -> bool {
+            !self.changed.load(Relaxed)
+        }
+    }
+
+    #[test]
+    fn what_somebody_has_written_to_is_not_sent_on() {
+        const LENGTH: u64 = 8 << 20;
+        for changes in [false, true] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let file = tempfile::tempfile().unwrap();
+            file.set_len(LENGTH).unwrap();
+            let owner = Arc::new(Changing { file, changed: AtomicBool::new(false) });
+            let mut outbox = Outbox::default();
+            outbox.push(Piece::File(FileSlice { owner: owner.clone(), offset: 0, length: LENGTH }));
+            assert_eq!(Ok(Sent::Blocked), outbox.send(ours.as_fd(), &mut 0));
+            let left = outbox.len();
+            assert!(left < LENGTH, "it has begun");
+            owner.changed.store(changes, Relaxed);
+            let mut part = vec![0; 1 << 20];
+            theirs.read_exact(&mut part[..1 << 16]).unwrap();
+            let sent = outbox.send(ours.as_fd(), &mut 0);
+            match changes {
+                true => assert_eq!((Err(Errno::IO), left), (sent, outbox.len())),
+                false => assert!(sent == Ok(Sent::Blocked) && outbox.len() < left),
+            }
+        }
     }
 
     #[test]
