@@ -37,10 +37,10 @@ const WRITE_DOWN: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// The same while there is more to be found.
-const SWEEP_MORE: Duration = Duration::from_millis(5);
+const SWEEP_MORE: Duration = Duration::from_millis(1);
 
-/// Steps of one such look, each of a few responses: some hundred microseconds.
-const SWEEP_STEPS: usize = 64;
+/// Steps of one such look, each of 64 responses: about a millisecond, for which the next purge waits.
+const SWEEP_STEPS: usize = 8;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
