@@ -139,7 +139,6 @@ impl Machine<'_, '_> {
             route: self.route,
             request: self.request,
             facts: self.facts,
-            key: &self.key,
             hash: self.hash,
             remembered: self.remembered,
         };

@@ -225,9 +225,9 @@ impl Gateway {
         }
     }
 
-    /// For so many seconds nobody is to wait for another's answer under this key.
-    pub(crate) fn remember_miss(&self, hash: KeyHash, key: &[u8], seconds: u64) {
-        self.store.remember_miss(hash, key, route::misses_clock() + seconds * 1000);
+    /// For so many seconds nobody is to wait for another's answer under this key, as one tells that was `born` so.
+    pub(crate) fn remember_miss(&self, hash: KeyHash, born: &Born, seconds: u64) {
+        self.store.remember_miss(hash, born.seq, route::misses_clock() + seconds * 1000);
     }
 
     /// Tells the other nodes, who wait for what this one was to fetch, that they get nothing of it: `says` what may not be

@@ -380,7 +380,8 @@ impl Job {
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.on_our_turn(held, None);
         }
-        self.gateway.remember_miss(self.hash, &self.key, most.min(seconds.into()));
+        let born = self.gateway.store.born();
+        self.gateway.remember_miss(self.hash, &born, most.min(seconds.into()));
         Descended::Unshared
     }
 

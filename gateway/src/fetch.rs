@@ -279,7 +279,7 @@ impl Job {
             After::Leave => {}
             After::Drop => {
                 self.gateway.remove(policy, self.hash, &self.key).await;
-                self.judge(None, |it| it.remember_miss());
+                self.judge(None, |it| it.remember_miss(&arrived.born));
             }
         }
         if !self.background {
@@ -343,7 +343,7 @@ impl Job {
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             // Every request will have to ask: nobody should queue behind another.
-            self.judge(None, |it| it.remember_miss());
+            self.judge(None, |it| it.remember_miss(&arrived.born));
             if !meta.has_validator() {
                 // And there is nothing to ask about.
                 self.leave_turn(&meta, &arrived.born, Unshared::Page);
@@ -405,7 +405,7 @@ impl Job {
             return Some(Unshared::Answer);
         }
         if !self.remembered {
-            self.judge(None, |it| it.remember_miss());
+            self.judge(None, |it| it.remember_miss(&arrived.born));
         }
         Some(Unshared::Page)
     }
@@ -478,7 +478,6 @@ impl Job {
             route: &self.route,
             request: &self.request,
             facts: &facts,
-            key: &self.key,
             hash: self.hash,
             remembered: self.remembered,
         })

@@ -6,17 +6,17 @@ use crate::route::{Gateway, Route};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{self, Refusal, Storable};
 use larder_semantics::trace::Silent;
+use larder_store::Born;
 use larder_store::ram::KeyHash;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 
-/// What is asked about: a request on its way, with its key.
+/// What is asked about: a request on its way, with the hash of its key.
 pub(crate) struct Judge<'a> {
     pub gateway: &'a Gateway,
     pub route: &'a Route,
     pub request: &'a Request,
     pub facts: &'a RequestFacts<'a>,
-    pub key: &'a [u8],
     pub hash: KeyHash,
     /// The store remembers already that answers under this key are not shared; when it forgets, one request
     /// finds out for all.
@@ -56,7 +56,7 @@ impl Judge<'_> {
         }
         self.gateway.counters.cache_refusals.add(1);
         if self.is_about_the_page(arrived, refusal) && !self.remembered {
-            self.remember_miss();
+            self.remember_miss(&arrived.born);
         }
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
             method: self.request.method.clone(),
@@ -73,9 +73,9 @@ impl Judge<'_> {
         self.request.method == "GET" && refusal.is_about_the_page(arrived.response.status)
     }
 
-    /// Nobody is to wait for another's answer under this key, for a while.
-    pub fn remember_miss(&self) {
+    /// Nobody is to wait for another's answer under this key, for a while, as one tells that was `born` so.
+    pub fn remember_miss(&self, born: &Born) {
         let seconds = self.gateway.remembers_misses(&self.route.policy);
-        self.gateway.remember_miss(self.hash, self.key, seconds);
+        self.gateway.remember_miss(self.hash, born, seconds);
     }
 }

@@ -12,6 +12,7 @@ pub mod idle;
 mod ledger;
 pub mod listing;
 pub mod memory;
+mod misses;
 pub mod purges;
 pub mod ram;
 pub mod s3fifo;

@@ -13,6 +13,7 @@ use crate::forms::Formed;
 use crate::idle::Idle;
 use crate::ledger::Ledger;
 use crate::listing::Facts;
+use crate::misses::{MISS_COST, Misses};
 use crate::purges::Purges;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
@@ -20,7 +21,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::Verdict;
 use parking_lot::{Mutex, RwLock};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
@@ -45,9 +46,6 @@ const REMOVALS: usize = 64;
 
 /// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
 const SLOT_COST: u64 = 256;
-
-/// What one remembered hit-for-miss costs.
-const MISS_COST: u64 = 96;
 
 /// So many bytes come in between two looks at the process's memory: a look is 3 µs, and fills that come faster than
 /// any timer are what makes an allocator grow.
@@ -118,7 +116,7 @@ impl From<OverBudget> for NotStored {
 /// The store of this process: shared by all workers.
 pub struct Store {
     pub(crate) shards: Box<[RwLock<Shard>]>,
-    secret: Box<[u8; 192]>,
+    pub(crate) secret: Box<[u8; 192]>,
     heap_line: usize,
     outside: u64,
     /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
@@ -141,7 +139,7 @@ pub struct Store {
 #[derive(Default)]
 pub(crate) struct Shard {
     pub(crate) slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
-    misses: Misses,
+    pub(crate) misses: Misses,
     /// What the ledger has for the table.
     footprint: u64,
 }
@@ -183,10 +181,7 @@ impl Store {
         let arena = Arena::new(settings.budget, ledger.clone())?;
         let shards = shards(settings.budget);
         let most = usize::try_from(settings.budget / (64 * MISS_COST)).unwrap_or(usize::MAX) / shards;
-        let shard = |_| {
-            let misses = Misses { most: most.clamp(16, 1024), ..Misses::default() };
-            RwLock::new(Shard { misses, ..Shard::default() })
-        };
+        let shard = |_| RwLock::new(Shard { misses: Misses::new(most.clamp(16, 1024)), ..Shard::default() });
         Ok(Arc::new_cyclic(|me| Store {
             shards: (0..shards).map(shard).collect(),
             secret,
@@ -229,9 +224,7 @@ impl Store {
                 drop(shard);
                 self.look_again(hash, shelf)
             }
-            // Without the key a miss is remembered of its hash only: two keys of one hash would go alone, no more.
-            _ if shard.misses.knows(hash, now) => Lookup::HitForMiss,
-            _ => Lookup::Nothing,
+            _ => self.look_for_miss(&shard.misses, hash, key, now),
         }
     }
 
@@ -429,16 +422,6 @@ impl Store {
         &self.removed[hash.0 as usize % self.removed.len()]
     }
 
-    /// Remembers until `until` (monotonic milliseconds) that answers under this key are not shared. Bounded: the
-    /// memory that is longest there is forgotten first.
-    pub fn remember_miss(&self, hash: KeyHash, key: &[u8], until: u64) {
-        let _ = key;
-        match self.shard(hash).write().misses.remember(hash, until) {
-            Remembered::OneMore => self.ledger.charge(MISS_COST),
-            Remembered::InPlace => {}
-        }
-    }
-
     /// Bytes in use: kept and in flight.
     #[must_use]
     pub fn used(&self) -> u64 {
@@ -460,7 +443,7 @@ impl Store {
     pub(crate) fn tables(&self) -> u64 {
         let of = |it: &RwLock<Shard>| {
             let shard = it.read();
-            shard.footprint + shard.misses.until.len() as u64 * MISS_COST
+            shard.footprint + shard.misses.cost()
         };
         self.shards.iter().map(of).sum::<u64>() + self.books.lock().footprint
     }
@@ -492,7 +475,7 @@ impl Store {
         Bounds { variants, bytes: self.ledger.most_for_one() }
     }
 
-    fn shard(&self, hash: KeyHash) -> &RwLock<Shard> {
+    pub(crate) fn shard(&self, hash: KeyHash) -> &RwLock<Shard> {
         &self.shards[hash.place(self.shards.len())]
     }
 
@@ -627,47 +610,6 @@ impl Shard {
     fn settle(&mut self, ledger: &Ledger) {
         let now = table_bytes::<(u128, Slot)>(self.slots.capacity()) as u64;
         ledger.settle(&mut self.footprint, now);
-    }
-}
-
-/// Which keys' answers are known not to be shared, and until when.
-#[derive(Default)]
-struct Misses {
-    until: HashMap<u128, u64, BuildHasherDefault<AsIs>>,
-    order: VecDeque<u128>,
-    most: usize,
-}
-
-enum Remembered {
-    OneMore,
-    InPlace,
-}
-
-impl Misses {
-    fn knows(&self, hash: KeyHash, now: u64) -> bool {
-        !self.until.is_empty() && self.until.get(&hash.0).is_some_and(|it| now < *it)
-    }
-
-    fn remember(&mut self, hash: KeyHash, until: u64) -> Remembered {
-        if self.until.insert(hash.0, until).is_some() {
-            return Remembered::InPlace;
-        }
-        self.order.push_back(hash.0);
-        if self.until.len() <= self.most {
-            return Remembered::OneMore;
-        }
-        if let Some(oldest) = self.order.pop_front() {
-            self.until.remove(&oldest);
-        }
-        Remembered::InPlace
-    }
-
-    fn forget(&mut self, hash: KeyHash) -> bool {
-        if self.until.is_empty() || self.until.remove(&hash.0).is_none() {
-            return false;
-        }
-        self.order.retain(|it| *it != hash.0);
-        true
     }
 }
 

@@ -127,6 +127,12 @@ impl Purges {
         }
     }
 
+    /// Whether a purge after `since` names this key. What only a tag or a condition tells is not looked at: nothing is known of
+    /// the response.
+    pub fn has_named(&self, key: &[u8], since: Seq) -> bool {
+        since < self.seq() && self.rules.read().has_named(key, since)
+    }
+
     /// What becomes of a response of this node that has met the rules up to `met`; and up to which it has now.
     pub fn verdict(&self, key: &[u8], stored: &Stored, met: Seq) -> (Verdict, Seq) {
         let rules = self.rules.read();

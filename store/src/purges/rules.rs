@@ -269,11 +269,16 @@ impl Rules {
 
     /// Whether a fetch of this key, of whose answer nothing is known, may be touched by a rule after `met`.
     pub fn may_touch(&self, key: &[u8], met: Seq) -> bool {
-        let mut touched = met < self.beyond_keys || met < self.floor.seq || met < self.doubt.0;
-        let mut meet = |list: &[Seq]| touched |= list.last().is_some_and(|it| *it > met);
+        met < self.beyond_keys || met < self.doubt.0 || self.has_named(key, met)
+    }
+
+    /// Whether a rule after `met` names this key, or everything; or one may have that was let go.
+    pub fn has_named(&self, key: &[u8], met: Seq) -> bool {
+        let mut named = met < self.floor.seq;
+        let mut meet = |list: &[Seq]| named |= list.last().is_some_and(|it| *it > met);
         meet(&self.all);
         self.each_by_key(key, &mut meet);
-        touched
+        named
     }
 
     /// Whether a rule after `met` has an expression.

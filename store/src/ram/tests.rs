@@ -1,6 +1,7 @@
 //! The index against a plain map, variants, removal, and the budget's arithmetic.
 
 use super::*;
+use crate::purges::{Rule, Scope, Strength};
 use crate::sample::{plain, read, store, text, varied};
 use larder_semantics::field::Field;
 use proptest::prelude::*;
@@ -120,7 +121,7 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
     let store = store(1 << 20);
     let empty = store.used();
     let hash = store.hash(b"k");
-    store.remember_miss(hash, b"k", 100);
+    store.remember_miss(hash, 0, 100);
     assert!(matches!(store.lookup(hash, b"k", 99), Lookup::HitForMiss));
     assert!(matches!(store.lookup(hash, b"k", 100), Lookup::Nothing));
     put(&store, b"k", plain(text("shared after all")));
@@ -128,11 +129,38 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
     store.remove(hash, b"k");
     assert!(matches!(store.lookup(hash, b"k", 99), Lookup::Nothing));
     for n in 0..100_000u32 {
-        store.remember_miss(store.hash(&n.to_ne_bytes()), b"", 100);
+        store.remember_miss(store.hash(&n.to_ne_bytes()), 0, 100);
     }
     assert!(store.used() - empty <= 64 * 16 * MISS_COST + 256);
     let last = store.hash(&99_999u32.to_ne_bytes());
     assert!(matches!(store.lookup(last, b"", 99), Lookup::HitForMiss));
+}
+
+#[test]
+fn a_purge_that_names_a_key_ends_what_is_remembered_of_it() {
+    let url = |it: &str| Scope::Url(it.as_bytes().into());
+    let prefix = |it: &str| Scope::Prefix(it.as_bytes().into());
+    for (scope, ends) in [
+        (url("http://a/x"), true),
+        (url("http://a/y"), false),
+        (prefix("http://a/"), true),
+        (prefix("http://b/"), false),
+        (Scope::Tag("t".into()), false),
+        (Scope::All, true),
+    ] {
+        let store = store(1 << 20);
+        let key = b"http://a/x";
+        let (hash, name) = (store.hash(key), format!("{scope:?}"));
+        store.remember_miss(hash, store.born().seq, 100);
+        store.purge(Rule { scope, strength: Strength::Soft, positions: Vec::new() });
+        let known = || matches!(store.lookup(hash, key, 99), Lookup::HitForMiss);
+        assert_eq!(!ends, known(), "{name}");
+        // What was asked for before it says nothing either; what was asked for since does.
+        store.remember_miss(hash, 0, 100);
+        assert_eq!(!ends, known(), "{name}");
+        store.remember_miss(hash, store.born().seq, 100);
+        assert!(known(), "{name}");
+    }
 }
 
 #[test]
