@@ -132,11 +132,6 @@ impl Gateway {
         Some(fleet.put_in_turn(key, stored, win))
     }
 
-    /// Whether readers get their last byte only when the fleet has the response, or does not take it in time.
-    pub(crate) fn waits_for_fleet(&self, policy: &Policy) -> bool {
-        self.fleet_of(policy).is_some_and(|it| !it.settings().no_block) && self.tiers.fills_fleet()
-    }
-
     /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
     /// somebody has removed it.
     pub(crate) fn is_shared(&self, stored: &Stored) -> bool {

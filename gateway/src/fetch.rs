@@ -531,8 +531,8 @@ impl Job {
         if writer.push(before, most).await.is_err() {
             return;
         }
-        // The bytes with which the readers have all, where they are to wait for the fleet.
-        let waits = self.gateway.waits_for_fleet(&self.route.policy) && after.is_empty();
+        // The bytes with which the readers have all: whoever has them may ask again, anywhere, and finds what is stored.
+        let holds_last = after.is_empty();
         let mut last = Bytes::new();
         let mut large = Large::NotYet;
         loop {
@@ -553,7 +553,7 @@ impl Job {
                         return;
                     }
                     large.note(&self, &head, &writer, &bytes).await;
-                    if waits && head.length == Some(length) && length <= most {
+                    if holds_last && head.length == Some(length) && length <= most {
                         last = bytes;
                     } else if writer.push(bytes, most).await.is_err() {
                         return;

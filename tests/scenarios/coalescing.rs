@@ -426,3 +426,27 @@ fn a_fetch_that_nobody_wants_is_cancelled_or_finished_as_the_route_says() {
         assert_eq!(if stored { 1 } else { 2 }, origin.requests());
     }
 }
+
+/// Who has read along to the last byte may ask again on any worker, and finds the page stored.
+#[test]
+fn what_a_follower_has_whole_is_stored() {
+    let origin = Origin::new(|request| {
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{}", request.target().repeat(2000))
+    });
+    let larder = Larder::before(&origin, "");
+    for round in 0..100 {
+        let target = format!("/{round}");
+        let begin = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut client = larder.client();
+                    begin.wait();
+                    client.get(&target);
+                    assert!(client.get(&target).is_hit(), "{target}");
+                });
+            }
+        });
+    }
+    assert_eq!(100, origin.requests());
+}
