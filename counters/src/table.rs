@@ -172,7 +172,7 @@ counters! {
     collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";
     fill_laggards: Limit, "Readers of a shared body, too large to keep, that were left behind because others had waited for them half a second.";
     fill_laggards_continued: Count, "Clients, of `fill_laggards`, for whom the origin was asked for the rest.";
-    fill_laggards_cut: Limit, "Clients, of `fill_laggards`, whose body was cut short: it has no strong entity tag, or the origin did not send the rest of it.";
+    fill_laggards_cut: Limit, "Clients, of `fill_laggards`, whose body was cut short: the origin did not send the rest of it, or of another, or none of half of the connections to it came free in time.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";

@@ -5,10 +5,10 @@ use crate::forward::Ask;
 use crate::run::Machine;
 use crate::stages::Stage;
 use bytes::Bytes;
-use larder_origin::Exchange;
-use larder_semantics::resume::{self, Begun, Resumes};
+use larder_origin::{Exchange, Onward};
+use larder_semantics::resume::{self, Begun, Proof, Resumes};
 use larder_semantics::transcode;
-use larder_store::fill::SharedHead;
+use larder_store::fill::{SharedHead, Sum, Summing};
 use larder_store::{FillEnd, FillReader};
 use larder_wire::http1::Framing;
 use std::rc::Rc;
@@ -29,10 +29,21 @@ enum From {
     Nowhere,
 }
 
-/// A response that has the bytes that are missing.
+/// A response that has the bytes that are missing, from the first of them.
 struct Rest {
     exchange: Rc<Exchange>,
-    resumes: Resumes,
+    /// So many are missing, where that is known.
+    length: Option<u64>,
+    /// What has come of them already.
+    first: Option<Bytes>,
+    _onward: Onward,
+}
+
+/// What one has that was left behind.
+struct Left {
+    /// So many bytes.
+    at: u64,
+    sum: Option<Sum>,
 }
 
 impl<'h> Along<'h> {
@@ -51,9 +62,10 @@ impl<'h> Along<'h> {
                 Err(FillEnd::LeftBehind) => {}
                 next => return next,
             }
-            let at = reader.position();
+            let left = Left { at: reader.position(), sum: reader.sum() };
+            self.from = From::Nowhere; // What the fill holds for others is not held for this one.
             // Rare, and large: not in the room of every answer.
-            let rest = Box::pin(machine.rest(self.head, at)).await;
+            let rest = Box::pin(machine.rest(self.head, left)).await;
             self.from = rest.map_or(From::Nowhere, From::Origin);
         }
         match &mut self.from {
@@ -64,11 +76,11 @@ impl<'h> Along<'h> {
 }
 
 impl Machine<'_, '_> {
-    /// Asks the origin for what follows the first `at` bytes of a response that is being sent; `None` where it cannot be
-    /// had, so that the body is cut there.
-    async fn rest(&mut self, head: &SharedHead, at: u64) -> Option<Rest> {
+    /// Asks the origin for what follows the bytes of a response that were sent; `None` where it cannot be had, so that the
+    /// body is cut there.
+    async fn rest(&mut self, head: &SharedHead, left: Left) -> Option<Rest> {
         let origin_micros = self.local.origin_micros.get();
-        let rest = self.ask_for_rest(head, at).await;
+        let rest = self.ask_for_rest(head, left).await;
         if origin_micros.is_some() {
             self.local.origin_micros.set(origin_micros); // The log has the time to the first head.
         }
@@ -81,48 +93,68 @@ impl Machine<'_, '_> {
         rest
     }
 
-    async fn ask_for_rest(&mut self, head: &SharedHead, at: u64) -> Option<Rest> {
-        let tag = resume::tag(&head.meta).filter(|_| self.facts.method == "GET")?;
-        // Laggards are slow, and may be many: they do not take the places that others need.
-        if !self.route.has_places_to_spare() {
+    async fn ask_for_rest(&mut self, head: &SharedHead, left: Left) -> Option<Rest> {
+        let tag = resume::tag(&head.meta);
+        if self.facts.method != "GET" || tag.is_none() && left.sum.is_none() {
             return None;
         }
+        self.stages.enter(Stage::Connect);
+        let origin = self.route.origin();
+        let onward = origin.onward().await.ok()?;
         let fields = head.fields.view();
-        let (range, coding) = (resume::range(at), transcode::coding_of(&fields));
-        let arrived = self.exchange(Ask::Onward(&range, tag, coding)).await.ok()?;
+        let range = resume::range(left.at);
+        let rest = tag.map(|it| (range.as_str(), it));
+        let ask = Ask::Onward(rest, transcode::coding_of(&fields));
+        let arrived = self.exchange_with(origin, ask).await.ok()?;
         let length = match arrived.response.framing {
             Framing::Length(length) => Some(length),
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        let begun = Begun { meta: &head.meta, fields: &fields, length: head.length, at };
+        let begun = Begun { meta: &head.meta, fields: &fields, length: head.length, at: left.at };
         let resumes = begun.resumes(arrived.response.status, &arrived.response.fields.view(), length)?;
-        Some(Rest { exchange: arrived.exchange, resumes })
+        let mut rest =
+            Rest { exchange: arrived.exchange, length: resumes.length, first: None, _onward: onward };
+        rest.skip(resumes, left.sum, self.gateway.store.summing()).await?;
+        Some(rest)
     }
 }
 
 impl Rest {
-    async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        let Self { exchange, resumes } = self;
-        loop {
-            let mut bytes = match exchange.next().await {
-                Ok(Some(bytes)) => bytes,
-                Ok(None) if resumes.skip == 0 && resumes.length.is_none_or(|it| it == 0) => {
-                    return Err(FillEnd::Complete(exchange.trailers().map(Into::into)));
-                }
-                Ok(None) | Err(_) => return Err(FillEnd::Failed),
-            };
-            let length = bytes.len() as u64;
-            if let Some(left) = &mut resumes.length {
-                *left = left.checked_sub(length).ok_or(FillEnd::Failed)?;
+    /// Reads what was sent already; `None` where it ends before, or is to be what was sent and is not.
+    async fn skip(&mut self, resumes: Resumes, sent: Option<Sum>, mut summing: Summing) -> Option<()> {
+        let mut left = resumes.skip;
+        while left > 0 {
+            let mut bytes = self.next().await.ok()?;
+            let skipped = bytes.split_to(usize::try_from(left).map_or(bytes.len(), |it| it.min(bytes.len())));
+            left -= skipped.len() as u64;
+            if resumes.proof == Proof::Bytes {
+                summing.add(&skipped);
             }
-            let skipped = resumes.skip.min(length);
-            resumes.skip -= skipped;
-            if skipped < length {
-                return Ok(bytes.split_off(usize::try_from(skipped).unwrap_or(0)));
-            }
+            self.first = Some(bytes).filter(|it| !it.is_empty());
             // Nothing is written meanwhile: an origin that has it all at once must not make others wait.
             tokio::task::yield_now().await;
         }
+        (resumes.proof == Proof::Tag || sent == Some(summing.sum())).then_some(())
+    }
+
+    async fn next(&mut self) -> Result<Bytes, FillEnd> {
+        if let Some(first) = self.first.take() {
+            return Ok(first);
+        }
+        let bytes = match self.exchange.next().await {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) if self.length.is_none_or(|it| it == 0) => {
+                return Err(FillEnd::Complete(self.exchange.trailers().map(Into::into)));
+            }
+            Ok(None) | Err(_) => return Err(FillEnd::Failed),
+        };
+        let Some(left) = &mut self.length else { return Ok(bytes) };
+        *left = left.checked_sub(bytes.len() as u64).ok_or(FillEnd::Failed)?;
+        // A client that knows the length takes the last of them for the end: nothing may follow.
+        if *left == 0 && !matches!(self.exchange.next().await, Ok(None)) {
+            return Err(FillEnd::Failed);
+        }
+        Ok(bytes)
     }
 }

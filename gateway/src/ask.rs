@@ -6,9 +6,9 @@ use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
 use crate::machine::Step;
-use crate::run::{Company, Machine};
+use crate::run::{Company, LOOKS, Machine};
 use crate::stages::Stage;
-use larder_origin::OriginError;
+use larder_origin::{Origin, OriginError, Reserved, Wait};
 use larder_semantics::cache_status::Report;
 use larder_semantics::coding::Coding;
 use larder_semantics::field::{self, FieldList};
@@ -20,9 +20,10 @@ use larder_semantics::trace::Silent;
 use larder_semantics::transcode;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::Removals;
-use larder_store::{FillHead, FillReader, Stored};
+use larder_store::{Disk, FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Machine<'_, '_> {
@@ -110,7 +111,20 @@ impl Machine<'_, '_> {
             _ if self.company == Company::Head => Ask::Head,
             _ => Ask::AsSent,
         };
-        let arrived = match self.exchange(ask).await {
+        let started = clock::precise_micros();
+        self.stages.enter(Stage::Connect);
+        let reserved = self.route.origin().reserve().await;
+        if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
+            && let Some(step) = self.came_meanwhile()
+        {
+            self.stages.enter(Stage::Lookup);
+            return step;
+        }
+        let arrived = match reserved {
+            Ok(reserved) => self.exchange_by(reserved, started, ask).await,
+            Err(error) => Err(error),
+        };
+        let arrived = match arrived {
             Ok(arrived) => arrived,
             Err(error) => return self.origin_failed(error.status()),
         };
@@ -130,6 +144,21 @@ impl Machine<'_, '_> {
             self.head_came(&arrived, since).await;
         }
         self.keep_or_pass(arrived, since).await
+    }
+
+    /// What was stored while this request waited for a connection to the origin, and answers it.
+    fn came_meanwhile(&mut self) -> Option<Step> {
+        if let Some(step) = self.stored_meanwhile() {
+            return Some(step);
+        }
+        let knows = |it: &Arc<Disk>| it.knows(&self.key);
+        let on_disk = self.gateway.disk_of(&self.route.policy).is_some_and(knows);
+        if !on_disk || self.found.is_some() || self.remembered || self.looks >= LOOKS {
+            return None;
+        }
+        self.looks += 1;
+        self.descended = false;
+        Some(Step::Lookup)
     }
 
     /// Stores and reads along, or passes the bytes on.
@@ -215,6 +244,24 @@ impl Machine<'_, '_> {
 
     /// One bodyless exchange up to its final head; interim heads are passed on.
     pub async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+        self.exchange_with(self.route.origin(), ask).await
+    }
+
+    /// The same with one of the route's origins.
+    pub async fn exchange_with(&mut self, origin: &Rc<Origin>, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+        let started = clock::precise_micros();
+        self.stages.enter(Stage::Connect);
+        let reserved = origin.reserve().await?;
+        self.exchange_by(reserved, started, ask).await
+    }
+
+    /// The same by a connection that was waited for since `started`.
+    async fn exchange_by(
+        &mut self,
+        reserved: Reserved,
+        started: u64,
+        ask: Ask<'_>,
+    ) -> Result<Arrived, OriginError> {
         let mut outgoing = forward::outgoing(
             self.gateway,
             self.request,
@@ -225,10 +272,9 @@ impl Machine<'_, '_> {
             ask,
         );
         let born = self.gateway.store.born();
-        let (request_time, started) = (clock::wall(), clock::precise_micros());
+        let request_time = clock::wall();
         outgoing.asked = Some(started);
-        self.stages.enter(Stage::Connect);
-        let exchange = self.route.origin().send(outgoing).await?;
+        let exchange = reserved.send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;

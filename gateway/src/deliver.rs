@@ -16,7 +16,6 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::policy::Policy;
 use larder_semantics::range::{self, Selection};
 use larder_semantics::request::RequestFacts;
-use larder_semantics::resume;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::transcode::{self, Serve};
@@ -462,12 +461,6 @@ impl<'c> Machine<'_, 'c> {
     /// Whether a request for a part, or for the head alone, is answered by another's fetch of the whole as the origin would
     /// answer it, and as soon. `arrived` bytes of the body have come.
     pub fn reads_along(&self, head: &SharedHead, arrived: u64) -> bool {
-        // Of what RAM cannot hold the slower one would be left behind, and could not be sent the rest (docs/decisions/0076).
-        if head.length.is_some_and(|it| !self.gateway.store.could_hold(it))
-            && resume::tag(&head.meta).is_none()
-        {
-            return false;
-        }
         if self.facts.range.is_none() && self.facts.method != "HEAD" {
             return true;
         }

@@ -2,6 +2,7 @@
 //! fetch look there by a fill of their own. One look a key, variant and node at a time, however many ask.
 
 use crate::below::{self, TakenUp};
+use crate::coding;
 use crate::fetch::Job;
 use crate::machine::Step;
 use crate::run::{LOOKS, Machine};
@@ -219,6 +220,22 @@ impl Job {
             };
         };
         self.in_fleet(fleet, held, writer).await
+    }
+
+    /// What answers now, and was not there before this fill waited for a connection to the origin.
+    pub async fn came_meanwhile(&self, writer: &FillWriter) -> Option<(Arc<Stored>, Tier)> {
+        let fields = self.request.fields.view();
+        let is_new = |it: &Arc<Stored>| !self.stored.as_ref().is_some_and(|old| Arc::ptr_eq(old, it));
+        let answers = |it: &Arc<Stored>| is_new(it) && !coding::is_of_no_use(it, &fields) && self.serves(it);
+        if let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0)
+            && let Some(stored) = shelf.select(&fields, &mut Vec::new()).filter(|it| answers(it))
+        {
+            return Some((stored.clone(), Tier::Ram));
+        }
+        if self.stored.is_some() {
+            return None;
+        }
+        self.on_disk(writer).await.filter(answers).map(|it| (it, Tier::Disk))
     }
 
     async fn on_disk(&self, writer: &FillWriter) -> Option<Arc<Stored>> {

@@ -10,12 +10,11 @@ use crate::large::{self, Large, Nowhere};
 use crate::route::{Gateway, Route};
 use crate::stages::{self, Stage, Told};
 use bytes::Bytes;
-use larder_origin::{Exchange, OriginError};
+use larder_origin::{Exchange, OriginError, Wait};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshen::After;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::partial::{self, Beside, Combine, Part};
-use larder_semantics::policy::OnAbort;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
 use larder_semantics::stored::{self, Meta};
@@ -32,6 +31,7 @@ use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -133,7 +133,27 @@ impl Job {
             self.gateway.counters.cache_validations.add(u64::from(self.validate));
         }
         let rest = self.rest();
-        let arrived = match self.ask_watched(self.question(rest.as_ref()), &writer).await {
+        let started = clock::precise_micros();
+        self.told.enter(Stage::Connect);
+        let reserved = {
+            let reserving = pin!(self.route.origin().reserve());
+            let Some(reserved) = self.watched(&writer, reserving).await else { return };
+            reserved
+        };
+        if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
+            && let Some((stored, tier)) = Box::pin(self.came_meanwhile(&writer)).await
+        {
+            writer.head(FillHead::Found(stored, tier), false);
+            return writer.finish(FillEnd::Complete(None));
+        }
+        let asked = match reserved {
+            Ok(reserved) => {
+                let asking = pin!(self.ask_by(reserved, started, self.question(rest.as_ref())));
+                self.watched(&writer, asking).await
+            }
+            Err(error) => Some(Err(error)),
+        };
+        let arrived = match asked {
             Some(Ok(arrived)) => arrived,
             Some(Err(error)) => return self.fail(writer, head_of(&error)),
             None => return,
@@ -159,23 +179,13 @@ impl Job {
         }
     }
 
-    fn question<'s>(&'s self, rest: Option<&'s (String, Vec<u8>)>) -> Ask<'s> {
-        match (rest, &self.stored) {
-            (Some((range, validator)), _) => Ask::Rest(range, validator),
-            (None, Some(stored)) if self.validate => Ask::Conditional(stored),
-            _ => Ask::Whole,
-        }
-    }
-
-    /// What completes the part that is held, for a request for the whole: `Range` and `If-Range`.
-    fn rest(&self) -> Option<(String, Vec<u8>)> {
-        let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
-        partial::completion(&stored.meta)
-    }
-
     /// Asks without condition, once, after an answer that could not be used.
     async fn ask_whole(self, writer: FillWriter) {
-        match self.ask_watched(Ask::Whole, &writer).await {
+        let asked = {
+            let asking = pin!(self.ask(Ask::Whole));
+            self.watched(&writer, asking).await
+        };
+        match asked {
             Some(Ok(again)) => self.receive_or_fail(again, writer).await,
             Some(Err(error)) => self.fail(writer, head_of(&error)),
             None => {}
@@ -192,22 +202,6 @@ impl Job {
         self.receive(arrived, writer).await;
     }
 
-    /// Asks; `None` if everybody who waited has gone and the fill is then to be cancelled.
-    async fn ask_watched(&self, ask: Ask<'_>, writer: &FillWriter) -> Option<Result<Arrived, OriginError>> {
-        if !self.cancels() {
-            return Some(self.ask(ask).await);
-        }
-        tokio::select! {
-            biased;
-            asked = self.ask(ask) => Some(asked),
-            () = writer.deserted() => None,
-        }
-    }
-
-    fn cancels(&self) -> bool {
-        self.route.policy.on_abort == OnAbort::Cancel && !self.background
-    }
-
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
         writer.head(head, false);
         writer.finish(FillEnd::Failed);
@@ -220,30 +214,6 @@ impl Job {
         self.stored
             .as_ref()
             .is_some_and(|it| reuse::on_error(&it.meta, &facts, &self.route.policy, now, &mut Silent))
-    }
-
-    async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        let (route, sent) = (&self.route, self.request.fields.view());
-        let mut outgoing =
-            forward::outgoing(&self.gateway, &self.request, &sent, route, &self.client, Framing::Empty, ask);
-        let born = self.gateway.store.born();
-        let (request_time, started) = (clock::wall(), clock::precise_micros());
-        outgoing.asked = Some(started);
-        self.told.enter(Stage::Connect);
-        let exchange = self.route.origin().send(outgoing).await?;
-        self.told.enter(Stage::FirstByte);
-        loop {
-            let response = exchange.head().await?;
-            self.local.took(started, exchange.answered());
-            if response.status < 200 {
-                self.local.interim.borrow_mut().push_back(response);
-                self.local.rung.notify_one();
-                continue;
-            }
-            self.told.enter(Stage::Lookup);
-            self.local.origin_status.set(Some(response.status));
-            return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
-        }
     }
 
     /// Freshens what is stored after a 304 (RFC 9111 §4.3.4); `None` if it was about something else.

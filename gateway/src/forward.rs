@@ -37,8 +37,9 @@ pub enum Ask<'a> {
     Conditional(&'a Stored),
     /// The rest of a representation that is held in part (RFC 9111 §3.3): this `Range`, `If-Range` this tag.
     Rest(&'a str, &'a [u8]),
-    /// The rest of a representation that is being sent: as [`Ask::Rest`], in the coding in which it began.
-    Onward(&'a str, &'a [u8], Coding),
+    /// The rest of a representation that is being sent, as [`Ask::Rest`], or the whole once more; in the coding in which it
+    /// began.
+    Onward(Option<(&'a str, &'a [u8])>, Coding),
 }
 
 /// The request as the origin gets it; `sent` are the request's fields.
@@ -71,9 +72,9 @@ pub fn outgoing(
     let keep = |it: &Field<'_>| way::reaches_an_origin(it.name) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
-        Ask::AsSent | Ask::Head | Ask::Whole => {}
+        Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
-        Ask::Rest(range, tag) | Ask::Onward(range, tag, _) => {
+        Ask::Rest(range, tag) | Ask::Onward(Some((range, tag)), _) => {
             fields.push("Range", range);
             fields.push("If-Range", tag);
         }
@@ -120,9 +121,9 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
     let stored = match ask {
         _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, _, Coding::Other) => return None,
+        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
         // Whoever cannot read it has it decoded on its way.
-        Ask::Onward(_, _, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
+        Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,
         Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
     };

@@ -20,6 +20,7 @@ mod large;
 pub mod machine;
 mod pass;
 mod peek;
+mod question;
 pub mod refusals;
 pub mod route;
 pub mod run;

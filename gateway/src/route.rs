@@ -141,11 +141,6 @@ impl Route {
         Rc::new(Self { name, policy, origins, host, server_timing, two_ways: true, next: Cell::new(0) })
     }
 
-    /// Whether more than half of the connections to the origin whose turn it is are free.
-    pub(crate) fn has_places_to_spare(&self) -> bool {
-        self.origins[self.next.get() % self.origins.len()].has_places_to_spare()
-    }
-
     /// The origin whose turn it is.
     pub(crate) fn origin(&self) -> &Rc<Origin> {
         let at = self.next.get();

@@ -403,7 +403,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// Another's fill may have stored and ended between our lookup and our own beginning: then its response answers.
-    fn stored_meanwhile(&mut self) -> Option<Step> {
+    pub fn stored_meanwhile(&mut self) -> Option<Step> {
         let Lookup::Shelf(shelf) = self.gateway.store.lookup(self.hash, &self.key, 0) else {
             return None;
         };

@@ -17,7 +17,7 @@ mod unsent;
 pub use address::Address;
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
-pub use pool::{Measures, Origin, Told};
+pub use pool::{Measures, Onward, Origin, Reserved, Told, Wait};
 pub use request::{Line, Outgoing};
 
 use std::time::Duration;

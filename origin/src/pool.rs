@@ -1,4 +1,7 @@
 //! The connections of one worker to one origin: how many there may be, which are unused, who waits for one.
+//!
+//! Whoever may ask for itself only because it was too slow for what others share first waits for one of half of the places,
+//! and then with everybody: such exchanges last as long as slow clients take, and may be many.
 
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
@@ -41,8 +44,9 @@ pub struct Origin {
     dialer: Dialer,
     /// One permit for each exchange under way. Since a connection is opened only by an exchange that found none
     /// unused, this also bounds the open connections. Waiters are served in the order of their coming.
-    places: Semaphore,
-    waiting: Cell<usize>,
+    places: Line,
+    /// One permit for each of half of them.
+    onward: Line,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
     idle: RefCell<VecDeque<Unused>>,
     /// Counts sweeps: the clock of the unused connections.
@@ -96,7 +100,83 @@ pub(crate) struct Place(Rc<Origin>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.places.add_permits(1);
+        self.0.places.permits.add_permits(1);
+    }
+}
+
+/// The right to one exchange that goes on, for one client, with what that was too slow for: there are half as many as places.
+/// It is no place yet.
+pub struct Onward(Rc<Origin>);
+
+impl Drop for Onward {
+    fn drop(&mut self) {
+        self.0.onward.permits.add_permits(1);
+    }
+}
+
+/// A place for one request.
+pub struct Reserved {
+    place: Place,
+    /// For the wait and the connect, where it came to that.
+    deadline: Cell<Option<Instant>>,
+    wait: Wait,
+}
+
+/// Whether a place was free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It was.
+    None,
+    /// It had to be waited for: much may have happened meanwhile.
+    Some,
+}
+
+impl Reserved {
+    /// Whether it had to be waited for.
+    #[must_use]
+    pub fn wait(&self) -> Wait {
+        self.wait
+    }
+
+    /// [`Origin::send`] by this place.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send(self, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+        let origin = self.place.origin().clone();
+        origin.begin(self, request).await.inspect_err(|it| origin.tell(it))
+    }
+}
+
+/// Permits, and those who wait for one: they are served in the order of their coming.
+struct Line {
+    permits: Semaphore,
+    waiting: Cell<usize>,
+    most: usize,
+}
+
+impl Line {
+    fn new(permits: usize) -> Self {
+        let permits = permits.clamp(1, Semaphore::MAX_PERMITS);
+        let most = permits.saturating_mul(WAITERS_PER_PLACE);
+        Self { permits: Semaphore::new(permits), waiting: Cell::new(0), most }
+    }
+
+    /// Takes a permit: at once, or once there is one before the time that `by` gives; `None` where there is none until then,
+    /// or too many wait. Whoever has it gives it back.
+    async fn take(&self, by: impl FnOnce() -> Instant) -> Option<Wait> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            permit.forget();
+            return Some(Wait::None);
+        }
+        let waiter = Waiter::new(&self.waiting);
+        if self.waiting.get() > self.most {
+            return None;
+        }
+        let acquired = timeout_at(by(), self.permits.acquire()).await;
+        drop(waiter);
+        acquired.ok()?.ok()?.forget();
+        Some(Wait::Some)
     }
 }
 
@@ -107,12 +187,12 @@ impl Origin {
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
             address,
-            places: Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)),
+            places: Line::new(limits.connections),
+            onward: Line::new(limits.connections / 2),
             limits,
             counters,
             spares: Spares::default(),
             scratch: RefCell::default(),
-            waiting: Cell::new(0),
             idle: RefCell::default(),
             sweep: Cell::new(0),
             sweeper: Cell::new(Sweeper::Asleep),
@@ -155,12 +235,38 @@ impl Origin {
     /// [`OriginError::Busy`], [`OriginError::Connect`], [`OriginError::ConnectTimeout`], or
     /// [`OriginError::Timeout`] where the origin does not take the head.
     pub async fn send(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
-        self.begin(request).await.inspect_err(|it| self.tell(it))
+        self.reserve().await?.send(request).await
     }
 
-    async fn begin(self: &Rc<Self>, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+    /// Waits for a place among `Limits::connections`: for those who want to look again before they ask.
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`].
+    pub async fn reserve(self: &Rc<Self>) -> Result<Reserved, OriginError> {
         let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
-        let place = self.place(&deadline).await?;
+        match self.places.take(|| self.connect_by(&deadline)).await {
+            Some(wait) => Ok(Reserved { place: Place(self.clone()), deadline, wait }),
+            None => Err(self.is_busy()).inspect_err(|it| self.tell(it)),
+        }
+    }
+
+    /// Waits for the right to go on with what a client was too slow for, as long as an origin may be silent within a response:
+    /// to that client it is the same.
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`].
+    pub async fn onward(self: &Rc<Self>) -> Result<Onward, OriginError> {
+        let taken = self.onward.take(|| after(now(), self.limits.between_bytes)).await;
+        taken.map(|_| Onward(self.clone())).ok_or_else(|| self.is_busy())
+    }
+
+    fn is_busy(&self) -> OriginError {
+        self.counters.origin_busy.add(1);
+        OriginError::Busy
+    }
+
+    async fn begin(&self, reserved: Reserved, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+        let Reserved { place, deadline, .. } = reserved;
         let connection = self.connection(&deadline).await?;
         self.counters.origin_requests.add(1);
         if let Some(it) = self.measures.get() {
@@ -178,31 +284,6 @@ impl Origin {
         let at = deadline.get().unwrap_or_else(|| after(now(), self.limits.connect));
         deadline.set(Some(at));
         at
-    }
-
-    /// Waits for a place among `Limits::connections`.
-    async fn place(self: &Rc<Self>, deadline: &Cell<Option<Instant>>) -> Result<Place, OriginError> {
-        if let Ok(permit) = self.places.try_acquire() {
-            permit.forget();
-            return Ok(Place(self.clone()));
-        }
-        let waiter = Waiter::new(&self.waiting);
-        if self.waiting.get() > self.limits.connections.max(1).saturating_mul(WAITERS_PER_PLACE) {
-            self.counters.origin_busy.add(1);
-            return Err(OriginError::Busy);
-        }
-        let acquired = timeout_at(self.connect_by(deadline), self.places.acquire()).await;
-        drop(waiter);
-        match acquired {
-            Ok(Ok(permit)) => {
-                permit.forget();
-                Ok(Place(self.clone()))
-            }
-            Ok(Err(_)) | Err(_) => {
-                self.counters.origin_busy.add(1);
-                Err(OriginError::Busy)
-            }
-        }
     }
 
     /// An unused connection, or a new one. Where this process has no descriptor left, whichever comes first.
@@ -255,7 +336,7 @@ impl Origin {
             }
         }
         // Those that may not be used yet make room for the one that will be opened.
-        let in_use = self.limits.connections.max(1).saturating_sub(self.places.available_permits());
+        let in_use = self.limits.connections.max(1).saturating_sub(self.places.permits.available_permits());
         if in_use + idle.len() > self.limits.connections.max(1) {
             idle.pop_front();
         }
@@ -348,12 +429,6 @@ impl Origin {
     fn sends_surplus(&self, trust: Trust) -> bool {
         let is_on = |it: &Cell<Option<Instant>>| it.get().is_some_and(|it| now() < it);
         is_on(&self.surplus_until) || is_on(self.suspicion(trust))
-    }
-
-    /// Whether more than half of the exchanges that there may be at a time could begin now.
-    #[must_use]
-    pub fn has_places_to_spare(&self) -> bool {
-        2 * self.places.available_permits() > self.limits.connections
     }
 
     /// How many unused connections there are.

@@ -4,11 +4,13 @@
 //! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
 //! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state
 //! change happens under the fill's lock and is followed by a ring of the bell that the other side listens to *before* it
-//! looks, so that none is missed. The reading end is in `reader`.
+//! looks, so that none is missed. The reading end is in `reader`; by what one that was left behind can go on, in `sums`.
 
 use self::pace::Pace;
 pub use self::reader::FillReader;
 use self::reader::Place;
+use self::sums::Sums;
+pub use self::sums::{Sum, Summing};
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
@@ -27,6 +29,7 @@ pub const WINDOW: u64 = 256 * 1024;
 
 mod pace;
 mod reader;
+mod sums;
 
 /// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
 /// Larger ones are kept as they are: their reader's buffers are filled to the end before the next is made.
@@ -36,7 +39,7 @@ const COPY_BELOW: usize = 4096;
 const JOIN_TO: usize = 16 * 1024;
 
 /// What a chunk costs beside its bytes: its place in the queue, and the count of its buffer.
-const CHUNK_COST: u64 = 96;
+const CHUNK_COST: u64 = 128;
 
 /// What a response may need beside its body, to find room as one.
 const BESIDE: u64 = 32 * 1024;
@@ -139,6 +142,8 @@ struct State {
     left_behind: u64,
     /// Readers that have read all `length` bytes and wait for more.
     waiting: usize,
+    /// The sums of what was read by those who stood there when the body ceased to be kept.
+    early: BTreeMap<u64, Sum>,
 }
 
 /// How much of the body is held.
@@ -154,6 +159,8 @@ struct Chunk {
     start: u64,
     bytes: Bytes,
     copied: bool,
+    /// The sum of the body to its end, where that is known.
+    sum: Option<Sum>,
 }
 
 impl Chunk {
@@ -228,6 +235,7 @@ impl Fill {
             charged: 0,
             left_behind: 0,
             waiting: 0,
+            early: BTreeMap::new(),
         };
         Arc::new(Fill {
             id,
@@ -244,7 +252,7 @@ impl Fill {
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), Place::Leader);
-        (FillWriter { fill, pace: Pace::default(), finished: false }, reader)
+        (FillWriter { fill, pace: Pace::default(), sums: Sums::NotYet, finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -294,15 +302,15 @@ impl State {
         matches!(self.head, Some(FillHead::Private(_)))
     }
 
-    /// Takes in bytes whose cost is in the ledger already, as one chunk's.
-    fn add(&mut self, bytes: Bytes) {
+    /// Takes in bytes whose cost is in the ledger already, as one chunk's; with the sum of the body to their end.
+    fn add(&mut self, bytes: Bytes, sum: Option<Sum>) {
         let copied = bytes.len() < COPY_BELOW;
         let bytes = if copied { Bytes::copy_from_slice(&bytes) } else { bytes };
         self.charged += bytes.len() as u64 + CHUNK_COST;
         let start = self.length;
         self.length += bytes.len() as u64;
         self.waiting = 0;
-        self.chunks.push_back(Chunk { start, bytes, copied });
+        self.chunks.push_back(Chunk { start, bytes, copied, sum });
         while self.join_last() {}
     }
 
@@ -316,9 +324,9 @@ impl State {
             return false;
         }
         let bytes = Bytes::from([&a.bytes[..], &b.bytes[..]].concat());
-        let start = a.start;
+        let (start, sum) = (a.start, b.sum);
         self.chunks.truncate(before);
-        self.chunks.push_back(Chunk { start, bytes, copied: true });
+        self.chunks.push_back(Chunk { start, bytes, copied: true, sum });
         self.charged -= CHUNK_COST;
         true
     }
@@ -355,11 +363,12 @@ impl State {
         }
     }
 
-    fn read(&self, at: u64) -> Option<Bytes> {
+    /// What follows `at`, to the end of a chunk; with the sum of the body to there.
+    fn read(&self, at: u64) -> Option<(Bytes, Option<Sum>)> {
         let after = self.chunks.partition_point(|it| it.start <= at);
         let chunk = self.chunks.get(after.checked_sub(1)?)?;
         let from = usize::try_from(at - chunk.start).ok()?;
-        (from < chunk.bytes.len()).then(|| chunk.bytes.slice(from..))
+        (from < chunk.bytes.len()).then(|| (chunk.bytes.slice(from..), chunk.sum))
     }
 }
 
@@ -367,6 +376,7 @@ impl State {
 pub struct FillWriter {
     fill: Arc<Fill>,
     pace: Pace,
+    sums: Sums,
     finished: bool,
 }
 
@@ -375,6 +385,9 @@ impl FillWriter {
     /// window of it, and nobody may join any more. What is not shared is never kept.
     pub fn head(&mut self, head: FillHead, keep: bool) {
         let keeps = keep && matches!(head, FillHead::Shared(_));
+        if matches!(head, FillHead::Private(_)) {
+            self.sums = Sums::Never;
+        }
         if !keeps {
             self.fill.store.flights.leave(&self.fill);
         }
@@ -407,13 +420,15 @@ impl FillWriter {
         }
         let cost = bytes.len() as u64 + CHUNK_COST;
         if !self.keeps(bytes.len() as u64, cost, max_object) {
+            self.keep_no_more().await;
             self.room(cost).await?;
         }
-        self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes));
+        let sum = self.sum_with(&bytes);
+        self.fill.change(cost, &self.fill.arrived, |state| state.add(bytes, sum));
         Ok(())
     }
 
-    /// Whether `more` bytes can be kept too; enters `cost` in the ledger then. Else nothing is kept any more.
+    /// Whether `more` bytes can be kept too; enters `cost` in the ledger then.
     fn keeps(&self, more: u64, cost: u64, max_object: u64) -> bool {
         let fill = &*self.fill;
         let (keeping, length) = {
@@ -433,13 +448,21 @@ impl FillWriter {
         } else {
             counters.cache_over_budget.add_shared(1);
         }
+        false
+    }
+
+    /// From here on only a window is held.
+    async fn keep_no_more(&mut self) {
+        if !matches!(self.sums, Sums::NotYet) {
+            return;
+        }
         // First nobody may join any more, then the beginning may go.
-        fill.store.flights.leave(&self.fill);
-        fill.change(0, &fill.arrived, |state| {
+        self.fill.store.flights.leave(&self.fill);
+        self.sums = self.sum_up().await;
+        self.fill.change(0, &self.fill.arrived, |state| {
             state.keeping = Keeping::Window;
             state.let_go();
         });
-        false
     }
 
     /// Whether the body is still kept whole, and nothing removed the key meanwhile: it may be stored.

@@ -256,3 +256,68 @@ fn all_the_waiting_together_has_a_bound() {
     statuses.sort_unstable();
     assert_eq!([200, 502], statuses);
 }
+
+/// Who waits for a connection looks again when it has one: what came meanwhile answers, and the next need not wait.
+#[test]
+fn who_waits_for_a_connection_looks_again() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.number {
+        0 => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: private\n\nfor one"))],
+        1 => vec![
+            Script::Gate(held.clone()),
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nfor all")),
+        ],
+        _ => panic!("nobody else has to ask"),
+    });
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    assert_eq!("for one", larder.get("/").text());
+    let mut clients: Vec<Client> = (0..12).map(|_| larder.client()).collect();
+    for (at, it) in clients.iter_mut().enumerate() {
+        it.send(PLAIN);
+        until("it asks for itself", || larder.counter("hit_for_miss") == at as u64 + 1);
+    }
+    until("one is at the origin", || gate.waiting() == 1);
+    gate.open();
+    let answers: Vec<_> = clients.iter_mut().map(Client::read).collect();
+    assert!(answers.iter().all(|it| it.text() == "for all"));
+    assert_eq!(11, answers.iter().filter(|it| it.is_hit()).count());
+}
+
+/// The same of a fetch for all who wait: a part of the page was asked for alone, and the origin sent the whole.
+#[test]
+fn a_fetch_for_all_that_waits_for_a_connection_looks_again() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::scripted(move |request| match request.number {
+        0 => vec![
+            Script::Gate(held.clone()),
+            Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nthe whole")),
+        ],
+        _ => panic!("nobody else has to ask"),
+    });
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let (mut part, mut first, mut second) = (larder.client(), larder.client(), larder.client());
+    part.send("GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=4-\r\n\r\n");
+    until("it is at the origin", || gate.waiting() == 1);
+    first.send(PLAIN);
+    second.send(PLAIN);
+    until("one waits for the other", || larder.counter("requests_collapsed") == 1);
+    gate.open();
+    let part = part.read();
+    assert_eq!((206, "whole"), (part.status, part.text().as_str()));
+    for it in [first.read(), second.read()] {
+        assert!(it.is_hit() && it.text() == "the whole", "{it:?}");
+    }
+    assert_eq!(1, origin.requests());
+}

@@ -1,6 +1,6 @@
 //! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
 
-use super::{Fill, FillEnd, FillHead};
+use super::{Fill, FillEnd, FillHead, Sum};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub struct FillReader {
     place: Place,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
+    /// The sum of what it has been given, where it was known then.
+    sum: Option<Sum>,
 }
 
 /// Who a reader is.
@@ -25,7 +27,7 @@ pub(super) enum Place {
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
-        Self { fill, at: 0, place, waits: false }
+        Self { fill, at: 0, place, waits: false, sum: None }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
@@ -46,6 +48,13 @@ impl FillReader {
         self.at
     }
 
+    /// The sum of the bytes that this reader has been given; it is known of one that was left behind by a body without a strong
+    /// tag.
+    #[must_use]
+    pub fn sum(&self) -> Option<Sum> {
+        self.sum.or_else(|| self.fill.state.lock().early.get(&self.at).copied())
+    }
+
     /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
     pub async fn head(&mut self) -> FillHead {
         loop {
@@ -63,7 +72,7 @@ impl FillReader {
     /// # Errors
     /// The end of the body, or of what this reader gets of it.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place, waits } = self;
+        let Self { fill, at, place, waits, sum } = self;
         loop {
             let arrived = fill.arrived.notified();
             let next = fill.change(0, &fill.drained, |state| {
@@ -76,13 +85,14 @@ impl FillReader {
                 if *at < state.left_behind {
                     return Some(Err(FillEnd::LeftBehind));
                 }
-                let Some(bytes) = state.read(*at) else {
+                let Some((bytes, to_its_end)) = state.read(*at) else {
                     *waits = state.end.is_none();
                     state.waiting += usize::from(*waits);
                     return state.end.clone().map(Err);
                 };
                 state.step_off(*at);
                 *at += bytes.len() as u64;
+                *sum = to_its_end;
                 state.stand(*at);
                 state.let_go();
                 Some(Ok(bytes))

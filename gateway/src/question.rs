@@ -1,0 +1,86 @@
+//! What a fill asks the origin, and how: by a connection for which it may have to wait, and as long as somebody waits for it.
+
+use crate::fetch::{Arrived, Job};
+use crate::forward::{self, Ask};
+use crate::stages::Stage;
+use larder_origin::{OriginError, Reserved};
+use larder_semantics::partial;
+use larder_semantics::policy::OnAbort;
+use larder_stdx::clock;
+use larder_store::FillWriter;
+use larder_wire::http1::Framing;
+use std::future::Future;
+use std::pin::Pin;
+
+impl Job {
+    pub fn question<'s>(&'s self, rest: Option<&'s (String, Vec<u8>)>) -> Ask<'s> {
+        match (rest, &self.stored) {
+            (Some((range, validator)), _) => Ask::Rest(range, validator),
+            (None, Some(stored)) if self.validate => Ask::Conditional(stored),
+            _ => Ask::Whole,
+        }
+    }
+
+    /// What completes the part that is held, for a request for the whole: `Range` and `If-Range`.
+    pub fn rest(&self) -> Option<(String, Vec<u8>)> {
+        let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
+        partial::completion(&stored.meta)
+    }
+
+    /// Does `work`; `None` if everybody who waited has gone and the fill is then to be cancelled.
+    pub async fn watched<T>(
+        &self,
+        writer: &FillWriter,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        if !self.cancels() {
+            return Some(work.await);
+        }
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = writer.deserted() => None,
+        }
+    }
+
+    pub fn cancels(&self) -> bool {
+        self.route.policy.on_abort == OnAbort::Cancel && !self.background
+    }
+
+    /// Asks, up to the final head; interim ones are for the client that began this.
+    pub async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+        let started = clock::precise_micros();
+        self.told.enter(Stage::Connect);
+        let reserved = self.route.origin().reserve().await?;
+        self.ask_by(reserved, started, ask).await
+    }
+
+    /// Asks by a connection that was waited for since `started`.
+    pub async fn ask_by(
+        &self,
+        reserved: Reserved,
+        started: u64,
+        ask: Ask<'_>,
+    ) -> Result<Arrived, OriginError> {
+        let (route, sent) = (&self.route, self.request.fields.view());
+        let mut outgoing =
+            forward::outgoing(&self.gateway, &self.request, &sent, route, &self.client, Framing::Empty, ask);
+        let born = self.gateway.store.born();
+        let request_time = clock::wall();
+        outgoing.asked = Some(started);
+        let exchange = reserved.send(outgoing).await?;
+        self.told.enter(Stage::FirstByte);
+        loop {
+            let response = exchange.head().await?;
+            self.local.took(started, exchange.answered());
+            if response.status < 200 {
+                self.local.interim.borrow_mut().push_back(response);
+                self.local.rung.notify_one();
+                continue;
+            }
+            self.told.enter(Stage::Lookup);
+            self.local.origin_status.set(Some(response.status));
+            return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
+        }
+    }
+}
