@@ -272,16 +272,27 @@ impl FieldList {
         self.index.is_empty()
     }
 
-    /// Bytes on the heap, for the RAM budget.
+    /// Bytes on the heap.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        self.text.capacity() + self.index.capacity() * size_of::<Line>()
+        self.blocks().iter().sum()
     }
 
-    /// Gives back what capacity is over, before the list is kept for long.
+    /// The bytes of each block that it has on the heap, for the RAM budget.
+    #[must_use]
+    pub fn blocks(&self) -> [usize; 2] {
+        [self.text.capacity(), self.index.capacity() * size_of::<Line>()]
+    }
+
+    /// Gives back what capacity is over, before the list is kept for long. By a copy: an allocator that is asked to make
+    /// a block smaller leaves it as it is where that is no more than half too large.
     pub fn shrink(&mut self) {
-        self.text.shrink_to_fit();
-        self.index.shrink_to_fit();
+        if self.text.capacity() > self.text.len() {
+            self.text = self.text.as_slice().to_vec();
+        }
+        if self.index.capacity() > self.index.len() {
+            self.index = self.index.as_slice().to_vec();
+        }
     }
 }
 

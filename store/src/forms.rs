@@ -261,14 +261,10 @@ impl Store {
         body: Body,
     ) -> Result<(), OverBudget> {
         let Some(place) = place(coding) else { return Err(OverBudget) };
-        let on_the_heap = match &body {
-            Body::Heap(bytes) => on_heap(bytes.len()) + 32,
-            Body::Arena(_) | Body::Disk(_) => 0,
-        };
         let cost = on_heap(size_of::<Form>() + 16)
             + on_heap(head.len())
             + list_cost(&fields)
-            + on_the_heap
+            + body.heap_cost()
             + size_of::<Weak<Forms>>() as u64;
         self.reserve(cost)?;
         self.ledger.forms.add(cost);

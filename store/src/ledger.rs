@@ -69,7 +69,7 @@ impl Ledger {
     /// the budget from now on: it grows by a 32nd of the budget at a time, and not above its half, for it may be
     /// that eviction does not help.
     pub fn mind(&self, resident: u64, outside: u64) {
-        let heap = self.used().saturating_sub(self.arena.load(Relaxed));
+        let heap = self.of_heap();
         let beyond = resident.saturating_sub(heap + outside + self.budget / 32);
         let step = self.beyond.load(Relaxed) + self.budget / 32;
         self.beyond.store(beyond.min(step).min(self.budget / 2), Relaxed);
@@ -96,6 +96,11 @@ impl Ledger {
 
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
+    }
+
+    /// What of that is not in the arena.
+    pub fn of_heap(&self) -> u64 {
+        self.used().saturating_sub(self.arena.load(Relaxed))
     }
 
     /// Bytes over the budget.
@@ -175,15 +180,38 @@ impl Drop for Charge {
     }
 }
 
-/// What `bytes` cost on the heap: a twelfth is wasted by size classes an eighth apart and by pages that are not full
-/// (mimalloc), or 8 bytes by a header (glibc); at least 32. Measured by `tests/budget.rs`.
+/// What `bytes` in one block take on the heap: the size class that the allocator (mimalloc 2) has for them. Pages that
+/// are not full are not in it: they are the allocator's, and what of them is too much is seen by [`Ledger::mind`].
 pub(crate) const fn on_heap(bytes: usize) -> u64 {
-    if bytes == 0 {
-        return 0;
+    /// Above this a block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).
+    const OWN_PAGES: usize = 64 << 10;
+    const WORD: usize = size_of::<usize>();
+    let words = bytes.div_ceil(WORD);
+    let rounded = match words {
+        0 | 1 => words * WORD,
+        2..=8 => words.next_multiple_of(2) * WORD,
+        // Four classes from each power of two to the next.
+        _ if bytes <= OWN_PAGES => words.next_multiple_of(1 << ((words - 1).ilog2() - 2)) * WORD,
+        _ => bytes.next_multiple_of(of_pages(bytes)),
+    };
+    rounded as u64
+}
+
+/// What a block with pages of its own is rounded up to (`_mi_os_good_alloc_size`).
+const fn of_pages(bytes: usize) -> usize {
+    const K: usize = 1 << 10;
+    const M: usize = 1 << 20;
+    if bytes < 512 * K {
+        4 * K
+    } else if bytes < 2 * M {
+        64 * K
+    } else if bytes < 8 * M {
+        256 * K
+    } else if bytes < 32 * M {
+        M
+    } else {
+        4 * M
     }
-    let waste = if bytes / 12 < 8 { 8 } else { bytes / 12 };
-    let rounded = (bytes + waste).next_multiple_of(16);
-    if rounded < 32 { 32 } else { rounded as u64 }
 }
 
 #[cfg(test)]
@@ -210,6 +238,16 @@ mod tests {
 
     #[test]
     fn heap_costs_are_those_of_the_allocator() {
-        assert_eq!([0, 32, 32, 48, 112, 1120], [0, 1, 24, 25, 100, 1024].map(on_heap));
+        assert_eq!([0, 8, 8, 16, 112, 1280], [0, 1, 8, 9, 100, 1025].map(on_heap));
+        for bytes in (1..70_000).chain((70_000..50_000_000).step_by(99_991)) {
+            // SAFETY: allocates and frees a block, and asks for its size between.
+            let real = unsafe {
+                let block = libmimalloc_sys::mi_malloc(bytes);
+                let real = libmimalloc_sys::mi_usable_size(block);
+                libmimalloc_sys::mi_free(block);
+                real
+            };
+            assert_eq!(real as u64, on_heap(bytes), "{bytes}");
+        }
     }
 }

@@ -13,6 +13,8 @@ pub struct Memory {
     pub arena: u64,
     /// The tables of the index and of the policy, at the size that they have.
     pub index: u64,
+    /// What those tables were handed out beyond that, and nobody has touched yet: it is not resident.
+    pub untouched: u64,
     /// Forms made of responses, without what of their bodies is in the arena.
     pub forms: u64,
     /// Fetches in flight: what has come and is not stored yet.
@@ -30,15 +32,23 @@ impl Store {
     /// What the tier takes now.
     #[must_use]
     pub fn memory(&self) -> Memory {
+        let (index, untouched) = self.tables();
         Memory {
             responses: self.ledger.responses.get(),
-            arena: self.arena_resident(),
-            index: self.tables(),
+            arena: self.arena.resident(),
+            index,
+            untouched,
             forms: self.ledger.forms.get(),
             fills: self.ledger.fills.get(),
             coders: self.ledger.coders.get(),
             orders: self.ledger.orders.get(),
         }
+    }
+
+    /// What of the bytes in use is on the heap of threads that serve: not in the arena, nor with codecs.
+    #[must_use]
+    pub fn used_of_heap(&self) -> u64 {
+        self.ledger.of_heap().saturating_sub(self.ledger.coders.get())
     }
 
     /// Makes room for `bytes` that a codec is about to take.

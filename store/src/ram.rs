@@ -11,7 +11,7 @@ use crate::evicted::Evicted;
 use crate::flights::Flights;
 use crate::forms::Formed;
 use crate::idle::Idle;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, on_heap};
 use crate::listing::Facts;
 use crate::misses::{MISS_COST, Misses};
 use crate::purges::Purges;
@@ -123,7 +123,7 @@ pub struct Store {
     taken_in: AtomicU64,
     pub(crate) books: Mutex<Books>,
     pub(crate) purges: Purges,
-    arena: Arc<Arena>,
+    pub(crate) arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
     pub(crate) formed: Formed,
@@ -242,8 +242,7 @@ impl Store {
     pub fn make_body(&self, chunks: &[Bytes]) -> Result<Body, OverBudget> {
         let length: u64 = chunks.iter().map(|it| it.len() as u64).sum();
         if length <= self.heap_line as u64 {
-            // Always copied: a chunk may be a small part of a large buffer.
-            return Ok(Body::Heap(Bytes::from(chunks.concat())));
+            return Ok(Body::on_the_heap(chunks));
         }
         let cost = self.arena.cost(length);
         if cost > self.ledger.most_for_one() {
@@ -439,18 +438,16 @@ impl Store {
         self.shards.iter().map(|it| it.read().slots.len() as u64).sum()
     }
 
-    /// What index and policy take now, and what is remembered of hit-for-miss.
-    pub(crate) fn tables(&self) -> u64 {
+    /// What index and policy take now, and what is remembered of hit-for-miss; and what they were given beyond that and have
+    /// not touched.
+    pub(crate) fn tables(&self) -> (u64, u64) {
         let of = |it: &RwLock<Shard>| {
             let shard = it.read();
             shard.footprint + shard.misses.cost()
         };
-        self.shards.iter().map(of).sum::<u64>() + self.books.lock().footprint
-    }
-
-    /// What the arena takes now.
-    pub(crate) fn arena_resident(&self) -> u64 {
-        self.arena.resident()
+        let index = self.shards.iter().map(of).sum::<u64>();
+        let books = self.books.lock();
+        (index + books.footprint, books.policy.untouched())
     }
 
     /// Something beside the store that was entered with `entered` bytes takes `now`: the index of a lower tier. It counts
@@ -608,7 +605,7 @@ impl Shard {
 
     /// Enters in the ledger what the table takes now.
     fn settle(&mut self, ledger: &Ledger) {
-        let now = table_bytes::<(u128, Slot)>(self.slots.capacity()) as u64;
+        let now = on_heap(table_bytes::<(u128, Slot)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);
     }
 }

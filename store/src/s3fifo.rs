@@ -10,6 +10,7 @@
 //! Yang et al., "FIFO queues are all you need for cache eviction" (SOSP 2023), with one difference: one eviction
 //! looks at no more than [`LOOKS`] objects, since under a lock a whole round over a hot cache takes too long.
 
+use crate::ledger::on_heap;
 use std::collections::hash_map::RandomState;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, Hash};
@@ -234,9 +235,16 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     #[must_use]
     pub fn footprint(&self) -> u64 {
         let Ghosts { known, order, .. } = &self.ghosts;
-        (self.nodes.len() * size_of::<Node<Id>>()
-            + table_bytes::<(Id, Ghost)>(known.capacity())
-            + order.capacity() * size_of::<(Id, u32)>()) as u64
+        (self.nodes.len() * size_of::<Node<Id>>()) as u64
+            + on_heap(table_bytes::<(Id, Ghost)>(known.capacity()))
+            + on_heap(order.capacity() * size_of::<(Id, u32)>())
+    }
+
+    /// Bytes that the queues have been given beyond that, and have not touched: they are not resident.
+    #[must_use]
+    pub fn untouched(&self) -> u64 {
+        on_heap(self.nodes.capacity() * size_of::<Node<Id>>())
+            - (self.nodes.len() * size_of::<Node<Id>>()) as u64
     }
 
     fn list(&mut self, queue: Queue) -> &mut List {
@@ -288,10 +296,17 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     }
 }
 
-/// Bytes of a hash table of `capacity`: an entry and a control byte for each of its buckets, of which it leaves an
-/// eighth free.
+/// Bytes of a hash table that says that it has room for `capacity`: an entry and a control byte for each of its buckets, a
+/// power of two of which it leaves an eighth free; and the first of the control bytes once more (hashbrown). What was
+/// removed may keep its bucket until the table is made anew, and is not in its capacity: hence the power of two above.
 pub(crate) fn table_bytes<T>(capacity: usize) -> usize {
-    capacity / 7 * 8 * (size_of::<T>() + 1)
+    /// Control bytes that are looked at together.
+    const GROUP: usize = 16;
+    if capacity == 0 {
+        return 0;
+    }
+    let buckets = (capacity * 8).div_ceil(7).next_power_of_two().max(4);
+    (buckets * size_of::<T>()).next_multiple_of(GROUP) + buckets + GROUP
 }
 
 /// Who left the small queue lately: names and sizes only.

@@ -9,8 +9,12 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
+use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// What `Bytes` allocates to be shared: its block, that one's size, and a count.
+const COUNT: usize = 3 * size_of::<usize>();
 
 /// A stored body.
 #[derive(Clone)]
@@ -37,6 +41,23 @@ impl Body {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// A body on the heap, which has no room over: what it takes is known.
+    pub(crate) fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> Body {
+        // Always copied: a chunk may be a small part of a large buffer.
+        let bytes = Bytes::from(chunks.concat());
+        // `Bytes` allocates the count of those who share it when the first does: here, and not in a hit.
+        drop(bytes.clone());
+        Body::Heap(bytes)
+    }
+
+    /// What it takes on the heap. An extent of the arena counts itself.
+    pub(crate) fn heap_cost(&self) -> u64 {
+        match self {
+            Body::Heap(bytes) if !bytes.is_empty() => on_heap(bytes.len()) + on_heap(COUNT),
+            Body::Heap(_) | Body::Arena(_) | Body::Disk(_) => 0,
+        }
     }
 
     /// Whether these are the very bytes of `other`, not others like them.
@@ -150,11 +171,6 @@ impl Stored {
 
     /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
-        let body = match &self.body {
-            // The bytes, and the count that `Bytes` allocates at its first clone.
-            Body::Heap(bytes) => on_heap(bytes.len()) + 32,
-            Body::Arena(_) | Body::Disk(_) => 0,
-        };
         on_heap(size_of::<Self>() + 16)
             + on_heap(self.head.len())
             + list_cost(&self.fields)
@@ -164,7 +180,7 @@ impl Stored {
             + on_heap(self.meta.etag.as_ref().map_or(0, |it| it.len()))
             + names_cost(&self.meta.vary)
             + self.forms.as_ref().map_or(0, |_| Forms::heap_cost())
-            + body
+            + self.body.heap_cost()
     }
 
     /// Whether the fleet is to be asked, at the wall second `now`, before it is used again.
@@ -192,12 +208,11 @@ impl Stored {
 }
 
 pub(crate) fn list_cost(list: &FieldList) -> u64 {
-    // Two allocations.
-    if list.is_empty() { 0 } else { on_heap(list.heap_size()) + 16 }
+    list.blocks().map(on_heap).iter().sum()
 }
 
-fn names_cost(names: &[Box<str>]) -> u64 {
-    on_heap(size_of_val(names)) + names.iter().map(|it| on_heap(it.len())).sum::<u64>()
+fn names_cost(names: &Vec<Box<str>>) -> u64 {
+    on_heap(names.capacity() * size_of::<Box<str>>()) + names.iter().map(|it| on_heap(it.len())).sum::<u64>()
 }
 
 /// How much one shelf may hold.
@@ -343,7 +358,7 @@ impl Shelf {
         on_heap(size_of::<Self>() + 16)
             + on_heap(self.key.len())
             + names_cost(&self.vary)
-            + on_heap(self.variants.len() * size_of::<Arc<Stored>>())
+            + on_heap(self.variants.capacity() * size_of::<Arc<Stored>>())
             + on_heap(self.wanted.len())
             + self.variants.iter().map(|it| it.heap_cost()).sum::<u64>()
     }

@@ -1,40 +1,24 @@
 //! The budget is a promise about memory: resident bytes, the arena's included, while fills churn. Alone in its
 //! process, since it measures that process.
 
-use bytes::{Bytes, BytesMut};
+mod support;
+
 use larder_counters::Counters;
-use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
-use larder_stdx::clock::WallTime;
-use larder_store::fill::SharedHead;
-use larder_store::{Begin, FillEnd, FillHead, Marks, Settings, Store, Stored, sample};
+use larder_store::{Settings, Store};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Barrier};
+use support::Random;
+use support::fills::{fill, some_key, without_purge_delay};
 
 /// As in the binary: see docs/decisions/0020-resident-memory.md.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// `mi_option_purge_delay` of mimalloc 2: freed pages go back at once.
-const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 const BUDGET: u64 = 32 << 20;
 
 /// The fixed base: what the process may take beside the budget, whatever its size, and what two workers can add
 /// between two looks.
 const BASE: u64 = larder_store::ram::OUTSIDE + (5 << 20);
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % most
-    }
-}
 
 /// Resident bytes of this process, mapped shared pages left out, and the pages of its memfd.
 fn resident() -> (u64, u64) {
@@ -50,70 +34,6 @@ fn resident() -> (u64, u64) {
         is_arena.then(|| std::fs::metadata(&path).unwrap().blocks() * 512)
     });
     (line("VmRSS:") - line("RssShmem:"), arena.sum())
-}
-
-fn meta() -> Meta {
-    Meta {
-        status: 200,
-        request_time: WallTime(1),
-        response_time: WallTime(1),
-        date: WallTime(1),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: Some(b"\"0123456789abcdef\""[..].into()),
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
-    }
-}
-
-fn fields() -> FieldList {
-    let mut fields = FieldList::new();
-    fields.push("Date", "Mon, 01 Jan 2024 00:00:00 GMT");
-    fields.push("Content-Type", "text/html; charset=utf-8");
-    fields.push("Cache-Control", "max-age=60");
-    fields.push("ETag", "\"0123456789abcdef\"");
-    fields.shrink();
-    fields
-}
-
-/// One fill from head to store, its bytes sliced out of a large read buffer as an origin's are.
-async fn fill(store: &Store, key: &[u8], length: usize) {
-    let hash = store.hash(key);
-    let Begin::Lead(mut writer, mut reader) = store.begin(hash, hash, key) else { panic!("alone here") };
-    let head = SharedHead {
-        status: 200,
-        fields: fields(),
-        length: Some(length as u64),
-        vary: Vec::new(),
-        variant: Box::default(),
-        marks: Marks::default(),
-        meta: meta(),
-    };
-    writer.head(FillHead::Shared(Arc::new(head)), true);
-    let (mut left, mut buffer) = (length, BytesMut::new());
-    while left > 0 {
-        if buffer.capacity() == 0 {
-            buffer.reserve(64 * 1024);
-        }
-        let take = left.min(buffer.capacity()).min(16 * 1024);
-        buffer.resize(take, 7);
-        writer.push(buffer.split().freeze(), u64::MAX).await.unwrap();
-        reader.next().await.unwrap();
-        left -= take;
-    }
-    if writer.may_store() {
-        let body = store.make_body(&writer.chunks()).unwrap();
-        let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
-        let head = [&head[..], fields().text()].concat().into_boxed_slice();
-        let stored = Stored { meta: meta(), head, fields: fields(), ..sample::stored(body) };
-        writer.insert(Arc::new(stored), 4).unwrap();
-    }
-    writer.finish(FillEnd::Complete(None));
 }
 
 /// A kind of load: the size of its next body.
@@ -133,7 +53,7 @@ fn churn(store: &Store, random: &mut Random, base: u64, loads: &[Load]) {
     let (mut bytes, mut minded) = (0, 0);
     loop {
         let length = loads[random.below(loads.len() as u64) as usize](random);
-        let key = format!("http://www.example.com/page/{:x}/index.html", random.below(1 << 40));
+        let key = some_key(random);
         runtime.block_on(fill(store, key.as_bytes(), length as usize));
         bytes += length + 1000;
         let enough = bytes > BUDGET * 3 / 4;
@@ -154,8 +74,7 @@ fn churn(store: &Store, random: &mut Random, base: u64, loads: &[Load]) {
 
 #[test]
 fn memory_stays_within_the_budget_while_fills_churn() {
-    // SAFETY: sets a number that the allocator reads when it frees pages.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) };
+    without_purge_delay();
     let settings = Settings { budget: BUDGET, heap_line: 16 * 1024, fills: 100 };
     let (base, _) = resident();
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();

@@ -70,7 +70,8 @@ pub(crate) fn head_of(
     if !matches!(status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
     }
-    head.into_boxed_slice()
+    // Copied: see `FieldList::shrink`.
+    Box::from(&head[..])
 }
 
 /// What a request is served from a response with forms.

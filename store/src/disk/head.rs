@@ -48,7 +48,8 @@ pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
     let recheck = AtomicU64::new(u64::MAX);
     Stored {
         meta,
-        head: head.into_boxed_slice(),
+        // Copied: see `FieldList::shrink`.
+        head: Box::from(&head[..]),
         fields,
         trailers,
         body,

@@ -12,7 +12,6 @@ use super::trust::{self, Trust};
 use super::{Base, Waited};
 use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
-use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::vary;
@@ -223,8 +222,7 @@ impl Reader {
             if rest.len() as u64 != header.body || sum(self.base.seed, &rest) != header.body_sum {
                 return Err(Unread::Corrupt);
             }
-            rest.shrink_to_fit();
-            return Ok(head::stored(envelope, Body::Heap(Bytes::from(rest))));
+            return Ok(head::stored(envelope, Body::on_the_heap(&[rest])));
         }
         if segment.is_suspect() {
             // Whoever writes to it may do so while it is sent.

@@ -131,7 +131,8 @@ fn misses_are_remembered_for_a_while_and_within_bounds() {
     for n in 0..100_000u32 {
         store.remember_miss(store.hash(&n.to_ne_bytes()), 0, 100);
     }
-    assert!(store.used() - empty <= 64 * 16 * MISS_COST + 256);
+    // The table that had one keeps its room.
+    assert!(store.used() - empty <= 64 * 16 * MISS_COST + 512);
     let last = store.hash(&99_999u32.to_ne_bytes());
     assert!(matches!(store.lookup(last, b"", 99), Lookup::HitForMiss));
 }

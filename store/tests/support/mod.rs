@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+pub mod fills;
+
 use bytes::Bytes;
 use larder_store::disk::Settings;
 use larder_store::{Body, Stored, sample};
