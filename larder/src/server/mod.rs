@@ -106,7 +106,7 @@ pub fn run(
         let teller = house.errors.of(Subsystem::Purge);
         house.nodes = nodes.and_then(|it| Nodes::start(it, lower, store.clone(), own.clone(), &teller));
     }
-    tasks.spawn_local(clerk.work(house.nodes.clone()));
+    tasks.spawn_local(clerk.work(house.nodes.clone(), house.shared.room_to_give.clone()));
     tasks.block_on(&runtime, house.keep(signals, watch, (admin, access, audit), inbox, threads))
 }
 

@@ -29,7 +29,8 @@ const QUIET: u32 = 8;
 pub struct Room(Arc<AtomicU64>);
 
 impl Room {
-    fn tell(&self) {
+    /// Has every thread give back what it can at its next look.
+    pub fn tell(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }

@@ -62,6 +62,8 @@ struct Worker {
     /// Tells it that somebody asks.
     asked: Notify,
     used: AtomicU64,
+    /// What the store's books had of the heap at that moment: see [`Heap::look`].
+    books: AtomicU64,
     /// What it used when it looked first, before it had answered anything.
     base: AtomicU64,
 }
@@ -94,13 +96,13 @@ impl Heap {
     }
 
     /// Has all workers look, and waits until they have, though not long: what they found is of about the same moment then,
-    /// and of now. By the main thread alone.
-    pub async fn ask(&self) {
+    /// and of now. By the main thread alone; `books` is as for [`Heap::tick`].
+    pub async fn ask(&self, books: u64) {
         for it in &self.workers {
             it.has_looked.store(false, Relaxed);
             it.asked.notify_one();
         }
-        self.tick(self.workers.len() - 1);
+        self.tick(self.workers.len() - 1, books);
         let all = async {
             while !self.workers.iter().all(|it| it.has_looked.load(Relaxed)) {
                 self.looked.notified().await;
@@ -109,29 +111,39 @@ impl Heap {
         let _ = tokio::time::timeout(PATIENCE, all).await; // A worker that is busy is told of as it was.
     }
 
-    /// Looks, in a worker, if somebody has asked since the last look.
-    pub fn tick(&self, worker: usize) {
+    /// Looks, in a worker, if somebody has asked since the last look. The store's `books` have so many bytes of the heap.
+    pub fn tick(&self, worker: usize, books: u64) {
         let it = &self.workers[worker];
         if it.has_looked.swap(true, Relaxed) {
             return;
         }
         let used = used_here();
         it.used.store(used, Relaxed);
+        it.books.store(books, Relaxed);
         let _ = it.base.compare_exchange(0, used, Relaxed, Relaxed);
         self.looked.notify_one();
     }
 
-    /// What there is of `anonymous` bytes of memory, by what the workers found when they were asked last.
+    /// What there is of `anonymous` bytes of memory, by what the workers found when they looked last. Of what they were
+    /// handed out, `untouched` bytes are not resident.
+    ///
+    /// One that has much to free, after a purge, may have looked a while ago. What the store's `books` have lost or won
+    /// since is taken as of its heap, by its part of all heaps.
     #[must_use]
-    pub fn look(&self, anonymous: u64) -> Looked {
+    pub fn look(&self, anonymous: u64, untouched: u64, books: u64) -> Looked {
         let sum =
             |of: fn(&Worker) -> &AtomicU64| self.workers.iter().map(|it| of(it).load(Relaxed)).sum::<u64>();
         let (used, base) = (sum(|it| &it.used), sum(|it| &it.base));
+        let then =
+            |it: &Worker| it.books.load(Relaxed) as f64 * it.used.load(Relaxed) as f64 / used.max(1) as f64;
+        let since = books as f64 - self.workers.iter().map(then).sum::<f64>();
+        let used = used.saturating_add_signed(since as i64);
         if anonymous < LOOKED_THROUGH || self.beside.load(Relaxed) == 0 {
             let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
             self.beside.store(beside(&maps, is_of_heap), Relaxed);
         }
         let beside = self.beside.load(Relaxed);
+        let used = used.saturating_sub(untouched);
         Looked { base, unused: anonymous.saturating_sub(beside + used), beside }
     }
 }
@@ -218,20 +230,23 @@ mod tests {
     fn workers_look_when_somebody_has_asked() {
         let heap = Heap::new(NonZeroUsize::MIN);
         let used = || heap.workers[0].used.load(Relaxed);
-        heap.tick(0);
+        heap.tick(0, 0);
         heap.workers[0].used.store(77, Relaxed);
-        heap.tick(0);
+        heap.tick(0, 0);
         assert_eq!(77, used(), "nobody had asked");
-        let found = heap.look(1 << 40);
+        let found = heap.look(1 << 40, 0, 0);
         assert!(found.beside > 0 && found.unused > 1 << 39, "{found:?}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(async {
             let worker = async {
                 heap.asked(0).await;
-                heap.tick(0);
+                heap.tick(0, 1 << 20);
             };
-            tokio::join!(heap.ask(), worker);
+            tokio::join!(heap.ask(1 << 20), worker);
         });
         assert_ne!(77, used());
+        // What the books have lost since is not handed out any more, though nobody has looked.
+        let lost = |books| heap.look(1 << 40, 0, books).unused - heap.look(1 << 40, 0, 1 << 20).unused;
+        assert_eq!([0, 1 << 19], [1 << 20, 1 << 19].map(lost));
     }
 }

@@ -283,7 +283,7 @@ async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usi
             }
             () = heap.asked(number) => {}
         }
-        heap.tick(number);
+        heap.tick(number, front.gateway.store.used_of_heap());
     }
 }
 

@@ -48,6 +48,7 @@ impl Store {
             self.purges.swept.store(sweep.done, Relaxed);
             sweep.walk = None;
             self.purges.swept(sweep.done, self);
+            self.fit_policy();
         }
         sweep.walk.is_some() || sweep.done < self.purges.seq()
     }

@@ -93,6 +93,35 @@ fn the_parts_add_up_to_what_is_resident() {
     }
 }
 
+/// What was freed and is not given back yet is the allocator's; and it is given back, though nobody asks for anything any
+/// more.
+#[test]
+fn the_parts_add_up_after_very_many_were_purged() {
+    let origin = sized();
+    let larder = Larder::before_with(&origin, "", "cache.ram.size = \"256MiB\"");
+    let mut clients = [larder.client(), larder.client()];
+    for seed in 0..16_000 {
+        assert_eq!(200, clients[seed % 2].get(&format!("/1500/{seed}")).status);
+    }
+    // The workers have been idle for long enough to have given back what they could: see `larder::server::quiet`.
+    let now = || stats(&larder)["now_us"].as_u64().unwrap();
+    let asked_last = now();
+    until("the workers are quiet", || now() > asked_last + 3_000_000);
+    let full = resident(&larder);
+    assert_eq!(200, larder.admin_post("/api/v1/purge", r#"{"all":true}"#).status);
+    until("the memory comes back", || {
+        let mut last = String::new();
+        let adds_up = (0..3).any(|_| {
+            let memory = stats(&larder)["memory"].clone();
+            let seen = resident(&larder);
+            last = format!("{seen} seen: {memory}");
+            memory["attributed_bytes"].as_u64().unwrap().abs_diff(seen) <= seen / 20
+        });
+        assert!(adds_up, "{last}");
+        resident(&larder) < full - (25 << 20)
+    });
+}
+
 /// Everything that takes memory takes some, and requests run while it is asked: the sum holds at any time.
 #[test]
 fn the_parts_add_up_while_requests_run() {

@@ -54,7 +54,7 @@ impl Admin {
         let top = self.tops.bytes();
         let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES;
         let now = Resident::now();
-        let heap = self.heap.look(now.anonymous);
+        let heap = self.heap.look(now.anonymous, ram.untouched, store.used_of_heap());
         let parts = vec![
             part("ram", "responses", ram.responses),
             part("ram", "arena", ram.arena),

@@ -18,7 +18,7 @@ type Labels<'a> = &'a [(&'a str, &'a str)];
 impl Admin {
     /// `GET /metrics`.
     pub(super) async fn metrics(&self) -> Answer {
-        self.heap.ask().await;
+        self.heap.ask(self.gateway.store.used_of_heap()).await;
         let mut fields = FieldList::new();
         fields.push("Content-Type", CONTENT_TYPE);
         Answer::Whole { status: 200, fields, body: self.metrics_text().into() }

@@ -14,7 +14,7 @@ const VERSION: u64 = 2;
 impl Admin {
     /// `GET /api/v1/stats`, and `GET /cache/stats`.
     pub(super) async fn stats(&self) -> Answer {
-        self.heap.ask().await;
+        self.heap.ask(self.gateway.store.used_of_heap()).await;
         Answer::Json(200, self.stats_json())
     }
 

@@ -13,6 +13,7 @@ pub mod method;
 mod reach;
 
 use super::nodes::Nodes;
+use super::quiet::Room;
 use super::tiers::Lower;
 use crate::log::{Level, Teller};
 use asked::Asked;
@@ -41,6 +42,10 @@ const SWEEP_MORE: Duration = Duration::from_millis(1);
 
 /// Steps of one such look, each of 64 responses: about a millisecond, for which the next purge waits.
 const SWEEP_STEPS: usize = 8;
+
+/// Bytes that sweeps have freed on the heap when the workers are told to give back what they can: each looks through all of
+/// its pages then, so not for every purge of a page.
+const ROOM: u64 = 16 << 20;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -208,9 +213,10 @@ pub fn open(store: Arc<Store>, lower: &Lower, teller: Teller, counters: Arc<Coun
 
 impl Clerk {
     /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
-    pub async fn work(self, nodes: Option<Rc<Nodes>>) {
+    pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
         let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
         let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
+        let mut freed = 0;
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -224,8 +230,14 @@ impl Clerk {
                     });
                 }
                 _ = sweep.tick() => {
+                    let before = tiers.store.used_of_heap();
                     if tiers.store.sweep(SWEEP_STEPS) {
                         sweep.reset_after(SWEEP_MORE);
+                    }
+                    freed += before.saturating_sub(tiers.store.used_of_heap());
+                    if freed >= ROOM {
+                        room.tell();
+                        freed = 0;
                     }
                 }
             }
