@@ -133,7 +133,7 @@ fn on_disk(sort: Sort, order: Order) -> (below::Sort, Order) {
 fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
     let number = |it: &str| it.parse().ok().filter(|it| (100..=599).contains(it));
     match (text.split_once('-'), text.strip_suffix("xx")) {
-        (Some((first, last)), _) => Some(number(first)?..=number(last)?),
+        (Some((first, last)), _) => Some(number(first)?..=number(last)?).filter(|it| !it.is_empty()),
         (_, Some(class)) => {
             class.parse().ok().filter(|it| (1..=5).contains(it)).map(|it: u16| it * 100..=it * 100 + 99)
         }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(Some(404..=404), statuses("404"));
         assert_eq!(Some(500..=599), statuses("5xx"));
         assert_eq!(Some(200..=299), statuses("200-299"));
-        for wrong in ["", "x", "6xx", "xx", "99", "200-", "-200", "600"] {
+        for wrong in ["", "x", "6xx", "xx", "99", "200-", "-200", "499-400", "600"] {
             assert_eq!(None, statuses(wrong), "{wrong}");
         }
     }
