@@ -22,10 +22,10 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Slots that are looked at together.
 const BATCH: usize = 64;
 
-/// So many keys are walked over by one thread; more, by two, where those leave two cores to hits.
+/// So many keys are walked over by one thread; more, by two, where those leave two cores to hits, or one has nothing to do.
 const ALONE: usize = 100_000;
 
-/// Cores from which on a walk may take two of them.
+/// Cores from which on a walk takes two of them, whatever goes on.
 const CORES: usize = 4;
 
 /// The most that one page has.
@@ -177,13 +177,19 @@ fn rank(sort: Sort, number: u64, key: &[u8], hash: u128) -> Rank<'_> {
 }
 
 impl Store {
-    /// Lists what is in RAM. Takes some 20 to 80 ms of a core for a million keys, so it has a thread of its own, and on a
-    /// large machine a second one from `ALONE` keys on: never so many that a worker has to give its core away. Hits go on
-    /// meanwhile; what is stored waits for one shard at most, some 10 µs.
+    /// Lists what is in RAM. Takes some 20 to 120 ms of a core for a million keys, so it has a thread of its own, and from `ALONE`
+    /// keys on a second one on a large machine, or where a core is idle: never so many that a worker has to give its
+    /// core away. Hits go on meanwhile; what is stored waits for one shard at most, some 10 µs.
     ///
     /// What does not change while page after page is asked for stands on exactly one of them.
     #[must_use]
     pub fn list(&self, query: &Query) -> Page {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let is_long = self.books.lock().objects() >= ALONE;
+        self.list_by(query, if is_long && (cores >= CORES || is_one_idle(cores)) { By::Two } else { By::One })
+    }
+
+    fn list_by(&self, query: &Query, threads: By) -> Page {
         let walk = |shards: &[RwLock<Shard>]| {
             let mut walk = Walk::new(self, query);
             for shard in shards {
@@ -193,8 +199,7 @@ impl Store {
             walk
         };
         let (one, other) = self.shards.split_at(self.shards.len() / 2);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if cores < CORES || self.books.lock().objects() < ALONE {
+        if threads == By::One {
             return walk(one).with(walk(other)).page();
         }
         std::thread::scope(|scope| {
@@ -212,6 +217,24 @@ impl Store {
     pub fn inspect(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
         self.purges.left_of(self.any_standing(hash)?)
     }
+}
+
+/// How many threads walk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    One,
+    Two,
+}
+
+/// Whether fewer threads run than there are cores, this one among them; not where the system does not tell.
+fn is_one_idle(cores: usize) -> bool {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    running(&load).is_some_and(|it| it < cores)
+}
+
+/// Threads that run or could, of all processes: of `0.20 0.18 0.12 1/80 11206` it is 1 (proc_loadavg(5)).
+fn running(load: &str) -> Option<usize> {
+    load.split_ascii_whitespace().nth(3)?.split_once('/')?.0.parse().ok()
 }
 
 /// A walk over the shards.

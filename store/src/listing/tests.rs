@@ -97,6 +97,34 @@ fn a_page_has_what_is_asked_for_and_counts_the_rest() {
 }
 
 #[test]
+fn two_threads_list_what_one_does() {
+    let store = store(64 << 20);
+    many(&store, 300);
+    for sort in [Sort::Key, Sort::Size, Sort::Age, Sort::Hits, Sort::Expires] {
+        let mut query = query(sort, Order::Descending, 40);
+        for pattern in ["", "7"] {
+            query.pattern = Pattern::new(pattern);
+            let [one, two] = [By::One, By::Two].map(|it| store.list_by(&query, it));
+            assert_eq!(
+                (one.total, one.matched, keys(&one)),
+                (two.total, two.matched, keys(&two)),
+                "{sort:?}"
+            );
+            query.after = two.next;
+        }
+    }
+}
+
+#[test]
+fn running_threads_are_told_by_the_system() {
+    assert_eq!(Some(1), running("0.20 0.18 0.12 1/80 11206\n"));
+    assert_eq!(None, running("0.20 0.18 0.12\n"));
+    assert_eq!(None, running(""));
+    assert!(is_one_idle(usize::MAX), "the system tells it");
+    assert!(!is_one_idle(1), "this one runs");
+}
+
+#[test]
 fn pages_stay_right_while_the_store_changes() {
     for sort in [Sort::Key, Sort::Size, Sort::Age, Sort::Expires] {
         let store = store(64 << 20);
