@@ -4,6 +4,7 @@
 mod answered;
 mod refused;
 
+use crate::harness::relay::Relay;
 use crate::harness::server::{Setup, TOKEN};
 use crate::harness::{Client, Larder, Origin, Response};
 use serde_json::Value;
@@ -267,18 +268,26 @@ fn a_route_to_the_admin_is_found_by_check() {
 #[test]
 fn a_route_that_is_led_to_the_admin_later_is_not_let_in() {
     let origin = Origin::fixed("HTTP/1.1 200 OK\n\npage");
-    let larder = Larder::before(&origin, "");
-    // A reload that names it is refused ...
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("admin.sock");
+    let admin = format!("[admin]\nlisten = \"127.0.0.1:0\"\nsocket = \"{}\"", socket.display());
+    let larder = Larder::before_with(&origin, "", &admin);
+    // A reload that names it is refused, however its address is written ...
     let config = std::fs::read_to_string(larder.config()).unwrap();
-    std::fs::write(larder.config(), config.replace(&origin.url(), &format!("http://{}", larder.admin)))
-        .unwrap();
-    larder.signal(libc::SIGHUP);
-    crate::harness::until("it is refused", || larder.counter("config_rejections") == 1);
-    assert_eq!("page", larder.get("/cache/stats").text());
-    // ... and by another spelling of the address it is led there, but not let in, whatever token it shows ...
+    let lead_to = |to: &str| {
+        std::fs::write(larder.config(), config.replace(&origin.url(), to)).unwrap();
+        larder.signal(libc::SIGHUP);
+    };
     let port = larder.admin.port();
-    std::fs::write(larder.config(), config.replace(&origin.url(), &format!("http://127.1:{port}"))).unwrap();
-    larder.signal(libc::SIGHUP);
+    for to in [format!("http://{}", larder.admin), format!("http://127.1:{port}")] {
+        let before = larder.counter("config_rejections");
+        lead_to(&to);
+        crate::harness::until("it is refused", || larder.counter("config_rejections") > before);
+    }
+    assert_eq!("page", larder.get("/cache/stats").text());
+    // ... and by something between the two it is led there, but not let in, whatever token it shows ...
+    let between = Relay::to(socket);
+    lead_to(&between.name());
     crate::harness::until("it is taken", || larder.counter("config_reloads") >= 1);
     for path in ["/", "/cache/stats", "/api/v1/openapi.json"] {
         let led =
