@@ -13,7 +13,7 @@ use bytes::Bytes;
 use larder_origin::{Exchange, OriginError, Wait};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshen::After;
-use larder_semantics::freshness::Freshness;
+use larder_semantics::freshness::{AgeInputs, Freshness};
 use larder_semantics::partial::{self, Beside, Combine, Part};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::Storable;
@@ -312,11 +312,15 @@ impl Job {
             return self.pour(arrived, writer).await;
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
-            // Every request will have to ask: nobody should queue behind another.
-            self.judge(None, |it| it.remember_miss(&arrived.born));
+            let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
+            let late = !meta.no_cache && ages.came_late(meta.lifetime);
+            if !late {
+                // Every request will have to ask: nobody should queue behind another.
+                self.judge(None, |it| it.remember_miss(&arrived.born));
+            }
             if !meta.has_validator() {
                 // And there is nothing to ask about.
-                self.leave_turn(&meta, &arrived.born, Unshared::Page);
+                self.leave_turn(&meta, &arrived.born, if late { Unshared::Answer } else { Unshared::Page });
             }
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);

@@ -465,7 +465,8 @@ impl<'c> Machine<'_, 'c> {
             }
             // What one request provokes is no answer to another's: one of those who waited asks next.
             FillHead::Failed(_) => self.stale_of_another().unwrap_or(Step::Lookup),
-            FillHead::Private(head) if head.status >= 500 => Step::Lookup,
+            // Nor what came too late; where that is of the page, it is remembered by now.
+            FillHead::Private(head) if head.status >= 500 || head.meta.was_just_stale() => Step::Lookup,
             FillHead::Private(_) => {
                 self.company = Company::Alone;
                 alone
@@ -480,6 +481,7 @@ impl<'c> Machine<'_, 'c> {
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
+                Fits::MayNotShare if head.meta.was_just_stale() => Step::Lookup,
                 Fits::MayNotShare => {
                     self.company = Company::Alone;
                     alone

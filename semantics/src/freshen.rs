@@ -93,7 +93,7 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
     let mut plain = RequestFacts::read("GET", &[]);
     plain.range = Some(b"bytes=0-");
     match decide(&plain) {
-        Storable::Store | Storable::Refuse(Refusal::Useless | Refusal::NoLifetime) => {}
+        Storable::Store | Storable::Refuse(Refusal::Useless | Refusal::Late | Refusal::NoLifetime) => {}
         Storable::Refuse(_) => return After::Drop,
     }
     plain.directives = request.directives;

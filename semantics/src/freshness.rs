@@ -159,6 +159,13 @@ impl AgeInputs {
         let response_delay = self.response_time.seconds_since(self.request_time);
         clamp(apparent_age.max(u64::from(self.age_value).saturating_add(response_delay)))
     }
+
+    /// Whether it was made fresh, and came too late by no more than the second to which ages are reckoned. So a page of one
+    /// second comes each time that a second begins while it is made; that says nothing of the next one.
+    #[must_use]
+    pub fn came_late(&self, lifetime: Lifetime) -> bool {
+        self.age_value < lifetime.seconds && self.corrected_initial_age() == lifetime.seconds
+    }
 }
 
 /// Seconds, at most 2^31 (RFC 9111 §1.2.2).

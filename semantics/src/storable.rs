@@ -48,6 +48,8 @@ pub enum Refusal {
     NoLifetime,
     /// Stale on arrival, without a validator and without leave to be served stale: it could never be used.
     Useless,
+    /// The same, but by no more than the second to which ages are reckoned: the next one may come in time.
+    Late,
     /// Too large for the largest object size.
     TooLarge,
     /// A 206 that cannot be kept: no single valid `Content-Range`, or not asked for.
@@ -93,6 +95,7 @@ impl Refusal {
             | Refusal::RequestBody
             | Refusal::RequestNoStore
             | Refusal::Authorization
+            | Refusal::Late
             | Refusal::Partial => false,
         }
     }
@@ -113,6 +116,7 @@ impl Refusal {
             Refusal::VaryStar => "vary-star",
             Refusal::NoLifetime => "no-lifetime",
             Refusal::Useless => "useless",
+            Refusal::Late => "late",
             Refusal::TooLarge => "too-large",
             Refusal::Partial => "partial",
         }
@@ -136,6 +140,7 @@ impl Refusal {
             Refusal::VaryStar => "The response varies on more than the request's fields (Vary: *).",
             Refusal::NoLifetime => "The response names no lifetime, and its status has no default one.",
             Refusal::Useless => "The response is stale on arrival and cannot be validated.",
+            Refusal::Late => "The response became stale while it came, and cannot be validated.",
             Refusal::TooLarge => "The response is larger than the largest object that is stored.",
             Refusal::Partial => "The partial response does not say which bytes it holds.",
         }
@@ -411,7 +416,8 @@ fn useful(
     // How long after arrival it may answer without the origin, where it may at all.
     let allowance = if said.forbids_stale() { 0 } else { allowance };
     let answers = !no_cache && lifetime.seconds.saturating_add(allowance) > age;
-    rule(trace, "RFC 9111 §4.2", Refusal::Useless, !answers && !validator, || {
+    let why = if !no_cache && ages.came_late(lifetime) { Refusal::Late } else { Refusal::Useless };
+    rule(trace, "RFC 9111 §4.2", why, !answers && !validator, || {
         let validator = if validator { "a validator" } else { "no validator" };
         let from = match lifetime.source {
             LifetimeSource::None => "nothing gives a lifetime".to_owned(),

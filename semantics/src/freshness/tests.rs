@@ -28,6 +28,19 @@ fn age_is_the_larger_of_apparent_and_received() {
 }
 
 #[test]
+fn late_is_what_was_fresh_a_second_before() {
+    let late = |text: &str, delay: i64, seconds| {
+        let list = head(text);
+        let lifetime = Lifetime { seconds, source: LifetimeSource::MaxAge };
+        AgeInputs::read(&list.view(), at(-delay), NOW).came_late(lifetime)
+    };
+    assert!(late("", 1, 1) && late("Date: @-1", 0, 1) && late("Age: 30", 2, 32));
+    assert!(!late("", 0, 1), "it is fresh");
+    assert!(!late("", 2, 1) && !late("Date: @-2", 0, 1), "it took longer, or is older");
+    assert!(!late("Age: 1", 0, 1) && !late("", 0, 0), "it was made so");
+}
+
+#[test]
 fn age_in_every_malformed_form() {
     age("Age: abc", 0, 0, 0);
     age("Age: -7200", 0, 0, 0);
