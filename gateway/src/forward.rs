@@ -69,7 +69,7 @@ pub fn outgoing(
     };
     let mut fields = FieldList::with_room_for(sent, write::ROOM + request.authority.len());
     fields.push("Host", route.host.of(&request.authority));
-    let keep = |it: &Field<'_>| way::reaches_an_origin(it.name) && keep(it);
+    let keep = |it: &Field<'_>| way::reaches_an_origin(it.name, |name| in_key(policy, name)) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
         Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
@@ -95,11 +95,19 @@ pub fn outgoing(
         let length = write_address(peer.ip().to_canonical(), &mut text);
         append(&mut fields, "X-Forwarded-For", &text[..length]);
     }
-    fields.push("X-Forwarded-Proto", "http");
+    say(&mut fields, policy, "X-Forwarded-Proto", "http");
     if !request.authority.is_empty() {
-        fields.push("X-Forwarded-Host", &request.authority);
+        say(&mut fields, policy, "X-Forwarded-Host", &request.authority);
     }
     Outgoing { line: Line::Of(request.clone()), fields, framing, asked: None }
+}
+
+/// Says by which way the request came, where nobody before has said it: what a client wrote there was dropped unless the key
+/// has it.
+fn say(fields: &mut FieldList, policy: &Policy, name: &str, value: &str) {
+    if !in_key(policy, name) || fields.get(name).is_none() {
+        fields.push(name, value);
+    }
 }
 
 /// Writes an address as text; its length.

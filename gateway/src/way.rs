@@ -6,8 +6,11 @@
 /// What becomes of such a field of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
-    /// It reaches no origin: larder says by which way the request came, or knows nothing of what is offered.
+    /// It reaches no origin: larder knows nothing of what is offered.
     Drop,
+    /// It reaches no origin, as larder says by which way the request came. Where `cache.key.headers` names it, a server before
+    /// larder knows that better: it is passed on, in place of what larder says, and its value is in the key.
+    Way,
     /// It is passed on.
     Keep,
     /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
@@ -19,26 +22,26 @@ enum Deed {
 /// `semantics::request`, too.
 const FIELDS: &[(&str, Deed)] = &[
     ("host", Deed::Drop),
-    ("forwarded", Deed::Drop),
+    ("forwarded", Deed::Way),
     // The scheme, host and port that the client asked for.
-    ("x-forwarded-proto", Deed::Drop),
-    ("x-forwarded-host", Deed::Drop),
-    ("x-forwarded-port", Deed::Drop),
-    ("x-forwarded-server", Deed::Drop),
-    ("x-forwarded-scheme", Deed::Drop),
-    ("x-forwarded-protocol", Deed::Drop),
-    ("x-forwarded-ssl", Deed::Drop),
-    ("x-forwarded-https", Deed::Drop),
-    ("x-scheme", Deed::Drop),        // Tornado
-    ("x-url-scheme", Deed::Drop),    // Rack, WSGI middleware
-    ("front-end-https", Deed::Drop), // IIS
-    ("x-arr-ssl", Deed::Drop),
-    ("wl-proxy-ssl", Deed::Drop), // WebLogic
-    ("cloudfront-forwarded-proto", Deed::Drop),
-    ("cf-visitor", Deed::Drop),
-    ("x-host", Deed::Drop),
-    ("x-original-host", Deed::Drop),
-    ("x-http-host-override", Deed::Drop),
+    ("x-forwarded-proto", Deed::Way),
+    ("x-forwarded-host", Deed::Way),
+    ("x-forwarded-port", Deed::Way),
+    ("x-forwarded-server", Deed::Way),
+    ("x-forwarded-scheme", Deed::Way),
+    ("x-forwarded-protocol", Deed::Way),
+    ("x-forwarded-ssl", Deed::Way),
+    ("x-forwarded-https", Deed::Way),
+    ("x-scheme", Deed::Way),        // Tornado
+    ("x-url-scheme", Deed::Way),    // Rack, WSGI middleware
+    ("front-end-https", Deed::Way), // IIS
+    ("x-arr-ssl", Deed::Way),
+    ("wl-proxy-ssl", Deed::Way), // WebLogic
+    ("cloudfront-forwarded-proto", Deed::Way),
+    ("cf-visitor", Deed::Way),
+    ("x-host", Deed::Way),
+    ("x-original-host", Deed::Way),
+    ("x-http-host-override", Deed::Way),
     // What the server before offers: Rack answers X-Sendfile-Type without a body, Symfony a surrogate with ESI's tags. `Proxy` is no
     // field of HTTP: as `HTTP_PROXY` it told applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
     ("proxy", Deed::Drop),
@@ -75,8 +78,14 @@ fn deed(name: &str) -> Option<Deed> {
 /// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
 /// have one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and some for `X.Host`. What is known of the first, that it is in the
 /// key, or no client's to send, would not hold of the others. nginx drops them as well.
-pub fn reaches_an_origin(name: &str) -> bool {
-    name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-') && deed(name) != Some(Deed::Drop)
+/// `in_key` says whether a field is in the route's key by its name.
+pub fn reaches_an_origin(name: &str, in_key: impl Fn(&str) -> bool) -> bool {
+    name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
+        && match deed(name) {
+            Some(Deed::Drop) => false,
+            Some(Deed::Way) => in_key(name),
+            Some(Deed::Keep | Deed::Bypass) | None => true,
+        }
 }
 
 /// Whether a field may have the application act on another target, method or base.
@@ -103,10 +112,11 @@ mod tests {
     #[test]
     fn what_reads_as_another_reaches_no_origin() {
         for name in ["X_Host", "X.Host", "X!Host", "Accept_Language", "x-scheme", "Proxy"] {
-            assert!(!reaches_an_origin(name), "{name}");
+            assert!(!reaches_an_origin(name, |_| name != "x-scheme"), "{name}");
         }
+        assert!(reaches_an_origin("X-Forwarded-Proto", |it| it == "X-Forwarded-Proto"));
         for name in ["Accept-Language", "X-1", "ETag", "x-forwarded-for", "X-Forwarded-Prefix", "Priority"] {
-            assert!(reaches_an_origin(name), "{name}");
+            assert!(reaches_an_origin(name, |_| false), "{name}");
         }
     }
 }

@@ -223,6 +223,30 @@ fn what_the_route_has_in_its_key_uses_the_cache() {
     }
 }
 
+/// TLS ends before larder: who ends it says so, and the route says that it is to be believed.
+#[test]
+fn a_server_in_front_may_say_by_which_way_it_came() {
+    let origin = Origin::new(|it| {
+        let all = |name: &str| it.head.lines().filter(|it| it.to_ascii_lowercase().starts_with(name)).count();
+        assert_eq!((1, 1), (all("x-forwarded-proto:"), all("x-forwarded-host:")), "{it:?}");
+        match (it.field("x-forwarded-proto").unwrap(), it.field("x-forwarded-host").unwrap()) {
+            ("https", "shop.example") => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage".to_owned(),
+            _ => "HTTP/1.1 301 Moved\nCache-Control: max-age=60\nLocation: https://shop.example/\n\n"
+                .to_owned(),
+        }
+    });
+    let believed = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: shop.example\r\n";
+    let larder = Larder::before(&origin, "key = { headers = [\"X-Forwarded-Proto\", \"X-Forwarded-Host\"] }");
+    for (fields, status, hit) in
+        [("", 301, false), (believed, 200, false), ("", 301, true), (believed, 200, true)]
+    {
+        let it = larder.client().get_with("/", fields);
+        assert_eq!((status, hit), (it.status, it.is_hit()), "{fields}: {it:?}");
+    }
+    let nobody = Larder::before(&origin, "");
+    assert_eq!(301, nobody.client().get_with("/", believed).status);
+}
+
 #[test]
 fn what_connection_names_selects_nothing() {
     // The origin does not see the language, so its answer is not that language's.

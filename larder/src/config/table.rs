@@ -297,7 +297,7 @@ pub const TABLE: &[Key] = &[
     each("cache.key.sort", Kind::Bool, Some("false"),
         "Sort the query's parameters by name before they enter the key.", "true"),
     each("cache.key.headers", Kind::List(Form::FieldName), None,
-        "Request header fields whose values are part of the key.", r#"["X-Country"]"#),
+        "Request header fields whose values are part of the key. Those that tell by which way a request came (`X-Forwarded-Proto`) are then believed and passed on.", r#"["X-Country"]"#),
     each("cache.key.cookies", Kind::List(Form::CookieName), None,
         "Cookies whose values are part of the key.", r#"["currency"]"#),
     each("cache.key.ignore_host", Kind::Bool, Some("false"),
