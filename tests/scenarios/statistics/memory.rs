@@ -122,6 +122,27 @@ fn the_parts_add_up_after_very_many_were_purged() {
     });
 }
 
+/// A sweep goes in the order of hashes, so the pages of small responses are free only when it is over, and who has them is
+/// told then: a worker that is busy, and one that is idle.
+#[test]
+fn what_a_purge_of_small_responses_frees_is_given_back_under_load() {
+    let origin = sized();
+    let larder = Larder::before_with(&origin, "", "cache.ram.size = \"256MiB\"");
+    let mut clients = [larder.client(), larder.client()];
+    for seed in 0..8_000 {
+        assert_eq!(200, clients[seed % 2].get(&format!("/300/{seed}")).status);
+    }
+    let now = || stats(&larder)["now_us"].as_u64().unwrap();
+    let asked_last = now();
+    until("the workers are quiet", || now() > asked_last + 3_000_000);
+    let full = resident(&larder);
+    assert_eq!(200, larder.admin_post("/api/v1/purge", r#"{"all":true}"#).status);
+    until("the memory comes back", || {
+        assert_eq!(200, clients[0].get("/300/0").status);
+        resident(&larder) < full - (4 << 20)
+    });
+}
+
 /// Everything that takes memory takes some, and requests run while it is asked: the sum holds at any time.
 #[test]
 fn the_parts_add_up_while_requests_run() {

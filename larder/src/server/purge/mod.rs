@@ -44,8 +44,12 @@ const SWEEP_MORE: Duration = Duration::from_millis(1);
 const SWEEP_STEPS: usize = 8;
 
 /// Bytes that sweeps have freed on the heap when the workers are told to give back what they can: each looks through all of
-/// its pages then, so not for every purge of a page.
+/// its pages then.
 const ROOM: u64 = 16 << 20;
+
+/// The same at the end of a sweep, so not for every purge of a page. It goes in the order of hashes, so until then nearly every
+/// page has something small left that keeps it.
+const ROOM_AT_END: u64 = 1 << 20;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -216,7 +220,7 @@ impl Clerk {
     pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
         let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
         let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
-        let mut freed = 0;
+        let (mut freed, mut due) = (0, ROOM);
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -231,13 +235,18 @@ impl Clerk {
                 }
                 _ = sweep.tick() => {
                     let before = tiers.store.used_of_heap();
-                    if tiers.store.sweep(SWEEP_STEPS) {
+                    let more = tiers.store.sweep(SWEEP_STEPS);
+                    freed += before.saturating_sub(tiers.store.used_of_heap());
+                    if more {
                         sweep.reset_after(SWEEP_MORE);
                     }
-                    freed += before.saturating_sub(tiers.store.used_of_heap());
-                    if freed >= ROOM {
+                    let is_over = !more && freed >= ROOM_AT_END;
+                    if is_over || freed >= due {
                         room.tell();
-                        freed = 0;
+                        due = freed + ROOM;
+                    }
+                    if is_over {
+                        (freed, due) = (0, ROOM);
                     }
                 }
             }
