@@ -14,6 +14,8 @@ use larder_stdx::clock::WallTime;
 
 /// Freshness that a proposal gives, beyond the age that the response already has: seconds.
 const LIFETIME: u32 = 60;
+/// The longest lifetime that the configuration takes, ten years: no setting that is proposed goes beyond.
+const LONGEST: u32 = 315_360_000;
 
 /// One change, to a request, a response or the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -306,7 +308,7 @@ impl Trial {
         let mut found = self.request_changes();
         found.extend(self.response_changes(age));
         found.extend(self.config_changes(meta.status, age));
-        let staleness = age.saturating_sub(meta.lifetime.seconds).saturating_add(LIFETIME);
+        let staleness = age.saturating_sub(meta.lifetime.seconds).saturating_add(LIFETIME).min(LONGEST);
         found.push(Change::SetConfig(Setting::StaleWhileRevalidate(staleness)));
         found
     }
@@ -357,7 +359,7 @@ impl Trial {
     }
 
     fn config_changes(&self, status: u16, age: u32) -> Vec<Change> {
-        let ttl = age.saturating_add(LIFETIME);
+        let ttl = age.saturating_add(LIFETIME).min(LONGEST);
         let length = self.response.get("content-length").and_then(storable::decimal);
         let too_large = length.filter(|it| *it > self.policy.max_object);
         let obeys = self.policy.request_directives != RequestDirectivePolicy::Ignore;

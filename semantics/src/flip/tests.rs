@@ -164,6 +164,7 @@ fn reuse(stored: &str, later: i64, request: &str, expect: &str) {
     let kept = crate::stored::stored_fields(&fields, &policy, NOW);
     let found =
         smallest_for_reuse(&meta, &kept, "GET", &request.view(), &policy, at(later)).unwrap_or_default();
+    assert!(found.iter().all(is_allowed), "{found:?}");
     let found: Vec<_> = found.iter().map(Change::sentence).collect();
     assert_eq!(expect, found.join(" "), "{stored}, {later} s later, {request:?}");
 }
@@ -186,6 +187,29 @@ fn what_would_make_a_stored_response_answer() {
         "Let the origin answer with Cache-Control: max-age=60.",
     );
     reuse("ETag: \"a\"", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+}
+
+/// No value that the configuration would refuse: of an age that nothing covers something else is proposed, or nothing.
+#[test]
+fn no_setting_is_beyond_what_the_configuration_takes() {
+    let (list, policy) =
+        (head("Cache-Control: max-age=99999999999 | Age: 99999999999 | ETag: \"a\""), Policy::default());
+    let fields = list.view();
+    let meta = Meta::of(200, &fields, &policy, NOW, NOW);
+    let kept = crate::stored::stored_fields(&fields, &policy, NOW);
+    let found = smallest_for_reuse(&meta, &kept, "GET", &[], &policy, NOW).unwrap_or_default();
+    assert!(found.iter().all(is_allowed), "{found:?}");
+}
+
+/// Whether the configuration takes what is proposed of it: a lifetime of ten years at most.
+fn is_allowed(change: &Change) -> bool {
+    use Setting::{DefaultTtl, OverrideTtl, StaleWhileRevalidate, StatusTtl};
+    match change {
+        Change::SetConfig(DefaultTtl(it) | OverrideTtl(it) | StaleWhileRevalidate(it) | StatusTtl(_, it)) => {
+            *it <= 3650 * 86_400
+        }
+        _ => true,
+    }
 }
 
 /// Requests that forbid a hit, or storing, or neither.
@@ -256,6 +280,7 @@ proptest! {
             let changed = changes.iter().fold(Trial::of(&exchange), |trial, it| trial.with(it));
             prop_assert!(is_a_hit_the_second_time(&changed, &exchange), "{changes:?}");
             prop_assert!((1..=4).contains(&changes.len()));
+            prop_assert!(changes.iter().all(is_allowed), "{changes:?}");
         }
     }
 
