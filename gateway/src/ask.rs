@@ -126,14 +126,14 @@ impl Machine<'_, '_> {
         };
         let arrived = match arrived {
             Ok(arrived) => arrived,
-            Err(error) => return self.origin_failed(error.status()),
+            Err(error) => return self.failed(error.status(), &error.sentence()),
         };
         let status = arrived.response.status;
         if let (304, true, Some(old)) = (status, self.validate, &found) {
             return self.validated_alone(old, &arrived, since).await;
         }
         if forward::is_unasked(self.request, self.facts.conditional, status) {
-            return self.origin_failed(502);
+            return self.failed(502, forward::unasked(status));
         }
         if status >= 500
             && let Step::Hit = self.origin_failed(status)
@@ -144,6 +144,12 @@ impl Machine<'_, '_> {
             self.head_came(&arrived, since).await;
         }
         self.keep_or_pass(arrived, since).await
+    }
+
+    /// The origin failed for this request alone, as `explain` will tell.
+    fn failed(&mut self, status: u16, why: &str) -> Step {
+        self.gateway.refusals.note_failure(self.hash, self.request, status, why);
+        self.origin_failed(status)
     }
 
     /// What was stored while this request waited for a connection to the origin, and answers it.
@@ -190,9 +196,9 @@ impl Machine<'_, '_> {
         if !freshen::selects(&old.meta, &arrived.response.fields.view(), true) {
             // The 304 was about something that is not stored: ask again, without condition.
             return match self.exchange(Ask::Whole).await {
-                Ok(again) if again.response.status == 304 => self.origin_failed(502),
+                Ok(again) if again.response.status == 304 => self.failed(502, forward::unasked(304)),
                 Ok(again) => self.keep_or_pass(again, since).await,
-                Err(error) => self.origin_failed(error.status()),
+                Err(error) => self.failed(error.status(), &error.sentence()),
             };
         }
         self.gateway.counters.cache_validated.add(1);

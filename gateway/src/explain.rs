@@ -42,7 +42,7 @@ pub struct Explanation {
     pub rules: Vec<Rule>,
     /// What the server would do with this request now.
     pub verdict: Verdict,
-    /// Why the last response under this key was not stored, if one was not.
+    /// Why the last response under this key was not stored, or did not come, if so.
     pub refusal: Option<RefusalFacts>,
     /// The smallest change that would flip the verdict.
     pub change: Option<String>,
@@ -112,7 +112,7 @@ pub struct Verdict {
     pub status: Option<u16>,
 }
 
-/// Why a response was not stored.
+/// Why a response was not stored, or did not come.
 #[derive(Clone, Debug)]
 pub struct RefusalFacts {
     /// When, seconds ago.
@@ -368,6 +368,11 @@ fn stored_facts(
 }
 
 fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
+    let seconds_ago = now.seconds_since(refused.response_time);
+    if let Some(failure) = &refused.failure {
+        let (status, sentence) = (refused.status, format!("No valid answer came: {failure}."));
+        return RefusalFacts { seconds_ago, status, rules: Vec::new(), sentence, change: None };
+    }
     let (request, response) = (refused.request.view(), refused.response.view());
     let facts = RequestFacts::read(&refused.method, &request);
     let mut record = Record::default();
@@ -386,7 +391,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
     };
     let exchange = exchange(refused, &request, &response, &route.policy);
     RefusalFacts {
-        seconds_ago: now.seconds_since(refused.response_time),
+        seconds_ago,
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
@@ -433,6 +438,7 @@ impl Proposal {
     ) -> Option<String> {
         match (stored, refused) {
             (None, None) => self.first_time(verdict, once(holds)),
+            (None, Some(it)) if it.failure.is_some() => self.first_time(verdict, FAILED),
             (None, Some(it)) if is_of_a_part(it, &self.asked.fields.view()) => {
                 self.first_time(verdict, ANOTHER)
             }
@@ -492,6 +498,10 @@ impl Proposal {
     }
 }
 
+/// Where no valid answer came, so that nobody knows what it would be.
+const FAILED: &str =
+    "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
+
 /// Where what was not stored says nothing of this request.
 const ANOTHER: &str = "Ask once: what was not stored was the answer to another request.";
 
@@ -508,9 +518,9 @@ fn once(holds: Holds) -> &'static str {
             "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
         }
         Holds::Variants(_) => {
-            "Ask once: what is stored answers other requests, and this one was not asked for yet."
+            "Ask once: what is stored answers other requests, and no answer to this one is remembered."
         }
-        _ => "Ask once: nothing was asked for yet, or it is gone.",
+        _ => "Ask once, and explain again: nothing is stored, and no answer is remembered.",
     }
 }
 

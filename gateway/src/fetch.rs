@@ -155,7 +155,7 @@ impl Job {
         };
         let arrived = match asked {
             Some(Ok(arrived)) => arrived,
-            Some(Err(error)) => return self.fail(writer, head_of(&error)),
+            Some(Err(error)) => return self.fail_of(writer, &error),
             None => return,
         };
         match arrived.response.status {
@@ -187,19 +187,26 @@ impl Job {
         };
         match asked {
             Some(Ok(again)) => self.receive_or_fail(again, writer).await,
-            Some(Err(error)) => self.fail(writer, head_of(&error)),
+            Some(Err(error)) => self.fail_of(writer, &error),
             None => {}
         }
     }
 
     async fn receive_or_fail(self, arrived: Arrived, writer: FillWriter) {
         if forward::is_unasked(&self.request, false, arrived.response.status) {
+            let why = forward::unasked(arrived.response.status);
+            self.gateway.refusals.note_failure(self.hash, &self.request, 502, why);
             return self.fail(writer, FillHead::Failed(502));
         }
         if arrived.response.status >= 500 && self.may_serve_stale() {
             return self.fail(writer, FillHead::Failed(arrived.response.status));
         }
         self.receive(arrived, writer).await;
+    }
+
+    fn fail_of(&self, writer: FillWriter, error: &OriginError) {
+        self.gateway.refusals.note_failure(self.hash, &self.request, error.status(), &error.sentence());
+        self.fail(writer, head_of(error));
     }
 
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
@@ -242,6 +249,7 @@ impl Job {
             After::Update => {
                 // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
                 self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+                self.gateway.refusals.forget(self.hash);
                 if !removed() {
                     self.keep_below(&new, &removed).await;
                 }

@@ -218,6 +218,17 @@ pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
     }
 }
 
+/// What [`is_unasked`] is called where the failure is told.
+#[must_use]
+pub fn unasked(status: u16) -> &'static str {
+    match status {
+        206 => "the origin answered with a part (206), though the whole was asked for (RFC 9110 §15.3.7)",
+        _ => {
+            "the origin answered that nothing changed (304), though nobody had asked that (RFC 9110 §15.4.5)"
+        }
+    }
+}
+
 /// The fields by which a request asks for less than the whole, or only if something holds.
 fn is_condition(it: &Field<'_>) -> bool {
     match it.name.len() {

@@ -61,6 +61,7 @@ impl Judge<'_> {
         self.gateway.refusals.note(self.hash, arrived.response_time, || Refused {
             method: self.request.method.clone(),
             request: self.request.fields.clone(),
+            failure: None,
             status: arrived.response.status,
             response: arrived.response.fields.clone(),
             request_time: arrived.request_time,

@@ -1,8 +1,9 @@
-//! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`.
+//! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`; or why there was none.
 
 use larder_semantics::field::FieldList;
-use larder_stdx::clock::WallTime;
+use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::KeyHash;
+use larder_wire::http1::request::Request;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +12,15 @@ pub const CAPACITY: usize = 1024;
 /// Fields over this many bytes are not remembered: memory stays below CAPACITY × this × 2.
 const MAX_FIELDS_BYTES: usize = 4096;
 
-/// One exchange whose response was not stored.
+/// One exchange whose response was not stored, or that brought none.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// The request's method.
     pub method: String,
     /// The request's fields.
     pub request: FieldList,
+    /// Why no valid response came, if so; `status` is then what the client got, unless it got something stored.
+    pub failure: Option<String>,
     /// The response's status.
     pub status: u16,
     /// The response's fields, as received.
@@ -43,8 +46,27 @@ struct Inner {
 impl Refusals {
     /// Remembers one, unless the same key was remembered within this second.
     pub fn note(&self, hash: KeyHash, now: WallTime, make: impl FnOnce() -> Refused) {
+        self.keep(hash, now, false, make);
+    }
+
+    /// Remembers that `request` was answered with `status` because no valid response came; as [`Refusals::note`].
+    pub fn note_failure(&self, hash: KeyHash, request: &Request, status: u16, why: &str) {
+        let now = clock::wall();
+        self.keep(hash, now, true, || Refused {
+            method: request.method.clone(),
+            request: request.fields.clone(),
+            failure: Some(why.to_owned()),
+            status,
+            response: FieldList::new(),
+            request_time: now,
+            response_time: now,
+        });
+    }
+
+    fn keep(&self, hash: KeyHash, now: WallTime, failed: bool, make: impl FnOnce() -> Refused) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        if inner.map.get(&hash.0).is_some_and(|it| it.response_time == now) {
+        if inner.map.get(&hash.0).is_some_and(|it| it.response_time == now && it.failure.is_some() == failed)
+        {
             return;
         }
         let refused = make();
@@ -84,6 +106,7 @@ mod tests {
         Refused {
             method: "GET".to_owned(),
             request: FieldList::new(),
+            failure: None,
             status: 200,
             response: FieldList::new(),
             request_time: WallTime(second),

@@ -220,7 +220,7 @@ mod tests {
             "tiers": [{ "tier": "ram", "holds": "nothing" }],
             "rules": [{ "source": "RFC 9111 §4", "rule": "stored", "outcome": "decided", "where": ["larder.toml:7:1"],
                         "evidence": "nothing is stored under this key \u{9b}2J and so on, for some columns" }],
-            "change": "Ask once: nothing was asked for yet, or it is gone.",
+            "change": "Ask once: nothing is stored.",
         })
     }
 
@@ -237,7 +237,7 @@ mod tests {
             "ram      nothing",
             "=> RFC 9111 §4        stored                 nothing is stored under this key ?2J and so on, for some columns",
             "                                             larder.toml:7:1",
-            "to change the verdict: Ask once: nothing was asked for yet, or it is gone.",
+            "to change the verdict: Ask once: nothing is stored.",
         ] {
             assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
         }

@@ -240,7 +240,10 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
         let said = explain(&larder, method, "/page", lines);
         said["change"].as_str().unwrap_or_default().to_owned()
     };
-    assert_eq!("Ask once: nothing was asked for yet, or it is gone.", change("GET", ""));
+    assert_eq!(
+        "Ask once, and explain again: nothing is stored, and no answer is remembered.",
+        change("GET", "")
+    );
     assert_eq!("Send the request with GET.", change("HEAD", ""));
     assert_eq!(
         "Send the request without only-if-cached.",
@@ -249,10 +252,41 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
     let no_store = change("GET", "Cache-Control: no-store\r\n");
     assert!(no_store.contains("no-store") || no_store.contains("without Cache-Control"), "{no_store}");
     larder.get("/page");
-    let other = "Ask once: what is stored answers other requests, and this one was not asked for yet.";
+    let other = "Ask once: what is stored answers other requests, and no answer to this one is remembered.";
     assert_eq!(other, change("GET", "X-Mine: 1\r\n"));
     larder.client().get_with("/page", "X-Mine: 1\r\n");
     assert_eq!("hit", explain(&larder, "GET", "/page", "X-Mine: 1\r\n")["verdict"]["name"]);
+}
+
+/// Of what was asked for and failed it is not said that nobody asked.
+#[test]
+fn what_failed_at_the_origin_is_told() {
+    let failure = |bytes: Vec<u8>, status: u16, expect: &str| {
+        let origin = Origin::scripted(move |_| vec![Script::Send(bytes.clone())]);
+        let larder = Larder::before(&origin, "");
+        assert_eq!(status, larder.get("/page").status);
+        let said = explain(&larder, "GET", "/page", "");
+        let last = &said["last_refusal"];
+        assert_eq!(
+            (status.into(), Some(expect)),
+            (last["status"].clone(), last["sentence"].as_str()),
+            "{said:#}"
+        );
+        let change =
+            "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
+        assert_eq!((Some("miss"), Some(change)), (said["verdict"]["name"].as_str(), said["change"].as_str()));
+    };
+    let part = "HTTP/1.1 206 Partial Content\nContent-Range: bytes 0-1/9\nContent-Length: 2\n\nok";
+    failure(
+        response(part),
+        502,
+        "No valid answer came: the origin answered with a part (206), though the whole was asked for (RFC 9110 §15.3.7).",
+    );
+    failure(
+        b"nonsense\r\n\r\n".to_vec(),
+        502,
+        "No valid answer came: the origin's response is not valid HTTP: its status line is malformed, or switches protocols unasked.",
+    );
 }
 
 /// What the application answered to a request for a part says nothing of this one.
