@@ -140,7 +140,7 @@ function Told({ it }: { it: Explanation }): JSX.Element {
                 </span>
               </h2>
               <p class="told-text">{it.last_refusal.sentence}</p>
-              <Rules title="Why it was not stored" rules={it.last_refusal.rules} />
+              {it.last_refusal.rules.length > 0 && <Rules title="Why it was not stored" rules={it.last_refusal.rules} />}
               {it.last_refusal.change && (
                 <p class="change">
                   <Icon name="arrow" />
