@@ -481,7 +481,6 @@ impl<'c> Machine<'_, 'c> {
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
-                Fits::MayNotShare if head.meta.was_just_stale() => Step::Lookup,
                 Fits::MayNotShare => {
                     self.company = Company::Alone;
                     alone

@@ -34,7 +34,8 @@ impl Site {
         fs::write(outer.path().join("secret"), SECRET).unwrap();
         let counters = Arc::new(larder_counters::Counters::default());
         let root = Root::open(&outer.path().join("root"), options, counters.clone()).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().max_blocking_threads(1).build().unwrap();
         let site = Site { outer, root, counters, runtime };
         for (name, text) in files {
             site.write(name, text);

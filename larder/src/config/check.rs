@@ -2,7 +2,7 @@
 
 mod tiers;
 
-use super::itself::{SENTENCE, is_admin};
+use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
 use super::kind::{self, HostPattern, PathPattern, Value};
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
@@ -100,6 +100,7 @@ impl Check {
         };
         self.warn_admin(&config.admin);
         self.refuse_admin(&config);
+        self.refuse_loops(&config);
         config
     }
 
@@ -111,6 +112,17 @@ impl Check {
         let leads = |it: &&Route| matches!(&it.service, Service::Proxy(proxy) if is_admin(&proxy.to, Some(admin), socket));
         for route in routes.filter(leads).filter(|_| admin.port() != 0) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
+        }
+    }
+
+    /// With another `Host` a request that comes back may mean another site; with the client's it means the same route.
+    fn refuse_loops(&mut self, config: &Config) {
+        let comes_back = |it: &&Route| {
+            matches!(&it.service, Service::Proxy(proxy)
+                if proxy.host == OriginHost::Client && config.listen.iter().any(|at| is_listener(&proxy.to, at)))
+        };
+        for route in config.sites.iter().flat_map(|it| &it.routes).filter(comes_back) {
+            self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {LOOP}"));
         }
     }
 

@@ -1,12 +1,36 @@
-//! Whether an origin is larder's own admin, by its address as it is written. What only a resolver knows is not asked.
+//! Whether an origin is larder's own admin, or larder itself, by its address as it is written. What only a resolver knows is not asked.
 
 use larder_origin::Address;
-use std::net::{IpAddr, SocketAddr};
+use larder_transport::listener::Listen;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a route whose origin that is.
 pub const SENTENCE: &str = "is the admin of this larder, which no route may lead to; reach it by a proxy before it, whose name is \
                             in admin.hosts";
+
+/// What is wrong with a route whose origin is where its requests come in.
+pub const LOOP: &str = "is an address at which this larder listens itself, so each request would come back to this route; name \
+                        where the application listens, or let larder listen elsewhere";
+
+/// Whether what is sent to `origin` comes in at `listen`. Of `localhost` it is not known which address it means, and
+/// another program may have the other.
+pub fn is_listener(origin: &Address, listen: &Listen) -> bool {
+    match (origin, listen) {
+        (Address::Tcp(_, port), Listen::Tcp(at)) => {
+            let own = at.ip().to_canonical();
+            let is_first = own == IpAddr::V4(Ipv4Addr::LOCALHOST) || own == IpAddr::V6(Ipv6Addr::LOCALHOST);
+            let here = |ip: IpAddr| {
+                ip == own
+                    || ip.is_ipv4() == own.is_ipv4()
+                        && (own.is_unspecified() && ip.is_loopback() || is_first && ip.is_unspecified())
+            };
+            *port == at.port() && *port != 0 && origin.ip().is_some_and(|it| here(it.to_canonical()))
+        }
+        (Address::Unix(path), Listen::Unix(at)) => real(path) == real(at),
+        _ => false,
+    }
+}
 
 /// Whether `origin` is the admin, which listens at `admin` and, if that is given, at `socket`.
 pub fn is_admin(origin: &Address, admin: Option<SocketAddr>, socket: Option<&Path>) -> bool {
@@ -47,6 +71,30 @@ mod tests {
         let origin = crate::config::kind::origin(origin).unwrap();
         let admin = Some(admin.parse().unwrap());
         assert_eq!(expect, is_admin(&origin, admin, Some(Path::new("/run/a.sock"))), "{origin:?} {admin:?}");
+    }
+
+    #[track_caller]
+    fn check_listener(origin: &str, listen: Listen, expect: bool) {
+        let origin = crate::config::kind::origin(origin).unwrap();
+        assert_eq!(expect, is_listener(&origin, &listen), "{origin:?} {listen:?}");
+    }
+
+    #[test]
+    fn where_it_listens_is_no_origin() {
+        let at = |it: &str| Listen::Tcp(it.parse().unwrap());
+        check_listener("http://127.0.0.1:8080", at("127.0.0.1:8080"), true);
+        check_listener("http://127.1:8080", at("0.0.0.0:8080"), true);
+        check_listener("http://0.0.0.0:8080", at("127.0.0.1:8080"), true);
+        check_listener("http://[::1]:8080", at("[::]:8080"), true);
+        check_listener("http://10.0.0.7:8080", at("10.0.0.7:8080"), true);
+        check_listener("http://127.0.0.1:8081", at("127.0.0.1:8080"), false);
+        check_listener("http://127.0.0.2:8080", at("127.0.0.1:8080"), false);
+        check_listener("http://[::1]:8080", at("0.0.0.0:8080"), false);
+        check_listener("http://10.0.0.7:8080", at("0.0.0.0:8080"), false);
+        check_listener("http://localhost:8080", at("127.0.0.1:8080"), false);
+        check_listener("unix:/run/../run/web.sock", Listen::Unix("/run/web.sock".into()), true);
+        check_listener("unix:/run/app.sock", Listen::Unix("/run/web.sock".into()), false);
+        check_listener("unix:/run/web.sock", at("127.0.0.1:8080"), false);
     }
 
     #[test]
