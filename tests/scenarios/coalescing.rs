@@ -104,6 +104,10 @@ fn private_answers_are_not_shared_and_not_waited_for() {
 
 /// A page of one second whose making takes into the next is stale when it comes: that says nothing of the next answer.
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "other scenarios move the clock of this process, and larder has its own"
+)]
 fn a_page_that_came_just_too_late_is_not_taken_for_one_that_nobody_shares() {
     let late = || {
         let gate = Gate::new();
