@@ -257,6 +257,16 @@ fn all_the_waiting_together_has_a_bound() {
     assert_eq!([200, 502], statuses);
 }
 
+/// One worker before an origin to which it may have one connection.
+fn with_one_connection(origin: &Origin) -> Larder {
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
 /// Who waits for a connection looks again when it has one: what came meanwhile answers, and the next need not wait.
 #[test]
 fn who_waits_for_a_connection_looks_again() {
@@ -270,12 +280,7 @@ fn who_waits_for_a_connection_looks_again() {
         ],
         _ => panic!("nobody else has to ask"),
     });
-    let url = origin.url();
-    let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = with_one_connection(&origin);
     assert_eq!("for one", larder.get("/").text());
     let mut clients: Vec<Client> = (0..12).map(|_| larder.client()).collect();
     for (at, it) in clients.iter_mut().enumerate() {
@@ -301,12 +306,7 @@ fn a_fetch_for_all_that_waits_for_a_connection_looks_again() {
         ],
         _ => panic!("nobody else has to ask"),
     });
-    let url = origin.url();
-    let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ to = [\"{url}\"], connections = 1 }}\n"
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = with_one_connection(&origin);
     let (mut part, mut first, mut second) = (larder.client(), larder.client(), larder.client());
     part.send("GET / HTTP/1.1\r\nHost: h\r\nRange: bytes=4-\r\n\r\n");
     until("it is at the origin", || gate.waiting() == 1);
