@@ -274,12 +274,12 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
 /// What a worker does from time to time: lines of the log wait at most this long in a quiet one, and so does memory
 /// that is to be given back.
 async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
-    let mut tick = tokio::time::interval(std::time::Duration::from_millis(250));
+    let mut tick = tokio::time::interval(quiet::LOOK);
     loop {
         tokio::select! {
             _ = tick.tick() => {
                 front.observer.flush();
-                quiet.look();
+                tick.reset_after(quiet.look());
             }
             () = heap.asked(number) => {}
         }

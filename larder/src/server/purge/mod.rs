@@ -13,11 +13,12 @@ pub mod method;
 mod reach;
 
 use super::nodes::Nodes;
-use super::quiet::Room;
+use super::quiet::{Freed, Room};
 use super::tiers::Lower;
 use crate::log::{Level, Teller};
 use asked::Asked;
 use larder_counters::Counters;
+use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::disk::Disk;
 use larder_store::purges::{Rule, Scope, Seq, Strength};
@@ -40,16 +41,8 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// The same while there is more to be found.
 const SWEEP_MORE: Duration = Duration::from_millis(1);
 
-/// Steps of one such look, each of 64 responses: about a millisecond, for which the next purge waits.
-const SWEEP_STEPS: usize = 8;
-
-/// Bytes that sweeps have freed on the heap when the workers are told to give back what they can: each looks through all of
-/// its pages then.
-const ROOM: u64 = 16 << 20;
-
-/// The same at the end of a sweep, so not for every purge of a page. It goes in the order of hashes, so until then nearly every
-/// page has something small left that keeps it.
-const ROOM_AT_END: u64 = 1 << 20;
+/// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare.
+const SWEEP_TURN: u64 = 400;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -220,7 +213,7 @@ impl Clerk {
     pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
         let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
         let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
-        let (mut freed, mut due) = (0, ROOM);
+        let mut freed = Freed::new(room);
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -234,22 +227,24 @@ impl Clerk {
                     });
                 }
                 _ = sweep.tick() => {
-                    let before = tiers.store.used_of_heap();
-                    let more = tiers.store.sweep(SWEEP_STEPS);
-                    freed += before.saturating_sub(tiers.store.used_of_heap());
-                    if more {
+                    if freed.count(&tiers.store, || sweep_a_while(&tiers.store)) {
                         sweep.reset_after(SWEEP_MORE);
-                    }
-                    let is_over = !more && freed >= ROOM_AT_END;
-                    if is_over || freed >= due {
-                        room.tell();
-                        due = freed + ROOM;
-                    }
-                    if is_over {
-                        (freed, due) = (0, ROOM);
+                    } else {
+                        freed.end();
                     }
                 }
             }
+        }
+    }
+}
+
+/// Sweeps for one turn; says whether there is more to do.
+fn sweep_a_while(store: &Store) -> bool {
+    let begun = clock::precise_micros();
+    loop {
+        let more = store.sweep(1);
+        if !more || clock::precise_micros().saturating_sub(begun) >= SWEEP_TURN {
+            return more;
         }
     }
 }
