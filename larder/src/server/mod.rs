@@ -99,6 +99,9 @@ pub fn run(
     }
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
     let Started { mut house, clerk, nodes, threads, admin, access, audit, inbox } = started;
+    // The system takes all memory back at once when the process ends: giving a million pages back one by one first
+    // would take seconds, for which whoever stops larder waits.
+    std::mem::forget(house.shared.store.clone());
     let tasks = LocalSet::new();
     {
         let _within = (runtime.enter(), tasks.enter());
