@@ -253,6 +253,31 @@ it('switches sampling on, and draws where time went', async () => {
   await page.locator('.toast', { hasText: 'off' }).waitFor();
 });
 
+it('tells what is set from what is recorded meanwhile', async () => {
+  const record = (seconds) =>
+    fetch(`${larder.admin}/api/v1/traces/sampling`, {
+      method: 'PUT',
+      headers: { Authorization: `Bearer ${larder.token()}` },
+      body: JSON.stringify({ route: 'pages', every: 10, for: seconds, owner: 'somebody' }),
+    });
+  assert.equal((await record(600)).status, 200);
+  await go('traces');
+  await page.reload();
+  const row = page.locator('.sampling tr', { hasText: 'pages' });
+  await row.locator('text=1 in 10 while it is recorded').waitFor();
+  assert.equal(await row.locator('select').inputValue(), '0');
+  await row.locator('select').selectOption({ label: '1 in 1,000' });
+  await page.locator('.toast', { hasText: '1 in 1,000' }).first().waitFor();
+  await until('it is set', async () => (await row.locator('select').inputValue()) === '1000');
+  assert.match(await row.innerText(), /1 in 10 while it is recorded/);
+  assert.equal((await record(0)).status, 200);
+  await page.reload();
+  await row.locator('select').waitFor();
+  assert.equal(await row.locator('select').inputValue(), '1000');
+  assert.equal(await row.locator('text=recorded').count(), 0);
+  await row.locator('select').selectOption({ label: 'Off' });
+});
+
 it('hears traces from the stream, and asks for no list again', async () => {
   const asked = [];
   const heard = (request) => asked.push(new URL(request.url()).pathname);

@@ -310,22 +310,18 @@ fn without_server_timing_there_is_none() {
 
 /// A recorder of every request, once it records.
 fn recorder(larder: &Larder, folder: &Path) -> Child {
+    recorder_of(larder, folder, 1)
+}
+
+/// A recorder of one request in `every`, once larder traces so many.
+fn recorder_of(larder: &Larder, folder: &Path, every: u64) -> Child {
     let mut command = Command::new(binary());
-    command.args([
-        "trace",
-        "record",
-        "--admin",
-        &larder.admin.to_string(),
-        "--every",
-        "1",
-        "--for",
-        "1h",
-        "-o",
-        "t.jsonl",
-    ]);
+    let (admin, rate) = (larder.admin.to_string(), every.to_string());
+    let out = format!("{every}.jsonl");
+    command.args(["trace", "record", "--admin", &admin, "--every", &rate, "--for", "1h", "-o", &out]);
     command.current_dir(folder).env("LARDER_ADMIN_TOKEN", TOKEN).stdin(Stdio::null());
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    until("it records", || sampling(larder).1.is_some());
+    until("it records", || matches!(sampling(larder), (it, Some(_)) if it == every));
     child
 }
 
@@ -340,6 +336,11 @@ fn end(recorder: &mut Child, signal: i32) -> Option<i32> {
 fn sampling(larder: &Larder) -> (u64, Option<u64>) {
     let it = asked(larder, "GET", "/api/v1/traces?limit=1", "").1["sampling"][0].clone();
     (it["every"].as_u64().unwrap(), it["for"].as_u64())
+}
+
+fn set(larder: &Larder, body: &str) {
+    let (status, value) = asked(larder, "PUT", "/api/v1/traces/sampling", body);
+    assert_eq!(200, status, "{value}");
 }
 
 #[test]
@@ -369,6 +370,69 @@ fn a_recorder_that_is_killed_leaves_its_rate_for_seconds_only() {
     let before = larder.counter("traces");
     larder.get("/a");
     assert_eq!(before, larder.counter("traces"));
+}
+
+#[test]
+fn a_recorder_that_ends_leaves_the_rate_of_another() {
+    let origin = page();
+    let larder = before(&origin, "trace = 100");
+    let folder = tempfile::tempdir().unwrap();
+    let mut sparse = recorder_of(&larder, folder.path(), 10);
+    let mut dense = recorder_of(&larder, folder.path(), 2);
+    assert_eq!(Some(0), end(&mut dense, libc::SIGTERM));
+    assert!(matches!(sampling(&larder), (10, Some(1..=30))), "{:?}", sampling(&larder));
+    // What an operator sets meanwhile is seen where it is the densest, and holds when all have ended.
+    set(&larder, r#"{"route":"*/*","every":5}"#);
+    assert_eq!((5, None), sampling(&larder));
+    set(&larder, r#"{"route":"*/*","every":50}"#);
+    assert_eq!(10, sampling(&larder).0);
+    assert_eq!(50, asked(&larder, "GET", "/api/v1/traces?limit=1", "").1["sampling"][0]["set"]);
+    assert_eq!(Some(0), end(&mut sparse, libc::SIGTERM));
+    assert_eq!((50, None), sampling(&larder));
+}
+
+/// Two who ask over the API, as recorders do: one of them is gone without a word.
+#[test]
+fn who_is_gone_without_a_word_leaves_the_rate_of_another() {
+    let origin = page();
+    let larder = before(&origin, "");
+    let wants = |owner: &str, every: u32, seconds: u32| {
+        set(&larder, &format!(r#"{{"route":"*","every":{every},"for":{seconds},"owner":"{owner}"}}"#));
+    };
+    wants("dead", 1, 30);
+    wants("alive", 3, 30);
+    assert_eq!((1, Some(30)), sampling(&larder));
+    larder.pass(10_000);
+    wants("alive", 3, 30);
+    assert_eq!((1, Some(20)), sampling(&larder));
+    larder.pass(20_000);
+    assert_eq!((3, Some(10)), sampling(&larder));
+    let mut client = larder.client();
+    (0..9).for_each(|_| drop(client.get("/a")));
+    traces(&larder, 3);
+    wants("alive", 3, 0);
+    assert_eq!((0, None), sampling(&larder));
+}
+
+#[test]
+fn a_lease_that_asks_for_nothing_is_refused() {
+    let origin = page();
+    let larder = before(&origin, "trace = 7");
+    let long = "x".repeat(65);
+    for (body, at) in [
+        (r#"{"route":"*","every":0,"for":30}"#.to_owned(), "every"),
+        (r#"{"route":"*","every":1,"owner":"x"}"#.to_owned(), "owner"),
+        (format!(r#"{{"route":"*","every":1,"for":30,"owner":"{long}"}}"#), "owner"),
+    ] {
+        let (status, value) = asked(&larder, "PUT", "/api/v1/traces/sampling", &body);
+        assert_eq!((400, at), (status, value["where"].as_str().unwrap_or_default()), "{body}: {value}");
+    }
+    (0..64).for_each(|it| set(&larder, &format!(r#"{{"route":"*","every":9,"for":30,"owner":"{it}"}}"#)));
+    let more = r#"{"route":"*","every":1,"for":30,"owner":"more"}"#;
+    assert_eq!(503, asked(&larder, "PUT", "/api/v1/traces/sampling", more).0);
+    assert_eq!((7, None), sampling(&larder));
+    larder.pass(30_000);
+    assert_eq!(200, asked(&larder, "PUT", "/api/v1/traces/sampling", more).0, "the others are over");
 }
 
 #[test]

@@ -190,8 +190,8 @@ export interface Trace {
 }
 
 export interface Traces {
-  /** `for`: seconds until another rate holds again. */
-  sampling: { route: string; every: number; for?: number }[];
+  /** `for`: seconds for which somebody records at this rate; `set`: what is set without that. */
+  sampling: { route: string; every: number; for?: number; set?: number }[];
   stages: string[];
   traces: Trace[];
 }

@@ -66,14 +66,15 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     // Followed before it is switched on, so that the first is not missed.
     let path = format!("/api/v1/traces/stream?route={}", encoded(&order.route));
     let events = follow(admin.clone(), path)?;
-    let rate = order.every.map(|every| Rate { admin: &admin, route: &order.route, every });
+    let owner = format!("record-{}-{}", std::process::id(), clock::unix_micros(clock::precise_micros()));
+    let rate = order.every.map(|every| Rate { admin: &admin, route: &order.route, every, owner });
     let mut sampling = match &rate {
         Some(it) => it.hold(LEASE)?["sampling"].take(),
         None => answer["sampling"].clone(),
     };
     // For how long is between larder and us.
     let rates = sampling.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut);
-    rates.for_each(|it| drop(it.remove("for")));
+    rates.for_each(|it| it.retain(|name, _| matches!(name.as_str(), "route" | "every")));
     let cannot = |it: &std::io::Error| format!("{} cannot be written: {}.", order.out.display(), plain(it));
     let mut out = open(&order.out).map_err(|it| cannot(&it))?;
     let head = file::header(clock::unix_micros(clock::precise_micros()), &sampling);
@@ -158,15 +159,18 @@ fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String>
 }
 
 /// A rate that larder is asked to hold for a while, and again; ended with the recording, and by itself where that was killed.
+/// Whoever else records the route has one of its own.
 struct Rate<'a> {
     admin: &'a Listen,
     route: &'a str,
     every: u32,
+    /// A name that no other recording has.
+    owner: String,
 }
 
 impl Rate<'_> {
     fn hold(&self, seconds: u64) -> Result<Value, String> {
-        let body = json!({ "route": self.route, "every": self.every, "for": seconds });
+        let body = json!({ "route": self.route, "every": self.every, "for": seconds, "owner": self.owner });
         ask::put(self.admin, "/api/v1/traces/sampling", &body, PATIENCE)
     }
 }

@@ -217,12 +217,15 @@ const RATES: [number, string][] = [
   [10000, '1 in 10,000'],
 ];
 
+function rated(every: number): string {
+  return RATES.find((it) => it[0] === every)?.[1] ?? `1 in ${every.toLocaleString('en')}`;
+}
+
 function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () => void }): JSX.Element {
   const set = async (route: string, every: number): Promise<void> => {
     try {
       await put('/api/v1/traces/sampling', { route, every });
-      const rate = RATES.find((it) => it[0] === every)?.[1] ?? `1 in ${every}`;
-      say(`${route === '*' ? 'Every route' : route}: ${rate.toLowerCase()}.`);
+      say(`${route === '*' ? 'Every route' : route}: ${rated(every).toLowerCase()}.`);
       changed();
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -247,18 +250,18 @@ function Sampling({ all, changed }: { all: Pick<All, 'sampling'>; changed: () =>
           </tr>
         </thead>
         <tbody>
-          {shown.map((it) => (
-            <tr key={it.route}>
-              <th scope="row">{it.route}</th>
+          {shown.map(({ route, every: now, for: left, set: own = now }) => (
+            <tr key={route}>
+              <th scope="row">{route}</th>
               <td>
-                <select class="auto" aria-label={`Sampling of ${it.route}`} value={String(it.every)} onChange={(event) => void set(it.route, Number(event.currentTarget.value))}>
-                  {(RATES.some((rate) => rate[0] === it.every) ? RATES : ([...RATES, [it.every, `1 in ${it.every}`]] as [number, string][])).map(([every, text]) => (
+                <select class="auto" aria-label={`Sampling of ${route}`} value={String(own)} onChange={(event) => void set(route, Number(event.currentTarget.value))}>
+                  {(RATES.some((rate) => rate[0] === own) ? RATES : ([...RATES, [own, rated(own)]] as [number, string][])).map(([every, text]) => (
                     <option key={every} value={String(every)}>
                       {text}
                     </option>
                   ))}
                 </select>
-                {it.for !== undefined && <span class="faint"> while it is recorded</span>}
+                {left !== undefined && <span class="faint"> {rated(now).toLowerCase()} while it is recorded</span>}
               </td>
             </tr>
           ))}

@@ -159,7 +159,8 @@ pub const OVERLAYS: &str = concat!(
 /// Traces.
 pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","traces"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
-"for":{"type":"integer","description":"seconds until another rate holds again; not there where this one lasts"}}}},
+"for":{"type":"integer","description":"seconds for which somebody records at this rate; not there where it lasts"},
+"set":{"type":"integer","description":"with for: what is set without it"}}}},
 "stages":{"type":"array","items":{"type":"string"}},
 "traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{
 "id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
@@ -169,10 +170,12 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
 "route":{"type":"string","description":"the name of a route, or \"*\" for all"},
 "every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"one request of so many is traced; 0 is none"},
-"for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which this holds, over reloads, and then what held before; 0 ends that now; without it, this holds until the next reload or restart"}}}"#;
+"for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which it is traced so often at least, over reloads, whatever is set and others want; 0 ends that now; without it, this is set until the next reload or restart"},
+"owner":{"type":"string","description":"with for: who wants it, at most 64 bytes; the same says it anew or ends it, and of several the densest holds"}}}"#;
 
 /// How often every route is traced.
 pub const SAMPLING: &str = r#"{"type":"object","required":["sampling","until"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
-"for":{"type":"integer","description":"seconds until another rate holds again; not there where this one lasts"}}}},
+"for":{"type":"integer","description":"seconds for which somebody records at this rate; not there where it lasts"},
+"set":{"type":"integer","description":"with for: what is set without it"}}}},
 "until":{"type":"string"}}}"#;

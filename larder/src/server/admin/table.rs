@@ -306,7 +306,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/api/v1/objects/{id}", "One stored object, with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
     row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) }))
         .query(&[text("route", "of this route only"), integer("limit", 1, 4096, "how many at most (200)")]).gives(TRACES),
-    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart, or for some seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
+    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart, or, for one who records it, for some seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
     row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
         .query(&[text("route", "of this route only")]).events("`trace`: a trace; `lost`: how many were left out."),
     row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))

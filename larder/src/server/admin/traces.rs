@@ -1,7 +1,7 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
 use super::{Admin, Answer, Asked, problem, problem_at, query};
-use crate::server::observe::sampling::{Lease, Rate};
+use crate::server::observe::sampling::{Lease, Leased, OWNERS, Rate};
 use crate::server::observe::traces::Following;
 use bytes::Bytes;
 use larder_gateway::stages::Stage;
@@ -17,6 +17,8 @@ const LIMIT: usize = 200;
 const MOST: usize = 4096;
 /// So often something is sent where nothing happens.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Bytes of the name of one who has a lease, at most.
+const OWNER: usize = 64;
 /// Events that may wait for the connection.
 const EVENTS: usize = 16;
 
@@ -44,7 +46,7 @@ impl Admin {
         Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
     }
 
-    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart, or for as many seconds as it says.
+    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart; or, beside that, for as many seconds as it says.
     pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
         let route = asked.json["route"].as_str().unwrap_or_default();
         let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
@@ -54,14 +56,36 @@ impl Admin {
             return unknown;
         }
         let sampling = &self.traces.sampling;
+        let owner = asked.json["owner"].as_str().unwrap_or_default();
         let until = match asked.json["for"].as_u64() {
+            None if !owner.is_empty() => {
+                let detail = "\"owner\" is of who wants a rate for a while, and there is no \"for\".";
+                return problem_at(400, detail, "owner");
+            }
             None => {
                 sampling.set(route, every);
                 "the next reload or restart".to_owned()
             }
+            Some(0) => {
+                sampling.release(route, owner);
+                "now".to_owned()
+            }
+            Some(_) if every == 0 => {
+                let detail = "\"every\" is 0, which asks for nothing: the densest of what is asked for holds. \
+                              To trace none, leave \"for\" out.";
+                return problem_at(400, detail, "every");
+            }
+            Some(_) if owner.len() > OWNER => {
+                return problem_at(400, format!("\"owner\" has more than {OWNER} bytes."), "owner");
+            }
             Some(seconds) => {
                 let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
-                sampling.lease(route, Lease { every, until });
+                // What is over takes no place.
+                sampling.look(clock::monotonic_now());
+                if sampling.lease(route, &Lease { owner: owner.into(), every, until }) == Leased::NoRoom {
+                    let detail = format!("{OWNERS} record {route} already; end one of them.");
+                    return problem(503, detail);
+                }
                 format!("{seconds} s from now")
             }
         };
@@ -97,12 +121,13 @@ impl Admin {
     fn sampling(&self) -> Value {
         let now = clock::monotonic_now();
         self.traces.sampling.look(now);
-        let told = |it: Rate| match it.lease {
-            None => json!({ "route": it.route, "every": it.every }),
-            Some(lease) => {
-                let left = lease.until.0.saturating_sub(now.0).div_ceil(1000);
-                json!({ "route": it.route, "every": lease.every, "for": left })
+        let told = |it: Rate| {
+            let mut told = json!({ "route": it.route, "every": it.now() });
+            if let Some(until) = it.until() {
+                told["for"] = until.0.saturating_sub(now.0).div_ceil(1000).into();
+                told["set"] = it.every.into();
             }
+            told
         };
         self.traces.sampling.rates().into_iter().map(told).collect()
     }

@@ -1,5 +1,5 @@
 //! Which requests are traced: one in so many, per route; said by the configuration, and changed while running, until the next
-//! reload or for a while. What becomes of a trace is in `traces`.
+//! reload, or for a while by each who wants it. What becomes of a trace is in `traces`.
 
 use crate::config::Config;
 use larder_stdx::clock::Monotonic;
@@ -7,32 +7,56 @@ use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// How many may hold leases of one route at the same time.
+pub const OWNERS: usize = 64;
+
 /// How often the requests of one route are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// The route's name, as it is in logs.
     pub route: String,
-    /// One in so many; 0 is none.
+    /// What the configuration says, or an operator since: one in so many; 0 is none.
     pub every: u32,
-    /// What holds in place of `every` for a while.
-    pub lease: Option<Lease>,
+    /// What others want beside it for a while: one of each owner.
+    leases: Vec<Lease>,
 }
 
 /// A rate that ends by itself, so that whoever asked for it may be gone without a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// One in so many; 0 is none.
+    /// Who asked: says it anew, or ends it, by the same name.
+    pub owner: Arc<str>,
+    /// One in so many.
     pub every: u32,
     /// When it ends.
     pub until: Monotonic,
 }
 
 impl Rate {
-    /// The one that holds now: one in so many; 0 is none.
+    /// The one that holds now: one in so many; 0 is none. The densest that anybody wants, so that nobody who follows a route
+    /// takes anything from another.
     #[must_use]
     pub fn now(&self) -> u32 {
-        self.lease.map_or(self.every, |it| it.every)
+        let all = self.leases.iter().map(|it| it.every).chain([self.every]);
+        all.filter(|it| *it > 0).min().unwrap_or(0)
     }
+
+    /// Until when that holds at least, where it is a lease's.
+    #[must_use]
+    pub fn until(&self) -> Option<Monotonic> {
+        let now = self.now();
+        let of_leases = self.leases.iter().filter(|it| it.every == now && self.every != now);
+        of_leases.map(|it| it.until).max()
+    }
+}
+
+/// What became of a wish for a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leased {
+    /// It holds.
+    Yes,
+    /// [`OWNERS`] have leases of such a route already: nothing changed.
+    NoRoom,
 }
 
 /// The rates of all routes: by site, by route.
@@ -61,51 +85,65 @@ impl Sampling {
 
     fn take_over(&self, routes: Vec<Vec<(String, u32)>>) {
         self.change(|all| {
-            let leased: Vec<Rate> = all.iter().flatten().filter(|it| it.lease.is_some()).cloned().collect();
+            let before: Vec<Rate> = all.iter().flatten().cloned().collect();
             let rate = |(route, every): (String, u32)| {
-                let lease = leased.iter().find(|it| it.route == route).and_then(|it| it.lease);
-                Rate { route, every, lease }
+                let same = before.iter().find(|it| it.route == route);
+                Rate { route, every, leases: same.map_or_else(Vec::new, |it| it.leases.clone()) }
             };
             *all = routes.into_iter().map(|it| it.into_iter().map(rate).collect()).collect();
         });
     }
 
-    /// Traces one in `every` requests of the routes of this name, or of all where it is `*`, until the next reload. Returns how
-    /// many routes that are.
+    /// Traces one in `every` requests of the routes of this name, or of all where it is `*`, until the next reload; more often
+    /// where a lease wants it. Returns how many routes that are.
     pub fn set(&self, route: &str, every: u32) -> usize {
-        self.change_routes(route, |it| (it.every, it.lease) = (every, None))
+        let mut found = 0;
+        self.change(|all| {
+            for it in of_name(all, route) {
+                it.every = every;
+                found += 1;
+            }
+        });
+        found
     }
 
-    /// The same until then, or until it is said anew; what is over takes its end at the next [`Sampling::look`].
-    pub fn lease(&self, route: &str, lease: Lease) -> usize {
-        self.change_routes(route, |it| it.lease = Some(lease))
+    /// Has the routes of this name, or all, traced so often at least until the lease ends, in place of what its owner wanted
+    /// before. What is over takes its end at the next [`Sampling::look`].
+    pub fn lease(&self, route: &str, lease: &Lease) -> Leased {
+        let mut leased = Leased::Yes;
+        self.change(|all| {
+            let others = |it: &Rate| it.leases.iter().filter(|it| it.owner != lease.owner).count();
+            if of_name(all, route).any(|it| others(it) >= OWNERS) {
+                leased = Leased::NoRoom;
+                return;
+            }
+            for it in of_name(all, route) {
+                it.leases.retain(|it| it.owner != lease.owner);
+                it.leases.push(lease.clone());
+            }
+        });
+        leased
     }
 
-    /// Ends what was said for a while and is over; to be called about once a second.
+    /// Ends the lease that `owner` has of the routes of this name, or of all; those of others go on.
+    pub fn release(&self, route: &str, owner: &str) {
+        self.change(|all| of_name(all, route).for_each(|it| it.leases.retain(|it| &*it.owner != owner)));
+    }
+
+    /// Ends the leases that are over; to be called about once a second.
     pub fn look(&self, now: Monotonic) {
-        let is_over = |it: &Rate| it.lease.is_some_and(|it| it.until <= now);
-        let any = self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().any(is_over);
+        let is_over = |it: &Lease| it.until <= now;
+        let rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        let any = rates.iter().flatten().flat_map(|it| &it.leases).any(is_over);
+        drop(rates);
         if any {
-            self.change(|all| {
-                all.iter_mut().flatten().filter(|it| is_over(it)).for_each(|it| it.lease = None)
-            });
+            self.change(|all| all.iter_mut().flatten().for_each(|it| it.leases.retain(|it| !is_over(it))));
         }
     }
 
     /// The rates now, in the order of the configuration.
     pub fn rates(&self) -> Vec<Rate> {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
-    }
-
-    fn change_routes(&self, route: &str, change: impl Fn(&mut Rate)) -> usize {
-        let mut found = 0;
-        self.change(|all| {
-            for it in all.iter_mut().flatten().filter(|it| route == "*" || it.route == route) {
-                change(it);
-                found += 1;
-            }
-        });
-        found
     }
 
     fn change(&self, change: impl FnOnce(&mut Rates)) {
@@ -122,6 +160,11 @@ impl Sampling {
             self.generation.fetch_add(1, Relaxed);
         }
     }
+}
+
+/// The routes of a name, or all where it is `*`.
+fn of_name<'a>(all: &'a mut Rates, route: &'a str) -> impl Iterator<Item = &'a mut Rate> {
+    all.iter_mut().flatten().filter(move |it| route == "*" || it.route == route)
 }
 
 /// One route as a worker counts.
@@ -197,8 +240,10 @@ mod tests {
         sampling.rates().iter().map(Rate::now).collect()
     }
 
-    fn lease(every: u32, until: u64) -> Lease {
-        Lease { every, until: Monotonic(until) }
+    /// Has one who is called so lease.
+    fn lease(sampling: &Sampling, route: &str, owner: &str, every: u32, until: u64) {
+        let lease = Lease { owner: owner.into(), every, until: Monotonic(until) };
+        assert_eq!(Leased::Yes, sampling.lease(route, &lease));
     }
 
     fn take(sampler: &Sampler, route: usize) -> bool {
@@ -234,11 +279,11 @@ mod tests {
     #[test]
     fn a_lease_ends_by_itself_and_what_was_before_is_back() {
         let sampling = sampling(&[("a", 5), ("b", 0)]);
-        assert_eq!(2, sampling.lease("*", lease(1, 1000)));
+        lease(&sampling, "*", "x", 1, 1000);
         assert_eq!(vec![1, 1], hold(&sampling));
         sampling.look(Monotonic(999));
         assert_eq!(vec![1, 1], hold(&sampling));
-        assert_eq!(1, sampling.lease("b", lease(2, 3000)), "said anew");
+        lease(&sampling, "b", "x", 2, 3000); // Said anew.
         sampling.look(Monotonic(1000));
         assert_eq!(vec![5, 2], hold(&sampling));
         assert!(sampling.any.load(Relaxed));
@@ -248,10 +293,60 @@ mod tests {
     }
 
     #[test]
+    fn the_densest_holds_and_whoever_ends_leaves_those_of_others() {
+        let sampling = sampling(&[("a", 0)]);
+        let holds = |every, until: Option<u64>| {
+            let rate = &sampling.rates()[0];
+            assert_eq!((every, until.map(Monotonic)), (rate.now(), rate.until()));
+        };
+        lease(&sampling, "a", "x", 10, 1000);
+        holds(10, Some(1000));
+        lease(&sampling, "a", "y", 2, 2000);
+        holds(2, Some(2000));
+        lease(&sampling, "a", "x", 10, 3000);
+        holds(2, Some(2000));
+        sampling.release("a", "y");
+        holds(10, Some(3000));
+        sampling.release("*", "nobody");
+        holds(10, Some(3000));
+        lease(&sampling, "a", "y", 10, 4000);
+        holds(10, Some(4000));
+        sampling.look(Monotonic(3000)); // x is gone without a word.
+        holds(10, Some(4000));
+        sampling.look(Monotonic(4000));
+        holds(0, None);
+    }
+
+    #[test]
+    fn what_an_operator_sets_is_left_by_leases() {
+        let sampling = sampling(&[("a", 100)]);
+        lease(&sampling, "a", "x", 10, 1000);
+        sampling.set("a", 50);
+        assert_eq!(vec![10], hold(&sampling), "the recorder still gets what it wants");
+        sampling.set("a", 5);
+        assert_eq!((vec![5], None), (hold(&sampling), sampling.rates()[0].until()), "and more");
+        sampling.release("a", "x");
+        assert_eq!(vec![5], hold(&sampling));
+    }
+
+    #[test]
+    fn there_is_an_end_to_owners() {
+        let sampling = sampling(&[("a", 0), ("b", 0)]);
+        (0..OWNERS).for_each(|it| lease(&sampling, "a", &it.to_string(), 7, 1000));
+        let one_more = Lease { owner: "more".into(), every: 1, until: Monotonic(1000) };
+        assert_eq!(Leased::NoRoom, sampling.lease("*", &one_more));
+        assert_eq!(vec![7, 0], hold(&sampling), "nothing of it is done");
+        lease(&sampling, "a", "0", 3, 1000); // Who has one may say it anew.
+        sampling.release("a", "1");
+        assert_eq!(Leased::Yes, sampling.lease("*", &one_more));
+        assert_eq!(vec![1, 1], hold(&sampling));
+    }
+
+    #[test]
     fn a_reload_takes_the_rates_of_the_file_and_leaves_the_leases() {
         let sampling = sampling(&[("a", 5), ("b", 0)]);
         sampling.set("b", 9);
-        sampling.lease("a", lease(1, 1000));
+        lease(&sampling, "a", "x", 1, 1000);
         sampling.take_over(vec![vec![("new".to_owned(), 3)], vec![("a".to_owned(), 7), ("b".to_owned(), 0)]]);
         assert_eq!(vec![3, 1, 0], hold(&sampling));
         sampling.look(Monotonic(1000));
@@ -263,7 +358,7 @@ mod tests {
         let sampling = sampling(&[("a", 0)]);
         let sampler = Sampler::new(sampling.clone());
         let taken = (1..=6).map(|it| {
-            sampling.lease("a", lease(3, 1000 * it));
+            lease(&sampling, "a", "x", 3, 1000 * it);
             take(&sampler, 0)
         });
         assert_eq!(vec![false, false, true, false, false, true], taken.collect::<Vec<_>>());
