@@ -101,8 +101,6 @@ impl Machine<'_, '_> {
     }
 
     async fn ask_alone(&mut self) -> Step {
-        let counters = &self.gateway.counters;
-        counters.cache_validations.add(u64::from(self.validate));
         // Asked before the origin is, so that a removal meanwhile reaches what it brings.
         let since = self.gateway.store.removals(self.hash);
         let found = self.found.clone();
@@ -121,7 +119,10 @@ impl Machine<'_, '_> {
             return step;
         }
         let arrived = match reserved {
-            Ok(reserved) => self.exchange_by(reserved, started, ask).await,
+            Ok(reserved) => {
+                self.gateway.counters.cache_validations.add(u64::from(self.validate));
+                self.exchange_by(reserved, started, ask).await
+            }
             Err(error) => Err(error),
         };
         let arrived = match arrived {

@@ -129,9 +129,6 @@ impl Job {
     }
 
     async fn ask_origin(self, mut writer: FillWriter) {
-        if !self.background {
-            self.gateway.counters.cache_validations.add(u64::from(self.validate));
-        }
         let rest = self.rest();
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
@@ -148,6 +145,8 @@ impl Job {
         }
         let asked = match reserved {
             Ok(reserved) => {
+                let counted = self.validate && !self.background;
+                self.gateway.counters.cache_validations.add(u64::from(counted));
                 let asking = pin!(self.ask_by(reserved, started, self.question(rest.as_ref())));
                 self.watched(&writer, asking).await
             }

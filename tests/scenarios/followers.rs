@@ -321,3 +321,34 @@ fn a_fetch_for_all_that_waits_for_a_connection_looks_again() {
     }
     assert_eq!(1, origin.requests());
 }
+
+/// A validation that another made while this one waited for a connection was never sent, and is not counted.
+#[test]
+fn what_was_validated_meanwhile_is_counted_once() {
+    const ALONE: &str = "GET / HTTP/1.1\r\nHost: h\r\nAuthorization: Basic YQ==\r\n\r\n";
+    const LIFETIME: &str = "Cache-Control: public, max-age=10\nETag: \"a\"\n\n";
+    for order in [[PLAIN, ALONE], [ALONE, PLAIN]] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let origin = Origin::scripted(move |request| match request.number {
+            0 => vec![Script::Send(response(&format!("HTTP/1.1 200 OK\n{LIFETIME}page")))],
+            1 => {
+                let fresh = response(&format!("HTTP/1.1 304 Not Modified\n{LIFETIME}"));
+                vec![Script::Gate(held.clone()), Script::Send(fresh)]
+            }
+            _ => panic!("nobody else has to ask"),
+        });
+        let larder = with_one_connection(&origin);
+        assert_eq!("page", larder.get("/").text());
+        larder.advance(11);
+        let mut clients = [larder.client(), larder.client()];
+        clients[0].send(order[0]);
+        until("one is at the origin", || gate.waiting() == 1);
+        clients[1].send(order[1]);
+        until("the other has come", || larder.counter("requests") == 3);
+        gate.open();
+        assert!(clients.iter_mut().map(Client::read).all(|it| it.text() == "page"));
+        let counted = ["cache_validations", "cache_validated", "cache_hits"].map(|it| larder.counter(it));
+        assert_eq!([1, 1, 1], counted, "{order:?}");
+    }
+}
