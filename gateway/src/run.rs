@@ -33,6 +33,10 @@ use tokio::time::Sleep;
 /// How often one request looks again after another's fetch before it goes alone.
 pub(crate) const LOOKS: u8 = 2;
 
+/// Tells the flight of those for whom another's response came just too late from the one that brought it, while that is on its
+/// way still.
+const NEXT: u128 = 0x6e65_7874;
+
 /// Bytes that a key has beside the host and the target, mostly.
 const KEY_ROOM: usize = 24;
 
@@ -106,6 +110,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
     pub vary: Vec<Box<str>>,
+    /// That response came just too late to answer: this request waits for the next.
+    pub waits_for_next: bool,
 }
 
 impl Gateway {
@@ -157,6 +163,7 @@ impl Gateway {
             is_own_page: false,
             patience: None,
             vary: Vec::new(),
+            waits_for_next: false,
         };
         let mut step = Step::Receive;
         while step != Step::Finish {
@@ -314,12 +321,13 @@ impl<'c> Machine<'_, 'c> {
 
     /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
     fn flight(&self, names: &[Box<str>]) -> KeyHash {
-        if names.is_empty() {
-            return self.hash;
+        let mut flight = self.hash;
+        if !names.is_empty() {
+            let mut key = self.key.clone();
+            vary::write_key(names, self.fields, &mut key);
+            flight = self.gateway.store.hash(&key);
         }
-        let mut key = self.key.clone();
-        vary::write_key(names, self.fields, &mut key);
-        self.gateway.store.hash(&key)
+        KeyHash(if self.waits_for_next { flight.0 ^ NEXT } else { flight.0 })
     }
 
     fn serve_found(&mut self, now: clock::WallTime) -> Step {
@@ -481,6 +489,11 @@ impl<'c> Machine<'_, 'c> {
                     self.vary.clone_from(&head.vary);
                     Step::Lookup
                 }
+                Fits::TooLate => {
+                    self.vary.clone_from(&head.vary);
+                    self.waits_for_next = true;
+                    Step::Lookup
+                }
                 Fits::MayNotShare => {
                     self.company = Company::Alone;
                     alone
@@ -504,6 +517,11 @@ impl<'c> Machine<'_, 'c> {
                 if self.reads_along(head, arrived) =>
             {
                 Fits::Yes
+            }
+            Reuse::Validate(ForwardReason::Stale) | Reuse::Forward(ForwardReason::Stale)
+                if head.meta.was_just_stale() =>
+            {
+                Fits::TooLate
             }
             _ => Fits::MayNotShare,
         }
@@ -571,5 +589,7 @@ impl<'c> Machine<'_, 'c> {
 enum Fits {
     Yes,
     OtherVariant,
+    /// It says nothing of the next: of those for whom it came too late one asks for all.
+    TooLate,
     MayNotShare,
 }
