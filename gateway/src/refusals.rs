@@ -39,7 +39,8 @@ pub struct Refusals {
 
 #[derive(Default)]
 struct Inner {
-    map: HashMap<u128, Arc<Refused>>,
+    /// `None` of those that were stored since: they keep their place in `order`.
+    map: HashMap<u128, Option<Arc<Refused>>>,
     order: VecDeque<u128>,
 }
 
@@ -65,15 +66,15 @@ impl Refusals {
 
     fn keep(&self, hash: KeyHash, now: WallTime, failed: bool, make: impl FnOnce() -> Refused) {
         let Ok(mut inner) = self.inner.lock() else { return };
-        if inner.map.get(&hash.0).is_some_and(|it| it.response_time == now && it.failure.is_some() == failed)
-        {
+        let is_known = |it: &Arc<Refused>| it.response_time == now && it.failure.is_some() == failed;
+        if inner.map.get(&hash.0).is_some_and(|it| it.as_ref().is_some_and(is_known)) {
             return;
         }
         let refused = make();
         if refused.request.text().len() + refused.response.text().len() > 2 * MAX_FIELDS_BYTES {
             return;
         }
-        if inner.map.insert(hash.0, Arc::new(refused)).is_none() {
+        if inner.map.insert(hash.0, Some(Arc::new(refused))).is_none() {
             inner.order.push_back(hash.0);
         }
         if inner.order.len() > CAPACITY
@@ -86,14 +87,15 @@ impl Refusals {
     /// The last one of a key.
     #[must_use]
     pub fn get(&self, hash: KeyHash) -> Option<Arc<Refused>> {
-        self.inner.lock().ok()?.map.get(&hash.0).cloned()
+        self.inner.lock().ok()?.map.get(&hash.0).cloned().flatten()
     }
 
     /// Forgets a key whose response was stored after all.
     pub fn forget(&self, hash: KeyHash) {
-        // `order` keeps the hash until its turn comes: removing it there would be a search.
-        if let Ok(mut inner) = self.inner.lock() {
-            inner.map.remove(&hash.0);
+        if let Ok(mut inner) = self.inner.lock()
+            && let Some(it) = inner.map.get_mut(&hash.0)
+        {
+            *it = None;
         }
     }
 }
@@ -125,5 +127,16 @@ mod tests {
         refusals.note(KeyHash(5), WallTime(2), || refused(2));
         assert_eq!(WallTime(2), refusals.get(KeyHash(5)).unwrap().response_time);
         refusals.note(KeyHash(5), WallTime(2), || unreachable!("once a second"));
+    }
+
+    #[test]
+    fn one_that_is_refused_and_stored_in_turns_pushes_nobody_out() {
+        let refusals = Refusals::default();
+        refusals.note(KeyHash(1), WallTime(1), || refused(1));
+        for second in 0..2 * CAPACITY as u64 {
+            refusals.note(KeyHash(2), WallTime(second), || refused(second));
+            refusals.forget(KeyHash(2));
+        }
+        assert!(refusals.get(KeyHash(1)).is_some() && refusals.get(KeyHash(2)).is_none());
     }
 }
