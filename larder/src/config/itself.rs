@@ -14,16 +14,18 @@ pub const LOOP: &str = "is an address at which this larder listens itself, so ea
                         where the application listens, or let larder listen elsewhere";
 
 /// Whether what is sent to `origin` comes in at `listen`. Of `localhost` it is not known which address it means, and
-/// another program may have the other.
+/// another program may have the other. Who listens at `[::]` has what comes by IPv4, too, as Linux is set up.
 pub fn is_listener(origin: &Address, listen: &Listen) -> bool {
     match (origin, listen) {
         (Address::Tcp(_, port), Listen::Tcp(at)) => {
             let own = at.ip().to_canonical();
             let is_first = own == IpAddr::V4(Ipv4Addr::LOCALHOST) || own == IpAddr::V6(Ipv6Addr::LOCALHOST);
             let here = |ip: IpAddr| {
+                let is_own_family = ip.is_ipv4() == own.is_ipv4();
+                let (is_any, is_local) = (own.is_unspecified(), ip.is_loopback() || ip.is_unspecified());
                 ip == own
-                    || ip.is_ipv4() == own.is_ipv4()
-                        && (own.is_unspecified() && ip.is_loopback() || is_first && ip.is_unspecified())
+                    || is_any && is_local && (is_own_family || own.is_ipv6())
+                    || is_first && is_own_family && ip.is_unspecified()
             };
             *port == at.port() && *port != 0 && origin.ip().is_some_and(|it| here(it.to_canonical()))
         }
@@ -86,6 +88,8 @@ mod tests {
         check_listener("http://127.1:8080", at("0.0.0.0:8080"), true);
         check_listener("http://0.0.0.0:8080", at("127.0.0.1:8080"), true);
         check_listener("http://[::1]:8080", at("[::]:8080"), true);
+        check_listener("http://127.0.0.1:8080", at("[::]:8080"), true);
+        check_listener("http://0.0.0.0:8080", at("[::]:8080"), true);
         check_listener("http://10.0.0.7:8080", at("10.0.0.7:8080"), true);
         check_listener("http://127.0.0.1:8081", at("127.0.0.1:8080"), false);
         check_listener("http://127.0.0.2:8080", at("127.0.0.1:8080"), false);
