@@ -17,7 +17,7 @@ use larder_semantics::vary;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fleet::{Ask, AtWork, Fleet, Got, Theirs, Turn, Unshared, Want, Win};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Begin, FillHead, FillWriter, Shared, Stored, Waited};
+use larder_store::{Begin, Born, FillHead, FillWriter, Shared, Stored, Waited};
 use larder_wire::envelope::Envelope;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -285,6 +285,7 @@ impl Job {
         let mut waiting = Waiting::new(patience);
         let mut held = held;
         loop {
+            let born = self.gateway.store.born(); // A purge from here on ends what the fleet says next.
             let turn = match self.ask_fleet(fleet, held.as_ref()).await {
                 Said::Unavailable => return self.without_fleet(held),
                 Said::Stands(turn) => {
@@ -315,7 +316,7 @@ impl Job {
                     }
                     turn
                 }
-                Said::Unshared(says, seconds) => return self.unshared(held, says, seconds),
+                Said::Unshared(says, seconds) => return self.unshared(held, &born, says, seconds),
             };
             let theirs = match turn {
                 Turn::Theirs(theirs) if self.below == Below::First => theirs,
@@ -391,14 +392,19 @@ impl Job {
     }
 
     /// Another node has found that there is nothing to wait for: what it says of the page holds here as well.
-    fn unshared(&mut self, held: Option<(Arc<Stored>, Tier)>, says: Unshared, seconds: u32) -> Descended {
+    fn unshared(
+        &mut self,
+        held: Option<(Arc<Stored>, Tier)>,
+        born: &Born,
+        says: Unshared,
+        seconds: u32,
+    ) -> Descended {
         let most = self.gateway.remembers_misses(&self.route.policy);
         let may_part = held.is_none() && !self.background && self.below == Below::First;
         if says == Unshared::Answer || most == 0 || !may_part {
             return self.on_our_turn(held, None);
         }
-        let born = self.gateway.store.born();
-        self.gateway.remember_miss(self.hash, &born, most.min(seconds.into()));
+        self.gateway.remember_miss(self.hash, born, most.min(seconds.into()));
         Descended::Unshared
     }
 

@@ -366,7 +366,7 @@ impl Job {
     }
 
     /// Why those who wait for this response are to ask for themselves, if so: it may not be stored; or it is certain that its body
-    /// will not be kept, so that the slowest of them would be left behind, and none could be sent the rest.
+    /// will not be kept and has no strong tag, so that the slowest would be left behind, and each ask for the whole all the same.
     fn not_for_others(
         &self,
         verdict: Storable,
