@@ -68,6 +68,7 @@ impl Job {
         let born = self.gateway.store.born();
         let request_time = clock::wall();
         outgoing.asked = Some(started);
+        self.told.enter(Stage::Connect); // It may have looked on the disk since it had its place.
         let exchange = reserved.send(outgoing).await?;
         self.told.enter(Stage::FirstByte);
         loop {
