@@ -182,6 +182,21 @@ fn the_access_log_in_json() {
 }
 
 #[test]
+fn the_access_log_in_a_form_of_ones_own() {
+    let origin = Origin::fixed(PAGE);
+    let form = r#"format = '{status} {cache} "{header:X-Forwarded-For}" {user_agent} {header:Cookie}'"#;
+    let larder = start(config(&origin, "", &format!("access = \"access.log\"\n{form}")));
+    let more = "User-Agent: two words\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: \"x\r\n";
+    let mut client = larder.client();
+    client.get_with("/", more);
+    client.get("/");
+    assert_eq!(
+        [r#"200 uri-miss "192.0.2.1, \x22x" two\x20words -"#, r#"200 hit "-" - -"#],
+        lines(&larder, "access.log", 2).as_slice()
+    );
+}
+
+#[test]
 fn a_full_pipe_never_blocks_serving() {
     let origin = Origin::fixed(PAGE);
     let folder = tempfile::tempdir().unwrap();

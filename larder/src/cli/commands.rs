@@ -57,7 +57,7 @@ pub const SERVER: &[Flag] = &[
     flag("admin", "ADDR:PORT|off", Means::Admin, "the admin address (127.0.0.1:9180 or the next free port)"),
     flag("admin-socket", "PATH", Means::Key("admin.socket"), "Unix socket for the admin as well, for this user alone (none)"),
     flag("log", "FILE|-|off", Means::Key("log.access"), "access log; `-` is standard output (off)"),
-    flag("log-format", "FORMAT", Means::Key("log.format"), "combined, common or json (combined)"),
+    flag("log-format", "FORMAT", Means::Key("log.format"), "combined, common, json, or a line with {field}s (combined)"),
     flag("error-log", "FILE|-|off", Means::Key("log.error"), "error log; `-` is standard error (-)"),
     flag("default-ttl", "DURATION", Means::Key("cache.default_ttl"), "lifetime of responses that name none (off)"),
     flag("stale-while-revalidate", "DURATION", Means::Key("cache.stale_while_revalidate"), "serve stale for so long while validating (0s)"),

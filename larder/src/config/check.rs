@@ -194,11 +194,7 @@ impl Check {
     fn log(&self) -> Log {
         Log {
             access: self.target("log.access"),
-            format: match self.text("log.format").as_str() {
-                "common" => Format::Common,
-                "json" => Format::Json,
-                _ => Format::Combined,
-            },
+            format: self.text("log.format").parse().unwrap_or(Format::Combined),
             error: self.target("log.error"),
             levels: self.levels(),
         }

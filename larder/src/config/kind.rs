@@ -1,6 +1,8 @@
 //! What the value of a key may be: types, units and ranges, and the reading of one value from text.
 
+use super::Format;
 use super::place::{Network, Server};
+use crate::log::form;
 use larder_origin::Address;
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
@@ -94,6 +96,8 @@ pub enum Form {
     Path,
     /// A path, `-` or `off`.
     LogTarget,
+    /// The form of a line of the access log.
+    LogFormat,
     /// The name of a file, without a slash.
     FileName,
     /// A request method.
@@ -266,6 +270,7 @@ impl Form {
     fn check(self, text: &str) -> Result<(), String> {
         let fits = match self {
             Form::Origin => return origin(text).map(drop),
+            Form::LogFormat => return text.parse::<Format>().map(drop),
             Form::Listen => listen(text).is_some(),
             Form::SocketAddress => socket_address(text).is_some(),
             Form::Host => HostPattern::parse(text).is_some(),
@@ -310,6 +315,7 @@ impl Form {
             Form::RouteName => "a name of letters, digits, \"-\", \"_\" and \".\", 64 bytes at most",
             Form::Path => "a path",
             Form::LogTarget => "a path, \"-\" or \"off\"",
+            Form::LogFormat => form::ALLOWED,
             Form::FileName => "the name of a file, without \"/\"",
             Form::Method => "a method such as \"GET\"",
             Form::FieldName => "the name of a header field",

@@ -26,6 +26,7 @@ pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, dotted, plain_list};
 
 use crate::log::error::Levels;
+use crate::log::form::Template;
 use larder_origin::{Address, Limits as OriginLimits};
 use larder_semantics::policy::Policy;
 use larder_store::ram;
@@ -170,7 +171,7 @@ pub enum Target {
 }
 
 /// The form of an access-log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The common log format with referrer and user agent.
     Combined,
@@ -178,6 +179,8 @@ pub enum Format {
     Common,
     /// One JSON object a line.
     Json,
+    /// A form of the operator's own.
+    Own(Template),
 }
 
 /// Some hosts and their routes.

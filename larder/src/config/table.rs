@@ -357,8 +357,8 @@ pub const TABLE: &[Key] = &[
 
     start("log.access", Kind::One(Form::LogTarget), Some("off"),
         "Access log: a file, `-` for standard output, or `off`.", r#""/var/log/larder/access.log""#),
-    start("log.format", Kind::OneOf(&["combined", "common", "json"]), Some("combined"),
-        "The form of an access-log line.", r#""json""#),
+    start("log.format", Kind::One(Form::LogFormat), Some("combined"),
+        "The form of an access-log line; what fields there are is in docs/generated/log.md.", r#""json""#),
     start("log.error", Kind::One(Form::LogTarget), Some("-"),
         "Error log: a file, `-` for standard error, or `off`.", r#""/var/log/larder/error.log""#),
 

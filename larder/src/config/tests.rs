@@ -137,7 +137,8 @@ fn wrong_values_say_what_is_allowed() {
     refuse("[cache]\nenabled = \"yes\"", "t.toml:2: cache.enabled: found \"yes\"; allowed: true or false");
     refuse(
         "[log]\nformat = \"xml\"",
-        "t.toml:2: log.format: found \"xml\"; allowed: one of \"combined\", \"common\", \"json\"",
+        "t.toml:2: log.format: found \"xml\"; allowed: \"combined\", \"common\", \"json\", or a line of one's own in \
+         which fields stand in braces, such as \"{time} {status} {target} {header:X-Forwarded-For}\"",
     );
     refuse("limits = 3", "t.toml:1: limits: found 3; allowed: a section, [limits]");
     refuse(

@@ -6,6 +6,11 @@ pub fn quoted(bytes: &[u8], out: &mut Vec<u8>) {
     if bytes.is_empty() {
         out.push(b'-');
     }
+    escaped(bytes, out);
+}
+
+/// The same, where nothing is nothing.
+pub fn escaped(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         match byte {
             b'"' | b'\\' | 0..=0x1f | 0x7f.. => {

@@ -1,7 +1,9 @@
-//! What a line of the access log says: every field, declared once, and the three forms of a line.
+//! What a line of the access log says: every field, declared once, and the three forms of a line that have names. A form of
+//! one's own is in `form`.
 
 use super::escape;
 use crate::config::Format;
+use larder_semantics::field;
 use larder_stdx::clock::WallTime;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -30,10 +32,8 @@ pub struct Entry<'a> {
     pub end: End,
     /// Microseconds from the request's head to the response's last byte; 0 for answers that were ready.
     pub duration: u64,
-    /// The request's `Referer`.
-    pub referer: &'a [u8],
-    /// The request's `User-Agent`.
-    pub user_agent: &'a [u8],
+    /// The fields of the request's head.
+    pub fields: &'a [field::Field<'a>],
     /// What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.
     pub cache: &'a str,
     /// The route: its name, else its first host pattern and its path pattern.
@@ -62,57 +62,94 @@ impl End {
     }
 }
 
+/// The simplest of the forms with a name that have a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Since {
+    /// All three.
+    Common,
+    /// Combined and JSON.
+    Combined,
+    /// JSON alone.
+    Json,
+}
+
 /// One row of the table of fields.
-#[derive(Clone, Copy)]
 pub struct Field {
     /// Its name in JSON: a stable interface.
     pub name: &'static str,
     /// The simplest form that has it.
-    pub since: Format,
+    pub since: Since,
     /// One line, for the manual.
     pub help: &'static str,
     /// Appends its JSON value.
     json: fn(&Entry<'_>, &mut Stamp, &mut Vec<u8>),
+    /// Appends its value for a form of one's own, escaped; nothing where there is none.
+    pub plain: fn(&Entry<'_>, &mut Stamp, &mut Vec<u8>),
 }
 
 /// The fields, in the order of the JSON form.
 #[rustfmt::skip]
-pub const FIELDS: &[Field] = &[
-    Field { name: "time", since: Format::Common, help: "When the response was finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
-        json: |it, stamp, out| { out.push(b'"'); out.extend_from_slice(stamp.rfc3339(it.time)); out.push(b'"'); } },
-    Field { name: "client", since: Format::Common, help: "The client's address; empty (`-`) for Unix sockets.",
-        json: |it, _, out| match it.client { Some(ip) => { let _ = write!(out, "\"{ip}\""); } None => out.extend_from_slice(b"\"\"") } },
-    Field { name: "method", since: Format::Common, help: "The request's method.",
-        json: |it, _, out| escape::json(it.method, out) },
-    Field { name: "host", since: Format::Json, help: "The request's host, as it came.",
-        json: |it, _, out| escape::json(it.host, out) },
-    Field { name: "target", since: Format::Common, help: "The request's target (path and query), as it goes to the origin: what no URI may have is percent-encoded.",
-        json: |it, _, out| escape::json(it.target, out) },
-    Field { name: "protocol", since: Format::Common, help: "The request's protocol.",
-        json: |it, _, out| { let _ = write!(out, "\"HTTP/1.{}\"", it.minor); } },
-    Field { name: "status", since: Format::Common, help: "The status that was sent.",
-        json: |it, _, out| number(u64::from(it.status), out) },
-    Field { name: "bytes", since: Format::Common, help: "Bytes of the body that were sent; `-` for none in the common and combined forms.",
-        json: |it, _, out| number(it.bytes, out) },
-    Field { name: "end", since: Format::Json, help: "`whole`, or `cut`: the client went away or the origin failed before the response's last byte.",
-        json: |it, _, out| escape::json(it.end.name().as_bytes(), out) },
-    Field { name: "duration_us", since: Format::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which take less than measuring them would.",
-        json: |it, _, out| number(it.duration, out) },
-    Field { name: "referer", since: Format::Combined, help: "The request's `Referer`.",
-        json: |it, _, out| escape::json(it.referer, out) },
-    Field { name: "user_agent", since: Format::Combined, help: "The request's `User-Agent`.",
-        json: |it, _, out| escape::json(it.user_agent, out) },
-    Field { name: "cache", since: Format::Json, help: "What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.",
-        json: |it, _, out| escape::json(it.cache.as_bytes(), out) },
-    Field { name: "route", since: Format::Json, help: "The route: `site.route.name`, else the site's first host pattern and the route's path pattern.",
-        json: |it, _, out| escape::json(it.route.as_bytes(), out) },
-    Field { name: "origin_us", since: Format::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
-        json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") } },
+pub static FIELDS: &[Field] = &[
+    Field { name: "time", since: Since::Common, help: "When the response was finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
+        json: |it, stamp, out| { out.push(b'"'); out.extend_from_slice(stamp.rfc3339(it.time)); out.push(b'"'); },
+        plain: |it, stamp, out| out.extend_from_slice(stamp.rfc3339(it.time)) },
+    Field { name: "client", since: Since::Common, help: "The client's address; empty (`-`) for Unix sockets.",
+        json: |it, _, out| match it.client { Some(ip) => { let _ = write!(out, "\"{ip}\""); } None => out.extend_from_slice(b"\"\"") },
+        plain: |it, _, out| if let Some(ip) = it.client { let _ = write!(out, "{ip}"); } },
+    Field { name: "method", since: Since::Common, help: "The request's method.",
+        json: |it, _, out| escape::json(it.method, out),
+        plain: |it, _, out| escape::escaped(it.method, out) },
+    Field { name: "host", since: Since::Json, help: "The request's host, as it came.",
+        json: |it, _, out| escape::json(it.host, out),
+        plain: |it, _, out| escape::escaped(it.host, out) },
+    Field { name: "target", since: Since::Common, help: "The request's target (path and query), as it goes to the origin: what no URI may have is percent-encoded.",
+        json: |it, _, out| escape::json(it.target, out),
+        plain: |it, _, out| escape::escaped(it.target, out) },
+    Field { name: "protocol", since: Since::Common, help: "The request's protocol.",
+        json: |it, _, out| { let _ = write!(out, "\"HTTP/1.{}\"", it.minor); },
+        plain: |it, _, out| { let _ = write!(out, "HTTP/1.{}", it.minor); } },
+    Field { name: "status", since: Since::Common, help: "The status that was sent.",
+        json: |it, _, out| number(u64::from(it.status), out),
+        plain: |it, _, out| number(u64::from(it.status), out) },
+    Field { name: "bytes", since: Since::Common, help: "Bytes of the body that were sent; `-` for none in the common and combined forms.",
+        json: |it, _, out| number(it.bytes, out),
+        plain: |it, _, out| number(it.bytes, out) },
+    Field { name: "end", since: Since::Json, help: "`whole`, or `cut`: the client went away or the origin failed before the response's last byte.",
+        json: |it, _, out| escape::json(it.end.name().as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.end.name().as_bytes(), out) },
+    Field { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which take less than measuring them would.",
+        json: |it, _, out| number(it.duration, out),
+        plain: |it, _, out| number(it.duration, out) },
+    Field { name: "referer", since: Since::Combined, help: "The request's `Referer`.",
+        json: |it, _, out| escape::json(it.referer(), out),
+        plain: |it, _, out| escape::escaped(it.referer(), out) },
+    Field { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
+        json: |it, _, out| escape::json(it.user_agent(), out),
+        plain: |it, _, out| escape::escaped(it.user_agent(), out) },
+    Field { name: "cache", since: Since::Json, help: "What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.",
+        json: |it, _, out| escape::json(it.cache.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.cache.as_bytes(), out) },
+    Field { name: "route", since: Since::Json, help: "The route: `site.route.name`, else the site's first host pattern and the route's path pattern.",
+        json: |it, _, out| escape::json(it.route.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.route.as_bytes(), out) },
+    Field { name: "origin_us", since: Since::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
+        json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
+        plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
 ];
 
 impl Entry<'_> {
+    /// The request's `Referer`.
+    fn referer(&self) -> &[u8] {
+        field::first(self.fields, "referer").unwrap_or_default()
+    }
+
+    /// The request's `User-Agent`.
+    fn user_agent(&self) -> &[u8] {
+        field::first(self.fields, "user-agent").unwrap_or_default()
+    }
+
     /// Appends the line, its newline included.
-    pub fn write(&self, format: Format, stamp: &mut Stamp, out: &mut Vec<u8>) {
+    pub fn write(&self, format: &Format, stamp: &mut Stamp, out: &mut Vec<u8>) {
         match format {
             Format::Json => {
                 for (index, field) in FIELDS.iter().enumerate() {
@@ -127,11 +164,12 @@ impl Entry<'_> {
             Format::Combined => {
                 self.common(stamp, out);
                 out.extend_from_slice(b" \"");
-                escape::quoted(self.referer, out);
+                escape::quoted(self.referer(), out);
                 out.extend_from_slice(b"\" \"");
-                escape::quoted(self.user_agent, out);
+                escape::quoted(self.user_agent(), out);
                 out.push(b'"');
             }
+            Format::Own(it) => it.write(self, stamp, out),
         }
         out.push(b'\n');
     }
@@ -220,18 +258,23 @@ pub fn manual() -> String {
         "# Access log\n\nGenerated from `larder/src/log/fields.rs`; do not edit.\n\n\
          `log.access` names the file (`-` is standard output), `log.format` the form. SIGUSR1 opens the file anew.\n\
          Serving never waits for the log: lines that cannot be written in time are dropped and counted as\n\
-         `log_lines_dropped`. In the common and combined forms, quotes, backslashes, control characters and bytes\n\
+         `log_lines_dropped`. In all forms but `json`, quotes, backslashes, control characters and bytes\n\
          beyond ASCII are written `\\xHH`.\n\n\
          * `common`: `client - - [time] \"method target protocol\" status bytes`\n\
          * `combined`: the same and `\"referer\" \"user_agent\"`\n\
-         * `json`: one object a line with all fields\n\n\
+         * `json`: one object a line with all fields\n\
+         * a line of your own: text in which any field of the table stands in braces, for instance\n\
+         \x20 `log.format = '{client} [{time:common}] \"{method} {target}\" {status} {duration_us} {header:X-Forwarded-For}'`.\n\
+         \x20 `{time}` is RFC 3339 in UTC, `{time:common}` the time of the common form, `{header:NAME}` all values of that field of\n\
+         \x20 the request. A value that is not there is `-`. Values are escaped as above; outside of double quotes spaces\n\
+         \x20 are `\\x20` as well, so that no client adds words to a line. `{{` and `}}` are the braces themselves.\n\n\
          | field | in | meaning |\n|---|---|---|\n",
     );
     for field in FIELDS {
         let forms = match field.since {
-            Format::Common => "all",
-            Format::Combined => "combined, json",
-            Format::Json => "json",
+            Since::Common => "all",
+            Since::Combined => "combined, json",
+            Since::Json => "json",
         };
         let _ = writeln!(out, "| `{}` | {forms} | {} |", field.name, field.help);
     }

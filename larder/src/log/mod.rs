@@ -8,6 +8,7 @@
 pub mod error;
 pub mod escape;
 pub mod fields;
+pub mod form;
 pub mod sink;
 #[cfg(test)]
 mod tests;
@@ -59,7 +60,7 @@ impl AccessLog {
     #[must_use]
     pub fn worker(&self, counters: Arc<Counters>) -> LogHandle {
         LogHandle {
-            format: self.format,
+            format: self.format.clone(),
             sender: self.sink.as_ref().map(Sink::sender),
             counters,
             buffer: RefCell::new(Vec::new()),
@@ -118,7 +119,7 @@ impl LogHandle {
             return;
         }
         let before = buffer.len();
-        entry.write(self.format, &mut self.stamp.borrow_mut(), &mut buffer);
+        entry.write(&self.format, &mut self.stamp.borrow_mut(), &mut buffer);
         self.lines.set(self.lines.get() + 1);
         let is_due = before / SEND_AT != buffer.len() / SEND_AT; // Once for each so many bytes.
         drop(buffer);

@@ -1,11 +1,18 @@
 //! Lines as they are written, a full pipe, rotation, and limits.
 
 use super::*;
+use larder_semantics::field::Field;
 use larder_stdx::clock::{Monotonic, WallTime};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 const BOUND: Duration = Duration::from_secs(20);
+
+const HEAD: &[Field<'static>] = &[
+    Field { name: "User-Agent", value: b"test/1\n" },
+    Field { name: "X-Forwarded-For", value: b"10.0.0.1 forged" },
+    Field { name: "x-forwarded-for", value: b"10.0.0.2" },
+];
 
 fn entry() -> Entry<'static> {
     Entry {
@@ -19,8 +26,7 @@ fn entry() -> Entry<'static> {
         bytes: 1795,
         end: End::Whole,
         duration: 123,
-        referer: b"",
-        user_agent: b"test/1\n",
+        fields: HEAD,
         cache: "hit",
         route: "larder.toml:7",
         origin_duration: None,
@@ -30,7 +36,7 @@ fn entry() -> Entry<'static> {
 #[track_caller]
 fn check(format: Format, expect: &str) {
     let mut out = Vec::new();
-    entry().write(format, &mut Stamp::default(), &mut out);
+    entry().write(&format, &mut Stamp::default(), &mut out);
     assert_eq!(expect, str::from_utf8(&out).unwrap());
 }
 
@@ -46,6 +52,45 @@ fn the_three_forms() {
          \"referer\":\"\",\"user_agent\":\"test/1\\u000a\",\"cache\":\"hit\",\"route\":\"larder.toml:7\",\
          \"origin_us\":null}\n",
     );
+}
+
+#[test]
+fn a_form_of_ones_own() {
+    #[track_caller]
+    fn own(text: &str, expect: &str) {
+        check(text.parse().unwrap(), &format!("{expect}\n"));
+    }
+    own("{status}", "200");
+    own("{time}\t{client} {route}|{end}", "2026-11-21T07:42:06Z\t192.0.2.1 larder.toml:7|whole");
+    own("{{{status}}} {protocol} {bytes} {duration_us}us", "{200} HTTP/1.1 1795 123us");
+    own("{referer} \"{referer}\" {origin_us} {header:Cookie}", "- \"-\" - -");
+    // Nobody adds a word to the line, or ends a quoted one.
+    own("{header:X-Forwarded-For} {target}", "10.0.0.1\\x20forged,\\x2010.0.0.2 /a?b=\\x22c\\x22");
+    own("\"{header:X-Forwarded-For}\" {user_agent}", "\"10.0.0.1 forged, 10.0.0.2\" test/1\\x0a");
+    // The named ones can be said in it.
+    let mut common = Vec::new();
+    entry().write(&Format::Common, &mut Stamp::default(), &mut common);
+    let same = "{client} - - [{time:common}] \"{method} {target} {protocol}\" {status} {bytes}";
+    own(same, str::from_utf8(&common).unwrap().trim_end());
+}
+
+#[test]
+fn a_form_that_says_nothing_is_refused() {
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        let why = text.parse::<Format>().unwrap_err();
+        assert!(why.contains(expect), "{text}: {why}");
+    }
+    check("xml", "\"combined\", \"common\", \"json\", or a line");
+    check("", "or a line");
+    check("{{status}}", "or a line");
+    check("{staus}", "for {staus} one of time, client,");
+    check("{status", "with a \"}\" behind it");
+    check("status}", "with a \"}\" behind it");
+    check("{header:}", "the name of a header field");
+    check("{header:a b}", "the name of a header field");
+    check("{status}\n{target}", "without control characters");
+    check(&"{status}".repeat(600), "4096 bytes at most");
 }
 
 #[test]

@@ -151,8 +151,9 @@ fn start(
     };
     let access = Access::new(token.clone(), admin_at, own.clone());
     let errors = open_errors(&config)?;
-    let log = AccessLog::open(&config.log.access, config.log.format, totals.add_part(), errors.clone())
-        .map_err(|it| cannot("access log", &config.log.access, &it))?;
+    let log =
+        AccessLog::open(&config.log.access, config.log.format.clone(), totals.add_part(), errors.clone())
+            .map_err(|it| cannot("access log", &config.log.access, &it))?;
     let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
     let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
     let audit = Audit::new(&errors, audit, own.clone());

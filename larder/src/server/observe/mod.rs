@@ -17,7 +17,7 @@ use ids::Ids;
 use larder_counters::WorkerScope;
 use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{self, Report, Tier};
-use larder_semantics::field::{self, Field};
+use larder_semantics::field::Field;
 use larder_stdx::clock;
 use larder_transport::http1::Client;
 use larder_wire::http1::Version;
@@ -255,8 +255,7 @@ impl Observer {
             bytes: outcome.body,
             end: outcome.end,
             duration: it.micros.unwrap_or(0),
-            referer: field::first(it.fields, "referer").unwrap_or_default(),
-            user_agent: field::first(it.fields, "user-agent").unwrap_or_default(),
+            fields: it.fields,
             cache: outcome.cache(),
             route: it.route,
             origin_duration: outcome.origin_micros,

@@ -1,0 +1,160 @@
+//! A line of the access log in a form of one's own: text in which `{field}`s stand. What fields there are is in `fields`.
+
+use super::escape;
+use super::fields::{Entry, FIELDS, Stamp};
+use crate::config::Format;
+use larder_semantics::field::{self, is_token};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Most bytes of such a text.
+const MOST: usize = 4096;
+
+/// What is allowed, as the end of a sentence.
+pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a line of one's own in which fields stand in braces, such as \
+                           \"{time} {status} {target} {header:X-Forwarded-For}\"";
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "combined" => Ok(Format::Combined),
+            "common" => Ok(Format::Common),
+            "json" => Ok(Format::Json),
+            _ => Template::parse(text).map(Format::Own),
+        }
+    }
+}
+
+/// How a line is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(Arc<[Part]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    /// A field of the table, by its place there.
+    Field {
+        index: usize,
+        within_quotes: bool,
+    },
+    /// The time, as the common form has it.
+    CommonTime,
+    /// All values of a field of the request.
+    Header {
+        name: String,
+        within_quotes: bool,
+    },
+}
+
+impl Template {
+    /// Reads a text.
+    ///
+    /// # Errors
+    /// What would be right, as the end of a sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MOST {
+            return Err(format!("{MOST} bytes at most"));
+        }
+        if text.chars().any(|it| it.is_control() && it != '\t') {
+            return Err("a line without control characters".to_owned());
+        }
+        let (mut parts, mut plain, mut within_quotes) = (Vec::new(), String::new(), false);
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}', '"']) {
+            let (before, from) = rest.split_at(at);
+            plain.push_str(before);
+            rest = match from.get(..2) {
+                Some(pair @ ("{{" | "}}")) => {
+                    plain.push_str(&pair[1..]);
+                    &from[2..]
+                }
+                _ if from.starts_with('"') => {
+                    within_quotes = !within_quotes;
+                    plain.push('"');
+                    &from[1..]
+                }
+                _ => {
+                    let (name, behind) = from
+                        .strip_prefix('{')
+                        .and_then(|it| it.split_once('}'))
+                        .ok_or("each \"{\" with a \"}\" behind it; one that is meant itself is doubled")?;
+                    if !plain.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut plain)));
+                    }
+                    parts.push(Part::parse(name, within_quotes)?);
+                    behind
+                }
+            };
+        }
+        if parts.is_empty() {
+            return Err(ALLOWED.to_owned());
+        }
+        plain.push_str(rest);
+        if !plain.is_empty() {
+            parts.push(Part::Text(plain));
+        }
+        Ok(Self(parts.into()))
+    }
+
+    /// Appends the line, without its newline.
+    pub fn write(&self, entry: &Entry<'_>, stamp: &mut Stamp, out: &mut Vec<u8>) {
+        for part in &*self.0 {
+            match part {
+                Part::Text(it) => out.extend_from_slice(it.as_bytes()),
+                Part::Field { index, within_quotes } => {
+                    let from = out.len();
+                    (FIELDS[*index].plain)(entry, stamp, out);
+                    end(from, *within_quotes, out);
+                }
+                Part::CommonTime => out.extend_from_slice(stamp.common(entry.time)),
+                Part::Header { name, within_quotes } => {
+                    let from = out.len();
+                    for (number, value) in field::all(entry.fields, name).enumerate() {
+                        if number > 0 {
+                            out.extend_from_slice(b", ");
+                        }
+                        escape::escaped(value, out);
+                    }
+                    end(from, *within_quotes, out);
+                }
+            }
+        }
+    }
+}
+
+impl Part {
+    fn parse(name: &str, within_quotes: bool) -> Result<Self, String> {
+        if name == "time:common" {
+            return Ok(Part::CommonTime);
+        }
+        if let Some(name) = name.strip_prefix("header:") {
+            let fits = is_token(name.as_bytes());
+            let header = || Part::Header { name: name.to_owned(), within_quotes };
+            return fits
+                .then(header)
+                .ok_or_else(|| "the name of a header field behind \"header:\"".to_owned());
+        }
+        if let Some(index) = FIELDS.iter().position(|it| it.name == name) {
+            return Ok(Part::Field { index, within_quotes });
+        }
+        let names: Vec<_> = FIELDS.iter().map(|it| it.name).collect();
+        Err(format!("for {{{name}}} one of {}, time:common, header:NAME", names.join(", ")))
+    }
+}
+
+/// Ends a value that began at `from`: none is `-`; outside of quotes it is one word, whatever a client has sent.
+fn end(from: usize, within_quotes: bool, out: &mut Vec<u8>) {
+    if out.len() == from {
+        out.push(b'-');
+    } else if !within_quotes && out[from..].contains(&b' ') {
+        let value = out.split_off(from);
+        for (number, piece) in value.split(|it| *it == b' ').enumerate() {
+            if number > 0 {
+                out.extend_from_slice(b"\\x20");
+            }
+            out.extend_from_slice(piece);
+        }
+    }
+}
