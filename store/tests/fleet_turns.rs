@@ -14,15 +14,15 @@ use std::sync::Arc;
 
 const URL: &str = "http://a/";
 
-/// Three nodes of one server, where a record in two languages has expired, and who had the turn to make the German one
-/// anew gave it back.
-fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 3])) {
+/// Four nodes of one server, of which the last takes no turns; where a record in two languages has expired, and who had the turn
+/// to make the German one anew gave it back.
+fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
     let server = Memcached::start(On::Unix, &[]);
     // One connection each: what was told and not waited for is done before what is asked next.
     let settings = Settings { no_block: false, connections: 1, ..patient(vec![server.address()]) };
     run(async {
-        let node = || fleet::fleet(settings.clone()).0;
-        let nodes = [node(), node(), node()];
+        let node = |recompute_once| fleet::fleet(Settings { recompute_once, ..settings.clone() }).0;
+        let nodes = [node(true), node(true), node(true), node(false)];
         for (language, body) in [("en", "Good day"), ("de", "Guten Tag")] {
             let turn = ask(&nodes[0], language, Want::Recompute).await;
             assert_eq!(Settled::Stored, put(&nodes[0], URL, &expired(language, body)).await);
@@ -60,7 +60,7 @@ async fn is_done(node: &Rc<Fleet>) {
 
 #[test]
 fn who_only_looks_leaves_the_turn_to_others() {
-    given_back(async |[_, b, c]| {
+    given_back(async |[_, b, c, _]| {
         for _ in 0..2 {
             let got = ask(b, "de", Want::Look).await;
             assert!(matches!(got, Got::Hit { turn: Turn::Free, .. }), "{got:?}");
@@ -73,7 +73,7 @@ fn who_only_looks_leaves_the_turn_to_others() {
 
 #[test]
 fn who_wants_another_variant_leaves_the_turn_to_others() {
-    given_back(async |[_, b, c]| {
+    given_back(async |[_, b, c, _]| {
         // The newest is in German; its turn is not for who comes by it to the English one.
         for want in [Want::Look, Want::Recompute] {
             assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
@@ -86,7 +86,7 @@ fn who_wants_another_variant_leaves_the_turn_to_others() {
 
 #[test]
 fn who_is_outdone_leaves_the_turn_to_others() {
-    given_back(async |[a, b, c]| {
+    given_back(async |[a, b, c, _]| {
         // B asked before A gave the turn back, and what it brings is not written over what stands there since.
         let seen = ask(b, "de", Want::Recompute).await;
         drop(ours(seen));
@@ -96,5 +96,16 @@ fn who_is_outdone_leaves_the_turn_to_others() {
         put(b, URL, &expired("de", "late")).await;
         is_done(b).await;
         ours(ask(c, "de", Want::Recompute).await);
+    });
+}
+
+/// `cache.fleet.recompute_once` may be another on each node.
+#[test]
+fn who_takes_no_turns_writes_over_what_was_given_back() {
+    given_back(async |[_, _, c, d]| {
+        assert_eq!(b"Guten Tag"[..], hit(ask(d, "de", Want::Recompute).await).body);
+        is_done(d).await;
+        assert_eq!(Settled::Stored, put(d, URL, &expired("de", "new")).await);
+        assert_eq!(b"new"[..], hit(ask(c, "de", Want::Look).await).body);
     });
 }

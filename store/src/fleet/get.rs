@@ -130,9 +130,11 @@ impl Fleet {
             }
         }
         let mut turn = Turn::Free;
-        if self.has_turns(ask) && is_over(ask, &record) {
+        let recomputes = ask.want == Want::Recompute && is_over(ask, &record);
+        if recomputes && self.has_turns(ask) {
             (record, turn) = self.whose_turn(ask, record, deadline).await?;
-        } else {
+        } else if !recomputes {
+            // Who makes it anew without turns writes over this very item: it must keep its number.
             self.hand_back(&record.key, &record.item);
         }
         let body = self.body(&record, deadline).await?;
