@@ -11,7 +11,7 @@ counters! {
     RouteCounters;
     requests: Count, "Requests that the route answered.";
     hits: Count, "Requests answered from the store without asking the origin.";
-    misses: Count, "Requests that the origin answered, or another's fetch; what larder says by itself is none of these three.";
+    misses: Count, "Requests that were for the origin to answer, or another's fetch, whether it did or not; files, overlays and what larder refuses are none of these three.";
     passes: Count, "Requests that did not use the cache.";
     stale: Count, "Hits, of `hits`, that were stale and allowed to be (RFC 5861).";
     revalidated: Count, "Misses, of `misses`, that the origin answered with 304: what was stored still held.";

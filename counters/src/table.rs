@@ -125,7 +125,7 @@ counters! {
     recompute_takeovers: Count, "Turns to recompute that were taken from a node that gave no sign of life.";
     recompute_wait_timeouts: Count, "Fills that waited for another node in vain, and asked the origin themselves.";
     disk_promotions: Count, "Large bodies that were taken from the disk into RAM.";
-    cache_misses: Count, "Requests that were answered with what the origin said to them, or to another that they waited for.";
+    cache_misses: Count, "Requests that were for the origin to answer, to them or to another that they waited for, whether it did or not.";
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";

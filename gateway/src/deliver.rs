@@ -188,8 +188,9 @@ impl<'c> Machine<'_, 'c> {
             other => other,
         };
         self.summary.status = status;
-        self.summary.report = report.filter(|_| !self.is_own_page);
-        if let Some(it @ Report::Forwarded { .. }) = self.summary.report {
+        // What is logged and counted is what the client is told, whoever made the page.
+        self.summary.report = report;
+        if let Some(it @ Report::Forwarded { .. }) = report {
             let counters = &self.gateway.counters;
             if it.is_pass() {
                 counters.cache_passes.add(1)
@@ -212,8 +213,7 @@ impl<'c> Machine<'_, 'c> {
                 fields.set("Cache-Status", member);
             }
             if policy.x_cache {
-                let hit = matches!(report, Report::Hit { .. });
-                fields.set("X-Cache", if hit { "HIT" } else { "MISS" });
+                fields.set("X-Cache", cache_status::x_cache(report));
             }
         }
         if self.route.server_timing {
@@ -530,7 +530,6 @@ impl<'c> Machine<'_, 'c> {
         }
         let text = explain::error_page(status, sentence);
         let length = text.len() as u64;
-        self.is_own_page = true;
         self.head(reply, status, fields, ResponseBody::Length(length), report).await?;
         reply.piece(Piece::Bytes(text.into())).await?;
         Ok(None)

@@ -104,8 +104,6 @@ pub(crate) struct Machine<'a, 'c> {
     pub only_if_cached: bool,
     /// The response is shared while it comes, and it is known already that it will not be stored: there is no room.
     pub has_no_room: bool,
-    /// What is sent was made here: for logs and statistics it came neither from the store nor from the origin.
-    pub is_own_page: bool,
     /// How long this request still waits for others, however many: made when the first wait begins.
     pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
@@ -160,7 +158,6 @@ impl Gateway {
             error: 502,
             only_if_cached: false,
             has_no_room: false,
-            is_own_page: false,
             patience: None,
             vary: Vec::new(),
             waits_for_next: false,

@@ -31,6 +31,7 @@ mod memory;
 mod nodes;
 mod objects;
 mod operations;
+mod outcomes;
 mod overlay;
 mod partial;
 mod passing;

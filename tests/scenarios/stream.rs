@@ -5,7 +5,7 @@ use crate::harness::{Client, Larder, Origin, until};
 use serde_json::Value;
 
 /// A listener to the stream.
-struct Listener {
+pub(super) struct Listener {
     client: Client,
     text: String,
 }
@@ -16,7 +16,7 @@ type Event = (String, Value);
 impl Listener {
     /// Listens; what is finished from now on is told.
     #[track_caller]
-    fn to(larder: &Larder, filter: &str) -> Self {
+    pub fn to(larder: &Larder, filter: &str) -> Self {
         let mut client = ask(larder, filter);
         let head = String::from_utf8(client.read_raw_head()).unwrap();
         assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
@@ -40,7 +40,7 @@ impl Listener {
 
     /// The next request's record.
     #[track_caller]
-    fn request(&mut self) -> Value {
+    pub fn request(&mut self) -> Value {
         let (event, data) = self.next().expect("the stream goes on");
         assert_eq!("request", event, "{data}");
         data

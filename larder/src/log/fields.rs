@@ -34,7 +34,8 @@ pub struct Entry<'a> {
     pub duration: u64,
     /// The fields of the request's head.
     pub fields: &'a [field::Field<'a>],
-    /// What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.
+    /// What the cache did, as `Cache-Status` says it: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale`, `overlay`,
+    /// `only-if-cached`, or why it forwarded, in the words of RFC 9211.
     pub cache: &'a str,
     /// The route: its name, else its first host pattern and its path pattern.
     pub route: &'a str,
@@ -126,7 +127,7 @@ pub static FIELDS: &[Field] = &[
     Field { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent(), out),
         plain: |it, _, out| escape::escaped(it.user_agent(), out) },
-    Field { name: "cache", since: Since::Json, help: "What the cache did: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `stale`, `overlay`, or why it forwarded, in the words of RFC 9211.",
+    Field { name: "cache", since: Since::Json, help: "What the cache did, as `Cache-Status` says it: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale` (no longer fresh), `overlay`, `only-if-cached` (the 504 for a request that wanted that), or why it forwarded, answered or not, in the words of RFC 9211; empty where the cache had no part.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.cache.as_bytes(), out) },
     Field { name: "route", since: Since::Json, help: "The route: `site.route.name`, else the site's first host pattern and the route's path pattern.",

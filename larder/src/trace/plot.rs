@@ -124,8 +124,8 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
 
 fn kind(cache: &str) -> Kind {
     match cache {
-        "hit" | "hit-disk" | "hit-fleet" | "stale" | "overlay" => Kind::Hit,
-        "" => Kind::Other,
+        "hit" | "hit-disk" | "hit-fleet" | "hit-stale" | "overlay" => Kind::Hit,
+        "" | "only-if-cached" => Kind::Other,
         _ => Kind::Miss,
     }
 }

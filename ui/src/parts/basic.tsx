@@ -85,7 +85,7 @@ export function Segments<T extends string>({ label, of, now, choose }: Choices<T
 
 /** What the cache did, as a word with a mark; the colour repeats it. */
 export function Cache({ it }: { it: string }): JSX.Element {
-  const kind = it.startsWith('hit') ? 'hit' : it === 'stale' ? 'stale' : it === '' ? 'none' : 'miss';
+  const kind = it === 'hit-stale' ? 'stale' : it.startsWith('hit') ? 'hit' : it === '' ? 'none' : 'miss';
   return <span class={`cache ${kind}`}>{it || '–'}</span>;
 }
 

@@ -61,11 +61,12 @@ impl Outcome {
                 (true, Tier::Ram) => "hit",
                 (true, Tier::Disk) => "hit-disk",
                 (true, Tier::Fleet) => "hit-fleet",
-                (false, _) => "stale",
+                (false, _) => "hit-stale",
             },
             Some(Report::Overlay) => "overlay",
             Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
-            Some(Report::OnlyIfCached) | None => "",
+            Some(Report::OnlyIfCached) => "only-if-cached",
+            None => "",
         }
     }
 }

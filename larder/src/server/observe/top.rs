@@ -5,7 +5,6 @@
 use super::Outcome;
 use larder_counters::top::{By, PLACE, Top};
 use larder_semantics::cache_status::Report;
-use larder_semantics::reuse::ForwardReason;
 use larder_stdx::clock;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -143,8 +142,7 @@ impl Feed {
 
     /// Counts any other.
     pub fn slow(&self, authority: &str, target: &str, outcome: &Outcome) {
-        let missed = matches!(outcome.report, Some(Report::Forwarded { reason, .. })
-            if !matches!(reason, ForwardReason::Bypass | ForwardReason::Method));
+        let missed = matches!(outcome.report, Some(it @ Report::Forwarded { .. }) if !it.is_pass());
         let (text, hash) = ((authority.as_bytes(), target.as_bytes()), self.hash(authority, target));
         let tops = &mut *self.tops.borrow_mut();
         tops[0].add(hash, 1, text);
