@@ -145,15 +145,9 @@ impl Asked {
         names.iter().for_each(|it| self.fields.remove(it));
     }
 
-    /// The smallest of `candidates`, one or two of them, after which `flips` holds; none where it holds already.
+    /// The fewest of `candidates` after which `flips` holds; none where it holds already.
     fn first_that_flips(&self, candidates: &[Remedy], flips: impl Fn(&Asked) -> bool) -> Option<Vec<Remedy>> {
-        if flips(self) {
-            return None;
-        }
-        let one = candidates.iter().map(|it| vec![*it]);
-        let two = candidates.iter().enumerate();
-        let two = two.flat_map(|(at, it)| candidates[at + 1..].iter().map(|other| vec![*it, *other]));
-        one.chain(two).find(|it| flips(&self.with(it)))
+        flip::fewest(self, candidates, |it, remedy| it.with(&[*remedy]), flips)
     }
 }
 
@@ -241,10 +235,24 @@ fn is_answer(reuse: &Reuse) -> bool {
     matches!(reuse, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
 }
 
-/// The changes, one sentence each.
+/// Changes that are told without a word of how many they are.
+const FEW: usize = 2;
+
+/// Changes, one sentence each; of many it is said that it takes them all.
 #[must_use]
-pub fn sentences(remedies: &[Remedy]) -> String {
-    remedies.iter().map(|it| it.sentence()).collect::<Vec<_>>().join(" ")
+pub fn sentences(all: impl IntoIterator<Item = impl Into<String>>) -> String {
+    let all: Vec<String> = all.into_iter().map(Into::into).collect();
+    let told = all.join(" ");
+    match all.len() {
+        ..=FEW => told,
+        count => format!("{count} things stand in the way, and each of these is needed: {told}"),
+    }
+}
+
+/// The sentences of remedies.
+#[must_use]
+pub fn of_remedies(remedies: &[Remedy]) -> String {
+    sentences(remedies.iter().map(|it| it.sentence()))
 }
 
 #[cfg(test)]

@@ -184,13 +184,13 @@ impl Gateway {
         let refusal = refused_lately.as_ref().map(|it| refusal(it, route, now));
         let proposal = Proposal { asked: Asked::of(request, &route.policy), now };
         let change = match (refused, bypass) {
-            (Some(405), _) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
+            (Some(405), _) => change::into_the_cache(&proposal.asked).map(|it| change::of_remedies(&it)),
             // Nothing about the request is wrong: it was sent to the wrong place.
             (Some(_), _) => None,
-            _ if ends_here => change::onwards(&proposal.asked).map(|it| change::sentences(&it)),
+            _ if ends_here => change::onwards(&proposal.asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
             (None, Some(Bypass::TwoWays)) => None,
-            (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::sentences(&it)),
+            (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::of_remedies(&it)),
             (None, None) => proposal.of(&verdict, holds, refused_lately.as_deref(), selected.as_ref().ok()),
         };
         Explanation {
@@ -418,7 +418,7 @@ fn exchange<'e>(
 }
 
 fn sentences(changes: &[Change]) -> String {
-    changes.iter().map(Change::sentence).collect::<Vec<_>>().join(" ")
+    change::sentences(changes.iter().map(Change::sentence))
 }
 
 /// What would flip the verdict about a request. Every change was tried by deciding again.
@@ -457,7 +457,7 @@ impl Proposal {
         let asked = &self.asked;
         match (verdict.name, stored) {
             ("hit" | "stale-hit", Some(stored)) => {
-                change::to_the_origin(asked, &stored.meta, self.now).map(|it| change::sentences(&it))
+                change::to_the_origin(asked, &stored.meta, self.now).map(|it| change::of_remedies(&it))
             }
             (_, Some(stored)) => {
                 let fields = asked.fields.view();
@@ -486,7 +486,7 @@ impl Proposal {
     /// by the exchange that an ordinary response would make.
     fn first_time(&self, verdict: &Verdict, once: &str) -> Option<String> {
         if verdict.name == "gateway-timeout" {
-            return change::beyond_the_store(&self.asked, self.now).map(|it| change::sentences(&it));
+            return change::beyond_the_store(&self.asked, self.now).map(|it| change::of_remedies(&it));
         }
         match change::first_time(&self.asked, self.now) {
             First::Answers => Some(once.to_owned()),

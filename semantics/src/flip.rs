@@ -1,6 +1,8 @@
 //! The smallest change that would flip a verdict: what `explain` proposes. Nothing here decides. Every
 //! proposal is tried by running the decision again with the change applied, and only what flips it is
-//! returned; so a proposal is never wrong, but where it takes more changes than are tried there is none.
+//! returned; so a proposal is never wrong. Which are tried together is in `search`.
+
+mod search;
 
 use crate::cache_control::directives;
 use crate::field::{Field, FieldList, all};
@@ -11,9 +13,12 @@ use crate::storable::{self, Storable};
 use crate::stored::Meta;
 use crate::trace::Silent;
 use larder_stdx::clock::WallTime;
+pub use search::fewest;
 
 /// Freshness that a proposal gives, beyond the age that the response already has: seconds.
 const LIFETIME: u32 = 60;
+/// So many directives of a field are tried without one of them: an origin may say thousands.
+const DIRECTIVES: usize = 16;
 /// The longest lifetime that the configuration takes, ten years: no setting that is proposed goes beyond.
 const LONGEST: u32 = 315_360_000;
 
@@ -152,25 +157,12 @@ pub struct Exchange<'e> {
     pub response_time: WallTime,
 }
 
-/// The smallest change that makes the response storable, and the same request, asked again, a hit: one change
-/// if one does, else two; else at most two that do it for a plain request, and at most two more that do it for this
-/// one. `None` where it is so already, or where these do not suffice.
+/// The fewest changes that make the response storable, and the same request, asked again, a hit. `None` where it is so
+/// already, or where nothing that is known suffices.
 #[must_use]
 pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
     let was = Trial::of(exchange);
-    let hits = |it: &Trial| it.hits_again(exchange);
-    if hits(&was) {
-        return None;
-    }
-    if let Some(small) = first_that_flips(&was, &was.candidates_to_store(exchange), hits) {
-        return Some(small);
-    }
-    let plain = was.asked_plainly();
-    let mut changes =
-        first_that_flips(&plain, &plain.candidates_to_store(exchange), hits).unwrap_or_default();
-    let stored = changes.iter().fold(was, |trial, it| trial.with(it));
-    changes.extend(first_that_flips(&stored, &stored.candidates_to_store(exchange), hits)?);
-    Some(changes)
+    fewest(&was, &was.candidates_to_store(exchange), Trial::with, |it| it.hits_again(exchange))
 }
 
 /// Whether the response is stored, and the same request, asked again, a hit, with nothing changed.
@@ -196,30 +188,9 @@ pub fn smallest_for_reuse(
         policy: policy.clone(),
         body: RequestFacts::read(method, request).has_body,
     };
-    let answered = |it: &Trial| it.answers_from_store(meta, method, now);
-    first_that_flips(&was, &was.candidates_to_reuse(meta, now), answered)
-}
-
-/// Tries one change at a time, then two.
-fn first_that_flips(
-    was: &Trial,
-    candidates: &[Change],
-    flips: impl Fn(&Trial) -> bool,
-) -> Option<Vec<Change>> {
-    if flips(was) {
-        return None;
-    }
-    if let Some(one) = candidates.iter().find(|it| flips(&was.with(it))) {
-        return Some(vec![one.clone()]);
-    }
-    for (at, one) in candidates.iter().enumerate() {
-        let once = was.with(one);
-        let rest = candidates.iter().skip(at + 1);
-        if let Some(two) = rest.into_iter().find(|it| flips(&once.with(it))) {
-            return Some(vec![one.clone(), two.clone()]);
-        }
-    }
-    None
+    fewest(&was, &was.candidates_to_reuse(meta, now), Trial::with, |it| {
+        it.answers_from_store(meta, method, now)
+    })
 }
 
 /// What a verdict is made from, with some changes applied.
@@ -251,12 +222,6 @@ impl Trial {
             Change::SetConfig(setting) => setting.apply(&mut it.policy),
         }
         it
-    }
-
-    /// The request without fields that say how it may be answered.
-    fn asked_plainly(&self) -> Self {
-        let range: Vec<Field<'_>> = self.request.view().iter().filter(|it| it.is("range")).copied().collect();
-        Self { request: FieldList::from_fields(&range), ..self.clone() }
     }
 
     /// The decision itself: nothing keeps the request from the origin at first, the response is stored, and then the same
@@ -339,7 +304,7 @@ impl Trial {
         let (_, targeted) = crate::targeted::directives(&response, &self.policy);
         let field = targeted.unwrap_or("Cache-Control");
         let said = said(&response, field);
-        for left_out in 0..said.len() {
+        for left_out in 0..said.len().min(DIRECTIVES) {
             let rest: Vec<_> =
                 said.iter().enumerate().filter(|it| it.0 != left_out).map(|it| it.1.as_str()).collect();
             found.push(set_or_remove(field, &rest.join(", ")));
