@@ -295,11 +295,13 @@ struct Door<H> {
 impl<H: Handler> Door<H> {
     fn accept_batch(&self) -> Accepted {
         for at in 0..BATCH {
-            if self.worker.lacks_room() {
-                return self.want();
-            }
-            if at > 0 && !self.has_another() {
+            let lacks_room = self.worker.lacks_room();
+            // Of the first it is known, unless it had to wait: it may have gone meanwhile.
+            if (at > 0 || lacks_room) && !self.has_another() {
                 return Accepted::All;
+            }
+            if lacks_room {
+                return self.want();
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {

@@ -63,6 +63,16 @@ impl Server {
     }
 
     pub fn on(bound: Bound, limits: Limits) -> Self {
+        Self::begin(bound, limits, |_| {})
+    }
+
+    /// One that lets clients in only while descriptors suffice.
+    pub fn within_descriptors() -> Self {
+        let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
+        Self::begin(bound, limits(), |it| it.keep_within())
+    }
+
+    fn begin(bound: Bound, limits: Limits, prepare: fn(&Worker)) -> Self {
         clock::tick();
         let address = bound.tcp().unwrap_or(([127, 0, 0, 1], 0).into());
         let counters = Arc::new(Counters::default());
@@ -71,6 +81,7 @@ impl Server {
         let thread = std::thread::spawn(move || {
             worker::runtime().unwrap().block_on(async move {
                 let worker = Worker::new(shared, limits);
+                prepare(&worker);
                 tokio::task::spawn_local(worker.clone().watch());
                 tokio::task::spawn_local(listener::serve(bound, worker.clone(), Rc::new(Answers)));
                 while let Some(order) = inbox.recv().await {
