@@ -221,11 +221,15 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
         Ok(it) => File::from(it),
         // What is there is used or refused: a token of this run only is for where there can be no file.
         Err(error) => {
-            return match (error, place.symlink_metadata().is_ok()) {
-                (rustix::io::Errno::NOENT, false) => Ok(None),
-                (rustix::io::Errno::NOENT, true) => Err(NotKept::Refused(format!(
-                    "The admin token's file {shown} is a link to a file that is not there; remove it, or make that file."
-                ))),
+            let there = place.symlink_metadata().ok();
+            return match (error, there.is_some()) {
+                (rustix::io::Errno::NOENT, _) if there.is_some_and(|it| it.is_symlink()) => {
+                    Err(NotKept::Refused(format!(
+                        "The admin token's file {shown} is a link to a file that is not there; remove it, or make that file."
+                    )))
+                }
+                // If it is there now, another larder has just made it: who wants to make one as well will find it.
+                (rustix::io::Errno::NOENT, _) => Ok(None),
                 (error, true) => Err(NotKept::Refused(format!(
                     "The admin token's file {shown} cannot be read: {}; make it yours (chmod 600 {shown}), or remove it.",
                     plain(&error.into())
