@@ -197,6 +197,21 @@ fn the_access_log_in_a_form_of_ones_own() {
 }
 
 #[test]
+fn a_log_at_its_largest_size_ends_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("page"), "hello").unwrap();
+    let (root, log) = (folder.path().to_str().unwrap(), folder.path().join("access.log"));
+    // As large as it may become: blocks of 512 bytes.
+    std::fs::File::create(&log).unwrap().set_len(100_000 * 512).unwrap();
+    let arguments = ["serve", root, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--ram", "2MiB"];
+    let arguments = [&arguments[..], &["--log", log.to_str().unwrap()]].concat();
+    let larder = Larder::within("ulimit -f 100000", &arguments);
+    assert_eq!(200, larder.get("/page").status);
+    until("the line is dropped", || larder.counter("log_lines_dropped") > 0);
+    assert_eq!(200, larder.get("/page").status);
+}
+
+#[test]
 fn a_full_pipe_never_blocks_serving() {
     let origin = Origin::fixed(PAGE);
     let folder = tempfile::tempdir().unwrap();

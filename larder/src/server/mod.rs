@@ -590,6 +590,8 @@ struct Signals {
     reopen: Signal,
     terminate: Signal,
     interrupt: Signal,
+    /// A file that would grow beyond `ulimit -f`: heard, it is an error of the write; unheard, it ends the process.
+    _file_too_large: Signal,
     look: tokio::time::Interval,
 }
 
@@ -602,6 +604,7 @@ impl Signals {
             reopen: signal(SignalKind::user_defined1())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            _file_too_large: signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?,
             look,
         })
     }
