@@ -1,8 +1,9 @@
 //! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
 
 use crate::cli::{PLACES, spell_listen};
-use crate::config::{self, Config, plain};
+use crate::config::{self, Config};
 use crate::token::{self, Token, VARIABLE};
+use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};

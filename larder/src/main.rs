@@ -1,9 +1,9 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
-use larder::config::plain;
 use larder::terminal::Screen;
 use larder::{bench, demo, explain, login, objects, overlay, purge, server, stats, tail, top, trace, warm};
+use larder_stdx::error::plain;
 use serde_json::Value;
 use std::process::ExitCode;
 

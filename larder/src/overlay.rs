@@ -2,10 +2,10 @@
 
 use crate::ask;
 use crate::cli::{Overlay, OverlayWhat};
-use crate::config::plain;
 use larder_files::media_type;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
+use larder_stdx::error::plain;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Read;

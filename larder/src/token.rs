@@ -1,9 +1,9 @@
 //! The admin's token: where it is kept, who may read it there, and how one is made. Who shows it to whom is in
 //! `server::admin::access` and `ask`.
 
-use crate::config::plain;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use larder_stdx::error::plain;
 use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
 use std::fmt;

@@ -3,4 +3,5 @@
 pub mod clock;
 pub mod descriptors;
 pub mod duration;
+pub mod error;
 pub mod size;

@@ -90,7 +90,7 @@ pub(super) fn answers(server: &str) -> Result<(), String> {
         Some(path) => std::os::unix::net::UnixStream::connect(path).map(drop),
         None => TcpStream::connect(address).map(drop),
     };
-    tried.map_err(|it| format!("No memcached answers at {address}: {}.", crate::config::plain(&it)))
+    tried.map_err(|it| format!("No memcached answers at {address}: {}.", larder_stdx::error::plain(&it)))
 }
 
 /// A child that does not outlive this value.

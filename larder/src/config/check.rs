@@ -394,7 +394,7 @@ impl Check {
         let wrong = match std::fs::canonicalize(&path) {
             Ok(root) if root.is_dir() => return Some(root),
             Ok(_) => "is not a directory".to_owned(),
-            Err(error) => super::plain(&error),
+            Err(error) => larder_stdx::error::plain(&error),
         };
         let text = format!("{}: {wrong}; name a directory that exists", path.display());
         self.problem(self.source(key), "site.route.files.root", &text);

@@ -26,9 +26,11 @@ pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, dotted, plain_list};
 
 use crate::log::error::Levels;
-use crate::log::form::Template;
+use crate::log::form::Format;
+use crate::log::sink::Target;
 use larder_origin::{Address, Limits as OriginLimits};
 use larder_semantics::policy::Policy;
+use larder_stdx::error::plain;
 use larder_store::ram;
 use larder_transport::listener::Listen;
 use larder_transport::worker;
@@ -157,30 +159,6 @@ pub struct Log {
     pub error: Target,
     /// What is told there of which subsystem.
     pub levels: Levels,
-}
-
-/// Where a log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Nowhere.
-    Off,
-    /// Standard output or standard error.
-    Standard,
-    /// A file, appended to.
-    File(PathBuf),
-}
-
-/// The form of an access-log line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// The common log format with referrer and user agent.
-    Combined,
-    /// The common log format.
-    Common,
-    /// One JSON object a line.
-    Json,
-    /// A form of the operator's own.
-    Own(Template),
 }
 
 /// Some hosts and their routes.
@@ -431,15 +409,5 @@ impl Read for Pipe {
             )),
             _ => self.0.read(into),
         }
-    }
-}
-
-/// An error of the operating system without its number.
-#[must_use]
-pub fn plain(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(cut) => text[..cut].to_lowercase(),
-        None => text,
     }
 }

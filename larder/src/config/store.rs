@@ -1,7 +1,8 @@
 //! The configuration file as a thing on disk: read with its hash, replaced as a whole or not at all, and the texts that it
 //! had before, in a directory beside it. What a text means is not here.
 
-use super::{base_of, plain, read_file};
+use super::{base_of, read_file};
+use larder_stdx::error::plain;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};

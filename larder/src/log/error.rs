@@ -1,9 +1,9 @@
 //! The error log: one event a line, in names and values; and the watch over limits that were reached.
 
 use super::fields::Stamp;
+use super::sink::Target;
 use super::sink::{Sender, Sent, Sink, Stream};
 use super::{Closed, escape};
-use crate::config::Target;
 use larder_counters::{Counters, Unit};
 use larder_stdx::clock::{self, Monotonic};
 use std::fmt::Write as _;

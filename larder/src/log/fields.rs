@@ -2,7 +2,7 @@
 //! one's own is in `form`.
 
 use super::escape;
-use crate::config::Format;
+use super::form::Format;
 use larder_semantics::field;
 use larder_stdx::clock::WallTime;
 use std::fmt::Write as _;

@@ -2,7 +2,6 @@
 
 use super::escape;
 use super::fields::{Entry, FIELDS, Stamp};
-use crate::config::Format;
 use larder_semantics::field::{self, is_token};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -13,6 +12,19 @@ const MOST: usize = 4096;
 /// What is allowed, as the end of a sentence.
 pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a line of one's own in which fields stand in braces, such as \
                            \"{time} {status} {target} {header:X-Forwarded-For}\"";
+
+/// The form of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The common log format with referrer and user agent.
+    Combined,
+    /// The common log format.
+    Common,
+    /// One JSON object a line.
+    Json,
+    /// A form of the operator's own.
+    Own(Template),
+}
 
 impl FromStr for Format {
     type Err = String;
@@ -27,7 +39,7 @@ impl FromStr for Format {
     }
 }
 
-/// How a line is written.
+/// Text and fields, as they follow one another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Arc<[Part]>);
 

@@ -15,8 +15,9 @@ mod tests;
 
 pub use error::{ErrorLog, Level, Levels, LimitWatch, Subsystem, Teller};
 pub use fields::{End, Entry};
+pub use form::Format;
+pub use sink::Target;
 
-use crate::config::{Format, Target};
 use fields::Stamp;
 use larder_counters::Counters;
 use sink::{Sender, Sent, Sink, Stream};

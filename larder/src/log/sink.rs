@@ -2,8 +2,8 @@
 
 use super::Closed;
 use super::error::{ErrorLog, Level, Subsystem};
-use crate::config::{Target, plain};
 use larder_counters::Counters;
+use larder_stdx::error::plain;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -23,6 +23,17 @@ const SPARE: usize = 8;
 const PIPE_ATOM: usize = 4096;
 /// How often a writer that waits for a pipe looks whether it shall stop or open anew.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Nowhere.
+    Off,
+    /// Standard output or standard error.
+    Standard,
+    /// A file, appended to.
+    File(PathBuf),
+}
 
 /// The standard stream that a target of `-` means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,8 +38,9 @@ pub fn open(files: &config::Files, counters: Arc<Counters>) -> Result<Arc<Root>,
         small_file: files.small_file,
         ..Options::default()
     };
-    Root::open(&files.root, options, counters)
-        .map_err(|it| format!("{} cannot be served: {}.", files.root.display(), config::plain(&it)))
+    Root::open(&files.root, options, counters).map_err(|it| {
+        format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(&it))
+    })
 }
 
 /// One route over files, as a worker runs it.

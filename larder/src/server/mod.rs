@@ -21,13 +21,14 @@ mod totals;
 mod worker;
 
 use crate::cli::Plan;
-use crate::config::{self, AdminListen, Config, Problem, Target, plain};
-use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem};
+use crate::config::{self, AdminListen, Config, Problem};
+use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem, Target};
 use crate::token::{self, Kept, Token};
 use admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
 use descriptors::Shares;
 use larder_gateway::Gateway;
 use larder_gateway::coding::pool::Coders;
+use larder_stdx::error::plain;
 use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::Worker;

@@ -25,7 +25,7 @@ pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static)
         return;
     }
     let look_up = |host: &str, port| {
-        let found = (host, port).to_socket_addrs().map_err(|it| crate::config::plain(&it))?;
+        let found = (host, port).to_socket_addrs().map_err(|it| larder_stdx::error::plain(&it))?;
         if found.len() == 0 { Err("it has no address".to_owned()) } else { Ok(()) }
     };
     // Without a thread there is no warning: the requests will tell.

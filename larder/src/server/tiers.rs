@@ -2,10 +2,11 @@
 //! looked after by the main thread's timer. When they are asked is in `larder_gateway`.
 
 use crate::config::place::Place;
-use crate::config::{Config, plain, tiers};
+use crate::config::{Config, tiers};
 use crate::log::{ErrorLog, Level, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_gateway::Tiers;
+use larder_stdx::error::plain;
 use larder_store::disk::{self, State};
 use larder_store::fleet::{self, Change, Fleet, Health};
 use larder_store::{Disk, Store};

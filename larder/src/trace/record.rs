@@ -3,8 +3,8 @@
 use super::file;
 use crate::ask::{self, Events, Refused};
 use crate::cli::Record;
-use crate::config::plain;
 use larder_stdx::clock;
+use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use serde_json::{Value, json};
 use std::fs::File;

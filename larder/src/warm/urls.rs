@@ -4,9 +4,9 @@
 use super::Larder;
 use super::sitemap;
 use crate::cli::{From, Warm};
-use crate::config::plain;
 use larder_gateway::coding::codec;
 use larder_semantics::coding::Coding;
+use larder_stdx::error::plain;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;

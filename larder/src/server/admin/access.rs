@@ -2,7 +2,6 @@
 //! `crate::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
 
 use super::{Admin, Answer, Asked, problem, problem_at};
-use crate::config;
 use crate::token::Token;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
@@ -373,9 +372,10 @@ impl Admin {
             Ok(Ok((token, expires, session))) => {
                 Answer::Json(200, json!({ "token": token, "expires": expires, "session": session }))
             }
-            Ok(Err(error)) => {
-                problem(503, format!("The system gives no randomness: {}.", config::plain(&error)))
-            }
+            Ok(Err(error)) => problem(
+                503,
+                format!("The system gives no randomness: {}.", larder_stdx::error::plain(&error)),
+            ),
             Err(Refusal::TooMany) => Refusal::TooMany.into(),
             Err(_) => problem_at(
                 403,
@@ -390,7 +390,10 @@ impl Admin {
         let (code, expires) = match self.access.link() {
             Ok(it) => it,
             Err(error) => {
-                return problem(503, format!("The system gives no randomness: {}.", config::plain(&error)));
+                return problem(
+                    503,
+                    format!("The system gives no randomness: {}.", larder_stdx::error::plain(&error)),
+                );
             }
         };
         let authority = &asked.request.authority;

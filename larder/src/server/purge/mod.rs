@@ -262,7 +262,7 @@ impl Tiers {
         if let Some(disk) = &self.disk {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
                 Ok(Ok(())) => State::Past,
-                Ok(Err(error)) => State::Uncertain(unwritten(&crate::config::plain(&error))),
+                Ok(Err(error)) => State::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
                 Err(_) => State::Uncertain(unwritten("it takes too long")),
             };
             receipts.push(Receipt { of: "disk".into(), state });
