@@ -44,6 +44,9 @@ const SWEEP_MORE: Duration = Duration::from_millis(1);
 /// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare.
 const SWEEP_TURN: u64 = 400;
 
+/// Steps that it has in any case, each of 64 responses: where others have the processor, time passes without one.
+const SWEEP_STEPS: usize = 4;
+
 /// One purge to be done.
 #[derive(Clone, Debug)]
 pub struct Order {
@@ -242,7 +245,7 @@ impl Clerk {
 fn sweep_a_while(store: &Store) -> bool {
     let begun = clock::precise_micros();
     loop {
-        let more = store.sweep(1);
+        let more = store.sweep(SWEEP_STEPS);
         if !more || clock::precise_micros().saturating_sub(begun) >= SWEEP_TURN {
             return more;
         }
