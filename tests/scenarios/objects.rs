@@ -3,7 +3,7 @@
 use crate::harness::command::run;
 use crate::harness::origin::{Script, response};
 use crate::harness::tiers::{killed, on_disk, written};
-use crate::harness::{Larder, Origin};
+use crate::harness::{Client, Larder, Origin};
 use serde_json::Value;
 
 /// An origin whose `/NAME/LENGTH` is a page of that length.
@@ -92,6 +92,22 @@ fn what_cannot_be_listed_is_told() {
     check("/xyz", 400, "32 hexadecimal digits");
     check("/0000000000000001", 404, "no such object");
     check("/00000000000000000000000000000001", 404, "no such object");
+}
+
+/// Whoever asks gets the list or is told to come again, in a moment: nobody waits for all that asked before.
+#[test]
+fn a_crowd_that_lists_is_answered() {
+    let larder = Larder::before(&pages(), "");
+    larder.get("/a/300");
+    let mut crowd: Vec<_> = (0..100).map(|_| Client::connect(larder.admin)).collect();
+    for client in &mut crowd {
+        client.send(format!("GET /api/v1/objects HTTP/1.1\r\n{}\r\n\r\n", larder.admin_lines()));
+    }
+    for answer in crowd.iter_mut().map(Client::read) {
+        let again = answer.status == 503 && answer.field("retry-after") == Some("1");
+        assert!(answer.status == 200 || again, "{answer:?}");
+    }
+    assert_eq!(1, asked(&larder, "objects")["total"]);
 }
 
 #[test]

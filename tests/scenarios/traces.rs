@@ -429,7 +429,13 @@ fn a_lease_that_asks_for_nothing_is_refused() {
     }
     (0..64).for_each(|it| set(&larder, &format!(r#"{{"route":"*","every":9,"for":30,"owner":"{it}"}}"#)));
     let more = r#"{"route":"*","every":1,"for":30,"owner":"more"}"#;
-    assert_eq!(503, asked(&larder, "PUT", "/api/v1/traces/sampling", more).0);
+    let mut client = Client::connect(larder.admin);
+    let (lines, length) = (larder.admin_lines(), more.len());
+    client.send(format!(
+        "PUT /api/v1/traces/sampling HTTP/1.1\r\n{lines}\r\nContent-Length: {length}\r\n\r\n{more}"
+    ));
+    let refused = client.read();
+    assert_eq!((503, Some("1")), (refused.status, refused.field("retry-after")), "{refused:?}");
     assert_eq!((7, None), sampling(&larder));
     larder.pass(30_000);
     assert_eq!(200, asked(&larder, "PUT", "/api/v1/traces/sampling", more).0, "the others are over");

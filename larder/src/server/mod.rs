@@ -458,7 +458,7 @@ impl House {
             overlays: shared.overlays.clone(),
             heap: shared.heap.clone(),
             configuring,
-            listing: admin::Turn::default(),
+            listing: admin::Turns::default(),
             clock_moves: test_clock().is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.

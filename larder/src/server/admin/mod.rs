@@ -49,7 +49,7 @@ use larder_transport::body::Piece;
 use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
-pub use objects::Turn;
+pub use objects::Turns;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -99,7 +99,7 @@ pub struct Admin {
     /// How the configuration is changed.
     pub configuring: Configuring,
     /// Who lists what is stored.
-    pub listing: Turn,
+    pub listing: Turns,
     /// Whether tests may move the clock.
     pub clock_moves: bool,
 }
@@ -385,7 +385,7 @@ async fn send(
     match status {
         401 => fields.push("WWW-Authenticate", "Bearer realm=\"larder\""),
         405 => fields.push("Allow", table::methods_of(&request.target)),
-        429 => fields.push("Retry-After", "1"),
+        429 | 503 => fields.push("Retry-After", "1"),
         _ => {}
     }
     let length = if status == 304 { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 
 /// What one page has, where nothing else is said.
 const LIMIT: usize = 100;
@@ -28,7 +29,7 @@ const ANSWER: u64 = 80_000;
 /// What the disk has of that at least, microseconds.
 const DISK: u64 = 20_000;
 
-/// How long a device that does not answer is waited for.
+/// How long somebody else's listing is waited for, and a device that does not answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The parameters of a listing.
@@ -77,19 +78,43 @@ pub const OBJECT: &str = r#"{"type":"object","required":["id","url","key","hits"
 
 /// Who lists: one walk at a time over each tier, so that however many ask, one core is left to hits. A walk over a disk
 /// that does not answer keeps the disk's turn, not that of RAM.
-pub struct Turn {
-    ram: Semaphore,
-    disk: Arc<Semaphore>,
+#[derive(Default)]
+pub struct Turns {
+    ram: Turn,
+    disk: Turn,
 }
+
+/// The turn of one tier.
+struct Turn(Arc<Semaphore>);
 
 impl Default for Turn {
     fn default() -> Self {
-        Self { ram: Semaphore::new(1), disk: Arc::new(Semaphore::new(1)) }
+        Self(Arc::new(Semaphore::new(1)))
     }
 }
 
-/// The device is too slow, or somebody else's listing waits for it.
+/// The device is too slow, or so many list that the turn did not come.
+#[derive(Debug)]
 struct Slow;
+
+impl Turn {
+    /// Begins work that may take long, once nobody else's is under way. Whoever asks in a crowd is told so when `patience` is
+    /// over, and does not wait for all that came before. The turn is the work's, which goes on where nobody waits for it any more.
+    async fn begin<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<JoinHandle<T>, Slow> {
+        let Ok(Ok(turn)) = tokio::time::timeout(patience, self.0.clone().acquire_owned()).await else {
+            return Err(Slow);
+        };
+        Ok(tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(turn);
+            done
+        }))
+    }
+}
 
 impl Admin {
     /// `GET /api/v1/objects`.
@@ -101,11 +126,11 @@ impl Admin {
         };
         let mut told = Told::default();
         if let Some(query) = ram {
-            let Ok(_turn) = self.listing.ram.acquire().await else {
-                return problem(503, "larder is being stopped.");
-            };
             let store = self.gateway.store.clone();
-            let Ok(page) = tokio::task::spawn_blocking(move || store.list(&query)).await else {
+            let Ok(walk) = self.listing.ram.begin(PATIENCE, move || store.list(&query)).await else {
+                return problem(503, "Too many list what is stored at the same time; ask again.");
+            };
+            let Ok(page) = walk.await else {
                 return problem(500, "The listing was given up; ask again.");
             };
             self.tell_ram(&mut told, &page, sort);
@@ -170,13 +195,7 @@ impl Admin {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Slow> {
-        let turn = tokio::time::timeout(PATIENCE, self.listing.disk.clone().acquire_owned());
-        let Ok(Ok(turn)) = turn.await else { return Err(Slow) };
-        let reading = tokio::task::spawn_blocking(move || {
-            let done = work();
-            drop(turn);
-            done
-        });
+        let reading = self.listing.disk.begin(PATIENCE, work).await?;
         match tokio::time::timeout(PATIENCE, reading).await {
             Ok(Ok(done)) => Ok(done),
             _ => Err(Slow),
@@ -355,4 +374,24 @@ fn variant_json(stored: &Stored, now: WallTime) -> Value {
 
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn in_a_crowd_nobody_waits_longer_than_his_patience() {
+        let (turn, (end, ends)) = (Turn::default(), mpsc::channel::<()>());
+        let walk = turn.begin(Duration::ZERO, move || ends.recv().is_ok()).await.unwrap();
+        for _ in 0..100 {
+            assert!(turn.begin(Duration::ZERO, || ()).await.is_err());
+        }
+        // Who began it may be gone: it takes a core all the same.
+        drop(walk);
+        assert!(turn.begin(Duration::ZERO, || ()).await.is_err());
+        end.send(()).unwrap();
+        turn.begin(Duration::MAX, || ()).await.unwrap().await.unwrap();
+    }
 }
