@@ -16,7 +16,7 @@ use larder_semantics::freshen::After;
 use larder_semantics::freshness::{AgeInputs, Freshness};
 use larder_semantics::partial::{self, Beside, Combine, Part};
 use larder_semantics::request::RequestFacts;
-use larder_semantics::storable::Storable;
+use larder_semantics::storable::{Refusal, Storable};
 use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
@@ -52,6 +52,8 @@ pub(crate) struct Job {
     pub below: Below,
     /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
     pub background: bool,
+    /// Another's response came just too late for those who wait for this one: if this does as well, it is of the page.
+    pub again: bool,
     /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
     /// for all.
     pub remembered: bool,
@@ -320,7 +322,7 @@ impl Job {
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
-            let late = !meta.no_cache && ages.came_late(meta.lifetime);
+            let late = !self.again && !meta.no_cache && ages.came_late(meta.lifetime);
             if !late {
                 // Every request will have to ask: nobody should queue behind another.
                 self.judge(None, |it| it.remember_miss(&arrived.born));
@@ -376,7 +378,11 @@ impl Job {
         writer: &FillWriter,
     ) -> Option<Unshared> {
         if let Storable::Refuse(refusal) = verdict {
-            let of_the_page = self.judge(None, |it| it.is_about_the_page(arrived, refusal));
+            let late_again = self.again && refusal == Refusal::Late;
+            if late_again && !self.remembered {
+                self.judge(None, |it| it.remember_miss(&arrived.born));
+            }
+            let of_the_page = late_again || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
             return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
         }
         let length = length.filter(|_| resume::tag(meta).is_none())?;

@@ -108,7 +108,9 @@ pub(crate) struct Machine<'a, 'c> {
     pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
     pub vary: Vec<Box<str>>,
-    /// That response came just too late to answer: this request waits for the next.
+    /// A response that this request waited for came just too late to answer it.
+    pub came_late: bool,
+    /// And is on its way to the store still: this request waits for the next.
     pub waits_for_next: bool,
 }
 
@@ -160,6 +162,7 @@ impl Gateway {
             has_no_room: false,
             patience: None,
             vary: Vec::new(),
+            came_late: false,
             waits_for_next: false,
         };
         let mut step = Step::Receive;
@@ -435,6 +438,7 @@ impl<'c> Machine<'_, 'c> {
             validate,
             below,
             background,
+            again: self.came_late,
             remembered: self.remembered,
             local: self.local.clone(),
             told: if background { Told::default() } else { self.stages.told() },
@@ -471,7 +475,10 @@ impl<'c> Machine<'_, 'c> {
             // What one request provokes is no answer to another's: one of those who waited asks next.
             FillHead::Failed(_) => self.stale_of_another().unwrap_or(Step::Lookup),
             // Nor what came too late; where that is of the page, it is remembered by now.
-            FillHead::Private(head) if head.status >= 500 || head.meta.was_just_stale() => Step::Lookup,
+            FillHead::Private(head) if head.status >= 500 || head.meta.was_just_stale() => {
+                self.came_late |= head.meta.was_just_stale();
+                Step::Lookup
+            }
             FillHead::Private(_) => {
                 self.company = Company::Alone;
                 alone
@@ -488,7 +495,7 @@ impl<'c> Machine<'_, 'c> {
                 }
                 Fits::TooLate => {
                     self.vary.clone_from(&head.vary);
-                    self.waits_for_next = true;
+                    (self.came_late, self.waits_for_next) = (true, true);
                     Step::Lookup
                 }
                 Fits::MayNotShare => {

@@ -129,6 +129,31 @@ fn a_page_that_came_just_too_late_is_not_taken_for_one_that_nobody_shares() {
     }
 }
 
+/// One that comes too late again is a page that nobody shares after all: nobody waits for it any more.
+#[test]
+fn a_page_that_comes_too_late_twice_is_not_waited_for() {
+    let gate = Gate::new();
+    let before = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        let date = date::format(WallTime(begun() - 600));
+        let text = format!("HTTP/1.1 200 OK\nDate: {date}\nCache-Control: max-age=600\n\nhello");
+        vec![Script::Gate(before.clone()), Script::Send(response(&text))]
+    });
+    let larder = Larder::before(&origin, "");
+    let mut clients = [larder.client(), larder.client()];
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("one follows", || larder.counter("requests_collapsed") == 1);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!("hello", client.read().text());
+    }
+    assert_eq!(0, larder.counter("hit_for_miss"));
+    assert_eq!("hello", larder.get("/").text());
+    assert_eq!(1, larder.counter("hit_for_miss"));
+}
+
 #[test]
 fn a_cut_body_is_cut_for_everyone_and_never_stored() {
     let origin = Origin::scripted(|_| {
