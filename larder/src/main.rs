@@ -175,9 +175,9 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
     };
     for warning in &config.warnings {
-        eprintln!("larder: warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
-    server::names::warn_of_unknown(&config, |it| eprintln!("larder: warning: {it}"));
+    server::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
     match server::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
