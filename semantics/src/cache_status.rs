@@ -79,7 +79,7 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
         Report::OnlyIfCached => out.extend_from_slice(b"larder; detail=only-if-cached"),
         Report::Forwarded { reason, status, stored, collapsed } => {
             out.extend_from_slice(b"larder; fwd=");
-            out.extend_from_slice(token(reason).as_bytes());
+            out.extend_from_slice(reason.name().as_bytes());
             if let Some(status) = status {
                 out.extend_from_slice(b"; fwd-status=");
                 out.extend_from_slice(itoa::Buffer::new().format(status).as_bytes());
@@ -91,20 +91,6 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
                 out.extend_from_slice(b"; collapsed");
             }
         }
-    }
-}
-
-/// The word of RFC 9211 §2.2 for a reason: also for logs and counters.
-#[must_use]
-pub fn token(reason: ForwardReason) -> &'static str {
-    match reason {
-        ForwardReason::Bypass => "bypass",
-        ForwardReason::Method => "method",
-        ForwardReason::UriMiss => "uri-miss",
-        ForwardReason::VaryMiss => "vary-miss",
-        ForwardReason::Stale => "stale",
-        ForwardReason::Request => "request",
-        ForwardReason::Partial => "partial",
     }
 }
 

@@ -5,10 +5,8 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::expression::Expression;
 use larder_semantics::field::FieldList;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::stored::Meta;
+use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::tags;
-use larder_stdx::clock::WallTime;
 use larder_store::fill::SharedHead;
 use larder_store::ram::Lookup;
 use larder_store::{
@@ -47,25 +45,6 @@ impl Random {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 8) % most
-    }
-}
-
-fn meta() -> Meta {
-    Meta {
-        status: 200,
-        request_time: WallTime(1),
-        response_time: WallTime(1),
-        date: WallTime(1),
-        initial_age: 0,
-        lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
-        must_revalidate: false,
-        no_cache: false,
-        stale_while_revalidate: 0,
-        stale_if_error: 0,
-        etag: None,
-        last_modified: None,
-        vary: Vec::new(),
-        partial: None,
     }
 }
 
@@ -129,7 +108,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         vary: Vec::new(),
         variant: Box::default(),
         marks: marks.clone(),
-        meta: meta(),
+        meta: sample::meta(&[]),
     };
     writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
     for (n, start) in (0..body.len()).step_by(9_000).enumerate() {
@@ -151,7 +130,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
 fn keep(store: &Store, writer: &FillWriter, marks: Marks) {
     let Ok(body) = store.make_body(&writer.chunks()) else { return };
     std::thread::yield_now(); // Room for a removal.
-    let stored = Stored { meta: meta(), marks, ..sample::stored(body) };
+    let stored = Stored { marks, ..sample::stored(body) };
     let _ = writer.insert(Arc::new(stored), 1);
 }
 

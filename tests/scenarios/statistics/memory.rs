@@ -93,15 +93,23 @@ fn the_parts_add_up_to_what_is_resident() {
     }
 }
 
-/// What was freed and is not given back yet is the allocator's; and it is given back, though nobody asks for anything any
-/// more.
-#[test]
-fn the_parts_add_up_after_very_many_were_purged() {
+/// A larder of which everything was purged.
+struct Purged {
+    _origin: Origin,
+    larder: Larder,
+    /// One for each worker, that asked for what was there.
+    clients: [Client; 2],
+    /// Bytes that were resident before.
+    full: u64,
+}
+
+/// Purges so many responses of that length, once the workers are quiet.
+fn purged(length: u32, count: usize) -> Purged {
     let origin = sized();
     let larder = Larder::before_with(&origin, "", "cache.ram.size = \"256MiB\"");
     let mut clients = [larder.client(), larder.client()];
-    for seed in 0..16_000 {
-        assert_eq!(200, clients[seed % 2].get(&format!("/1500/{seed}")).status);
+    for seed in 0..count {
+        assert_eq!(200, clients[seed % 2].get(&format!("/{length}/{seed}")).status);
     }
     // The workers have been idle for long enough to have given back what they could: see `larder::server::quiet`.
     let now = || stats(&larder)["now_us"].as_u64().unwrap();
@@ -109,6 +117,14 @@ fn the_parts_add_up_after_very_many_were_purged() {
     until("the workers are quiet", || now() > asked_last + 3_000_000);
     let full = resident(&larder);
     assert_eq!(200, larder.admin_post("/api/v1/purge", r#"{"all":true}"#).status);
+    Purged { _origin: origin, larder, clients, full }
+}
+
+/// What was freed and is not given back yet is the allocator's; and it is given back, though nobody asks for anything any
+/// more.
+#[test]
+fn the_parts_add_up_after_very_many_were_purged() {
+    let Purged { _origin, larder, full, .. } = purged(1500, 16_000);
     until("the memory comes back", || {
         let mut last = String::new();
         let adds_up = (0..3).any(|_| {
@@ -126,17 +142,7 @@ fn the_parts_add_up_after_very_many_were_purged() {
 /// told then: a worker that is busy, and one that is idle.
 #[test]
 fn what_a_purge_of_small_responses_frees_is_given_back_under_load() {
-    let origin = sized();
-    let larder = Larder::before_with(&origin, "", "cache.ram.size = \"256MiB\"");
-    let mut clients = [larder.client(), larder.client()];
-    for seed in 0..8_000 {
-        assert_eq!(200, clients[seed % 2].get(&format!("/300/{seed}")).status);
-    }
-    let now = || stats(&larder)["now_us"].as_u64().unwrap();
-    let asked_last = now();
-    until("the workers are quiet", || now() > asked_last + 3_000_000);
-    let full = resident(&larder);
-    assert_eq!(200, larder.admin_post("/api/v1/purge", r#"{"all":true}"#).status);
+    let Purged { _origin, larder, mut clients, full } = purged(300, 8_000);
     until("the memory comes back", || {
         assert_eq!(200, clients[0].get("/300/0").status);
         resident(&larder) < full - (4 << 20)

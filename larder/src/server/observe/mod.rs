@@ -16,7 +16,7 @@ use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
 use ids::Ids;
 use larder_counters::WorkerScope;
 use larder_gateway::stages::Spent;
-use larder_semantics::cache_status::{self, Report, Tier};
+use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
 use larder_transport::http1::Client;
@@ -64,7 +64,7 @@ impl Outcome {
                 (false, _) => "hit-stale",
             },
             Some(Report::Overlay) => "overlay",
-            Some(Report::Forwarded { reason, .. }) => cache_status::token(reason),
+            Some(Report::Forwarded { reason, .. }) => reason.name(),
             Some(Report::OnlyIfCached) => "only-if-cached",
             None => "",
         }
@@ -224,9 +224,7 @@ impl Observer {
         let (subsystem, event, why) = match outcome.report {
             Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
             Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
-            Some(Report::Forwarded { reason, .. }) => {
-                (Subsystem::Origin, "origin-asked", cache_status::token(reason))
-            }
+            Some(Report::Forwarded { reason, .. }) => (Subsystem::Origin, "origin-asked", reason.name()),
             _ => return,
         };
         if !self.errors.tells(subsystem, Level::Debug) {
