@@ -305,8 +305,9 @@ impl Reader {
             return;
         }
         let oldest = || self.base.segments.read().values().next().cloned();
-        if self.patience.is_due()
-            && let Some(segment) = oldest()
+        // Asked last: it says so once.
+        if let Some(segment) = oldest()
+            && self.patience.is_due()
         {
             let calls = self.base.calls.clone();
             let ask = move || calls.read_anew(segment.file.as_fd(), &mut [0; START], 0).unwrap_or(0);
