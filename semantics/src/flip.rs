@@ -6,7 +6,7 @@ mod search;
 
 use crate::cache_control::directives;
 use crate::field::{Field, FieldList, all};
-use crate::policy::{Policy, RequestDirectivePolicy};
+use crate::policy::{LONGEST_LIFETIME, Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
 use crate::reuse::{self, ForwardReason, Reuse};
 use crate::storable::{self, Storable};
@@ -19,8 +19,6 @@ pub use search::fewest;
 const LIFETIME: u32 = 60;
 /// So many directives of a field are tried without one of them: an origin may say thousands.
 const DIRECTIVES: usize = 16;
-/// The longest lifetime that the configuration takes, ten years: no setting that is proposed goes beyond.
-const LONGEST: u32 = 315_360_000;
 
 /// One change, to a request, a response or the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -273,7 +271,8 @@ impl Trial {
         let mut found = self.request_changes();
         found.extend(self.response_changes(age));
         found.extend(self.config_changes(meta.status, age));
-        let staleness = age.saturating_sub(meta.lifetime.seconds).saturating_add(LIFETIME).min(LONGEST);
+        let staleness =
+            age.saturating_sub(meta.lifetime.seconds).saturating_add(LIFETIME).min(LONGEST_LIFETIME);
         found.push(Change::SetConfig(Setting::StaleWhileRevalidate(staleness)));
         found
     }
@@ -324,7 +323,7 @@ impl Trial {
     }
 
     fn config_changes(&self, status: u16, age: u32) -> Vec<Change> {
-        let ttl = age.saturating_add(LIFETIME).min(LONGEST);
+        let ttl = age.saturating_add(LIFETIME).min(LONGEST_LIFETIME);
         let length = self.response.get("content-length").and_then(storable::decimal);
         let too_large = length.filter(|it| *it > self.policy.max_object);
         let obeys = self.policy.request_directives != RequestDirectivePolicy::Ignore;

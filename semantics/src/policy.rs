@@ -4,6 +4,9 @@
 use crate::transcode::Compress;
 use std::sync::Arc;
 
+/// Seconds of ten years: no lifetime that somebody sets is longer, so that sums of lifetimes cannot overflow.
+pub const LONGEST_LIFETIME: u32 = 315_360_000;
+
 /// The cache policy of one route. Seconds everywhere; parsed once from the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {

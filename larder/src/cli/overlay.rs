@@ -1,6 +1,7 @@
 //! The command line of `larder overlay`: which page is put over what.
 
 use super::{Given, Output, Usage};
+use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
 use larder_transport::listener::Listen;
 use std::path::PathBuf;
@@ -71,7 +72,7 @@ impl Overlay {
 
 fn ttl(text: &str) -> Result<u64, Usage> {
     let found = duration::parse(text).ok().filter(|it| it.subsec_nanos() == 0).map(|it| it.as_secs());
-    let found = found.filter(|it| (1..=315_360_000).contains(it));
+    let found = found.filter(|it| (1..=u64::from(LONGEST_LIFETIME)).contains(it));
     found.ok_or_else(|| {
         Usage(format!("--ttl: found {text:?}; allowed: a duration in whole seconds from \"1s\", such as 1h"))
     })

@@ -3,6 +3,7 @@
 
 use super::kind::{Form, Kind};
 use super::presets;
+use larder_semantics::policy::LONGEST_LIFETIME;
 
 /// Where a key may stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +117,7 @@ const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
-/// Seconds of ten years: no lifetime is longer, so that sums of lifetimes cannot overflow.
-const LONGEST: u64 = 315_360_000;
+const LONGEST: u64 = LONGEST_LIFETIME as u64;
 
 const fn size(least: u64, most: u64) -> Kind {
     Kind::Size { least, most }

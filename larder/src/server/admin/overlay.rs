@@ -3,12 +3,10 @@
 
 use super::{Admin, Answer, Asked, Wrong, problem_at, query};
 use crate::server::overlay::{self, Now, Page, Place, Told, status_may_be};
+use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::clock;
 use larder_wire::http1::request::{self, Limits, Parsed, Storage};
 use serde_json::{Value, json};
-
-/// Seconds that an overlay may live at most, where it has a lifetime: ten years.
-const LONGEST: u64 = 315_360_000;
 
 impl Admin {
     /// `GET /api/v1/overlays`.
@@ -119,7 +117,8 @@ impl Order {
             match name.as_str() {
                 "uri" => place = Some(uri(&value)?),
                 "ttl" => {
-                    let seconds = value.parse().ok().filter(|it| (1..=LONGEST).contains(it));
+                    let seconds =
+                        value.parse().ok().filter(|it| (1..=u64::from(LONGEST_LIFETIME)).contains(it));
                     ttl = Some(seconds.ok_or_else(|| bad("1 to 315360000 seconds; without it, it stays"))?);
                 }
                 "status" => {

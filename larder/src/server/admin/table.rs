@@ -25,6 +25,7 @@ use super::schemas::{
 use super::top::{TOP, TOP_RESET};
 use super::{Admin, Answer, Asked, config};
 use larder_counters::top::By;
+use larder_semantics::policy::LONGEST_LIFETIME;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -164,7 +165,7 @@ const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH fo
 /// What says what is put where.
 const OVER: &[Parameter] = &[
     URI,
-    integer("ttl", 1, 315_360_000, "seconds; without it, it stays"),
+    integer("ttl", 1, LONGEST_LIFETIME as i64, "seconds; without it, it stays"),
     integer("status", 200, 599, "200, or 400 to 599"),
 ];
 
