@@ -1,7 +1,7 @@
 //! The disk tier: a log of segment files with an index in RAM. What is asked of it is here; how it is written is in
 //! `log`, what is known of it in `index`, how it is found again in `recovery`. Which tier is asked when is not here.
 
-mod calls;
+pub(crate) mod calls;
 mod directory;
 mod head;
 mod heads;
@@ -17,7 +17,7 @@ mod read;
 mod recovery;
 mod segment;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trust;
 mod writer;
 
@@ -247,7 +247,7 @@ impl Disk {
             writer.run();
         })?;
         let patience = Patience::new(settings.retry, counters.clone());
-        let pool = Pool::new(settings.readers, counters);
+        let pool = Pool::new("disk-read", settings.readers, counters);
         let (heads, trust) = (Heads::new(), Trust::new());
         let (heap_line, probe) = (settings.heap_line as u64, parking_lot::Mutex::default());
         let reader = Reader { base, pool, patience, heads, trust, heap_line, probe };

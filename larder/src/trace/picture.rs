@@ -164,7 +164,8 @@ fn run(asked: &[Asked], threads: usize) -> Vec<(u64, u64)> {
     let clock = Arc::new(AtomicU64::new(0));
     let counters = Arc::new(Counters::default());
     let read_clock = clock.clone();
-    let pool = Pool::with_clock(threads, counters.clone(), Box::new(move || read_clock.load(Relaxed)));
+    let pool =
+        Pool::with_clock("disk-read", threads, counters.clone(), Box::new(move || read_clock.load(Relaxed)));
     let (asks_in, asks) = channel();
     let left = asked.iter().map(|it| it.parts).collect();
     let mut device = Device {

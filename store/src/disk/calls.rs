@@ -28,6 +28,8 @@ pub(crate) enum Call {
     Write,
     /// fallocate(2).
     Allocate,
+    /// fallocate(2) that makes a hole.
+    Punch,
     /// ftruncate(2).
     Truncate,
     /// fdatasync(2), fsync(2).
@@ -66,6 +68,7 @@ impl std::fmt::Display for Failed {
             Call::Read | Call::ReadNow => "a file could not be read",
             Call::Write => "a file could not be written",
             Call::Allocate => "no room could be reserved",
+            Call::Punch => "room could not be given back",
             Call::Truncate => "a file could not be cut to its length",
             Call::Sync => "a file could not be brought to the device",
             Call::Rename => "a file could not be renamed",
@@ -164,9 +167,8 @@ impl Calls {
     }
 
     /// A file in a directory that nobody finds there, and that is gone with its descriptor. Where the file system cannot
-    /// make one without a name it has a name for a moment.
-    pub fn open_unnamed(&self, directory: &std::path::Path) -> Result<OwnedFd> {
-        const NAME: &str = "large.new";
+    /// make one without a name it has this name for a moment.
+    pub fn open_unnamed(&self, directory: &std::path::Path, name: &str) -> Result<OwnedFd> {
         let (flags, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
         #[cfg(target_os = "linux")]
         match self
@@ -175,7 +177,7 @@ impl Calls {
             Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::ISDIR) => {}
             other => return other,
         }
-        let path = directory.join(NAME);
+        let path = directory.join(name);
         let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         let file = match self.again(Call::Open, || rustix::fs::open(&path, flags, mode)) {
             // Left behind by a process that was killed in this moment.
@@ -272,6 +274,12 @@ impl Calls {
             Err(it) if matches!(it.errno, Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             other => other,
         }
+    }
+
+    /// Gives back the room of a range within a file, which reads as zeros from then on.
+    pub fn punch(&self, file: &OwnedFd, at: u64, length: u64) -> Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.again(Call::Punch, || rustix::fs::fallocate(file, flags, at, length))
     }
 
     pub fn truncate(&self, file: &OwnedFd, length: u64) -> Result<()> {

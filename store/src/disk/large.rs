@@ -20,6 +20,9 @@ use tokio::sync::oneshot;
 /// How many may be on their way at a time.
 const MOST: usize = 4;
 
+/// What its file is called for a moment where it cannot be without a name.
+const NAME: &str = "large.new";
+
 /// Bytes that are written at once, about.
 const PART: u64 = 256 << 10;
 
@@ -55,7 +58,7 @@ impl Unnamed {
     fn append(&self, pieces: &[Bytes]) -> Result<(), Failed> {
         let mut length = self.length.lock();
         if self.file.get().is_none() {
-            let file = self.base.calls.open_unnamed(&self.path)?;
+            let file = self.base.calls.open_unnamed(&self.path, NAME)?;
             let _ = self.file.set(file);
         }
         let Some(file) = self.file.get() else { return Ok(()) };

@@ -46,19 +46,19 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// As many of `readers` threads as the kernel gives; without any, everything is refused.
+    /// As many of `readers` threads of this name as the kernel gives; without any, everything is refused.
     #[must_use]
-    pub fn new(readers: usize, counters: Arc<Counters>) -> Pool {
-        Self::with_clock(readers, counters, Box::new(clock::precise_micros))
+    pub fn new(name: &str, readers: usize, counters: Arc<Counters>) -> Pool {
+        Self::with_clock(name, readers, counters, Box::new(clock::precise_micros))
     }
 
     /// The same by another clock: of a test whose device is slow in its own time.
     #[must_use]
-    pub fn with_clock(readers: usize, counters: Arc<Counters>, clock: Clock) -> Pool {
+    pub fn with_clock(name: &str, readers: usize, counters: Arc<Counters>, clock: Clock) -> Pool {
         let shared = Arc::new(Shared { jobs: Mutex::default(), wake: Condvar::new(), counters, clock });
         let start = |number: &usize| {
             let shared = shared.clone();
-            let thread = std::thread::Builder::new().name(format!("disk-read-{number}"));
+            let thread = std::thread::Builder::new().name(format!("{name}-{number}"));
             thread.spawn(move || run(&shared)).is_ok()
         };
         let threads = (0..readers).filter(start).count();
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_at_once() {
         let counters = Arc::new(Counters::default());
-        let pool = Pool::new(1, counters.clone());
+        let pool = Pool::new("test", 1, counters.clone());
         let (begun, has_begun) = mpsc::channel();
         let (release, wait) = mpsc::channel::<()>();
         // The device hangs.
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_nobody_waits_for_is_not_done() {
-        let pool = Pool::new(1, Arc::default());
+        let pool = Pool::new("test", 1, Arc::default());
         let (release, wait) = mpsc::channel::<()>();
         let first = pool.run(move || wait.recv().is_err()).unwrap();
         let (done, was_done) = mpsc::channel();
