@@ -57,6 +57,11 @@ impl Counter {
         self.0.fetch_add(n, Relaxed);
     }
 
+    /// Takes `n` away from any thread, for gauges.
+    pub fn sub_shared(&self, n: u64) {
+        self.0.fetch_sub(n, Relaxed);
+    }
+
     /// Sets a gauge that is not a sum, from any thread.
     pub fn set_shared(&self, n: u64) {
         self.0.store(n, Relaxed);
@@ -170,9 +175,12 @@ counters! {
     purges_full: Limit, "Purges refused because too many were under way (503).";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
     collapse_timeouts: Limit, "Followers that gave up waiting and fetched for themselves.";
-    fill_laggards: Limit, "Readers of a shared body, too large to keep, that were left behind because others had waited for them half a second.";
+    fill_laggards: Limit, "Readers of a shared body, too large to keep, that were left behind because others had waited for them half a second, or because the spool could not be read.";
     fill_laggards_continued: Count, "Clients, of `fill_laggards`, for whom the origin was asked for the rest.";
     fill_laggards_cut: Limit, "Clients, of `fill_laggards`, whose body was cut short: the origin did not send the rest of it, or of another, or none of half of the connections to it came free in time.";
+    fill_spooled: Count, "Shared bodies, too large to keep, of which the spool held some for readers that were too slow for the others.";
+    fill_spool_bytes: Gauge, "Bytes in the spool now.";
+    fill_spool_given_up: Limit, "Shared bodies of which the spool took no more: `cache.spool.size` was reached, or its directory failed or was too slow. Who is too slow for the others is left behind then.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";

@@ -4,17 +4,20 @@
 //! A *kept* fill holds its whole body until it is stored; slow readers do not hold it up. One that is not kept holds
 //! a window: the writer waits for the slowest reader, but not for long while others wait with it (`pace`). Every state
 //! change happens under the fill's lock and is followed by a ring of the bell that the other side listens to *before* it
-//! looks, so that none is missed. The reading end is in `reader`; by what one that was left behind can go on, in `sums`.
+//! looks, so that none is missed. The reading end is in `reader`; what goes to the spool rather than that somebody is left
+//! behind, in `spooling`; by what one that was left behind can go on, in `sums`.
 
 use self::pace::Pace;
 pub use self::reader::FillReader;
 use self::reader::Place;
+use self::spooling::{InSpool, Spooling};
 use self::sums::Sums;
 pub use self::sums::{Sum, Summing};
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
+use crate::spool::Spooled;
 use bytes::Bytes;
 use larder_semantics::cache_status::Tier;
 use larder_semantics::field::FieldList;
@@ -29,6 +32,7 @@ pub const WINDOW: u64 = 256 * 1024;
 
 mod pace;
 mod reader;
+mod spooling;
 mod sums;
 
 /// A pushed slice below this is copied: it may be a small part of a large buffer, which it would keep from going.
@@ -144,6 +148,8 @@ struct State {
     waiting: usize,
     /// The sums of what was read by those who stood there when the body ceased to be kept.
     early: BTreeMap<u64, Sum>,
+    /// The file of those chunks that are in the spool.
+    spooled: Option<Arc<Spooled>>,
 }
 
 /// How much of the body is held.
@@ -157,16 +163,49 @@ enum Keeping {
 
 struct Chunk {
     start: u64,
-    bytes: Bytes,
+    length: usize,
+    held: Held,
     copied: bool,
     /// The sum of the body to its end, where that is known.
     sum: Option<Sum>,
 }
 
+/// Where the bytes of a chunk are.
+enum Held {
+    Here(Bytes),
+    /// In the spool; by this they are known again. Only the oldest are there.
+    Spooled(u64),
+}
+
 impl Chunk {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+    fn new(start: u64, bytes: Bytes, copied: bool, sum: Option<Sum>) -> Self {
+        Self { start, length: bytes.len(), held: Held::Here(bytes), copied, sum }
     }
+
+    fn end(&self) -> u64 {
+        self.start + self.length as u64
+    }
+
+    fn bytes(&self) -> Option<&Bytes> {
+        match &self.held {
+            Held::Here(bytes) => Some(bytes),
+            Held::Spooled(_) => None,
+        }
+    }
+
+    /// What the ledger has for it.
+    fn cost(&self) -> u64 {
+        self.bytes().map_or(0, |it| it.len() as u64) + CHUNK_COST
+    }
+}
+
+/// What there is for a reader.
+enum Next {
+    /// Bytes to the end of a chunk, and the sum of the body to there.
+    Here(Bytes, Option<Sum>),
+    /// They are in the spool.
+    Spooled(InSpool),
+    Nothing,
 }
 
 impl Store {
@@ -236,6 +275,7 @@ impl Fill {
             left_behind: 0,
             waiting: 0,
             early: BTreeMap::new(),
+            spooled: None,
         };
         Arc::new(Fill {
             id,
@@ -252,7 +292,8 @@ impl Fill {
 
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), Place::Leader);
-        (FillWriter { fill, pace: Pace::default(), sums: Sums::NotYet, finished: false }, reader)
+        let (pace, spooling, sums) = (Pace::default(), Spooling::NotYet, Sums::NotYet);
+        (FillWriter { fill, pace, spooling, sums, finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -310,7 +351,7 @@ impl State {
         let start = self.length;
         self.length += bytes.len() as u64;
         self.waiting = 0;
-        self.chunks.push_back(Chunk { start, bytes, copied, sum });
+        self.chunks.push_back(Chunk::new(start, bytes, copied, sum));
         while self.join_last() {}
     }
 
@@ -319,14 +360,14 @@ impl State {
     fn join_last(&mut self) -> bool {
         let Some(before) = self.chunks.len().checked_sub(2) else { return false };
         let (a, b) = (&self.chunks[before], &self.chunks[before + 1]);
-        let (small, large) = (b.bytes.len(), a.bytes.len());
+        let (Some(first), Some(second)) = (a.bytes(), b.bytes()) else { return false };
+        let (small, large) = (b.length, a.length);
         if !(a.copied && b.copied) || small < large / 2 || small + large > JOIN_TO {
             return false;
         }
-        let bytes = Bytes::from([&a.bytes[..], &b.bytes[..]].concat());
-        let (start, sum) = (a.start, b.sum);
+        let joined = Chunk::new(a.start, Bytes::from([&first[..], &second[..]].concat()), true, b.sum);
         self.chunks.truncate(before);
-        self.chunks.push_back(Chunk { start, bytes, copied: true, sum });
+        self.chunks.push_back(joined);
         self.charged -= CHUNK_COST;
         true
     }
@@ -338,14 +379,14 @@ impl State {
         }
         let slowest = self.positions.keys().next().copied().unwrap_or(u64::MAX);
         while self.chunks.front().is_some_and(|it| it.end() <= slowest) {
-            let gone = self.chunks.pop_front().map_or(0, |it| it.bytes.len() as u64);
-            self.charged -= gone + CHUNK_COST;
+            self.charged -= self.chunks.pop_front().map_or(0, |it| it.cost());
         }
+        self.let_spool_go();
     }
 
-    /// Bytes that somebody has yet to read, in whole chunks.
+    /// Bytes in RAM that somebody has yet to read, in whole chunks.
     fn held(&self) -> u64 {
-        self.chunks.front().map_or(0, |it| self.length - it.start)
+        self.chunks.get(self.first_here()).map_or(0, |it| self.length - it.start)
     }
 
     fn stand(&mut self, at: u64) {
@@ -363,12 +404,18 @@ impl State {
         }
     }
 
-    /// What follows `at`, to the end of a chunk; with the sum of the body to there.
-    fn read(&self, at: u64) -> Option<(Bytes, Option<Sum>)> {
+    /// What follows `at`, to the end of a chunk.
+    fn read(&self, at: u64) -> Next {
         let after = self.chunks.partition_point(|it| it.start <= at);
-        let chunk = self.chunks.get(after.checked_sub(1)?)?;
-        let from = usize::try_from(at - chunk.start).ok()?;
-        (from < chunk.bytes.len()).then(|| (chunk.bytes.slice(from..), chunk.sum))
+        let Some(chunk) = after.checked_sub(1).and_then(|it| self.chunks.get(it)) else {
+            return Next::Nothing;
+        };
+        let from = usize::try_from(at - chunk.start).unwrap_or(usize::MAX);
+        match &chunk.held {
+            _ if from >= chunk.length => Next::Nothing,
+            Held::Here(bytes) => Next::Here(bytes.slice(from..), chunk.sum),
+            Held::Spooled(check) => self.in_spool(chunk, *check).map_or(Next::Nothing, Next::Spooled),
+        }
     }
 }
 
@@ -376,6 +423,7 @@ impl State {
 pub struct FillWriter {
     fill: Arc<Fill>,
     pace: Pace,
+    spooling: Spooling,
     sums: Sums,
     finished: bool,
 }
@@ -516,7 +564,7 @@ impl FillWriter {
     /// The kept body so far.
     #[must_use]
     pub fn chunks(&self) -> Vec<Bytes> {
-        self.fill.state.lock().chunks.iter().map(|it| it.bytes.clone()).collect()
+        self.fill.state.lock().chunks.iter().filter_map(Chunk::bytes).cloned().collect()
     }
 
     /// Readers now.

@@ -19,6 +19,7 @@ pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;
 mod shelf;
+pub mod spool;
 mod tiers;
 
 pub use disk::{Disk, Waited};

@@ -17,6 +17,7 @@ use crate::misses::{MISS_COST, Misses};
 use crate::purges::Purges;
 use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
+use crate::spool::Spool;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::Verdict;
@@ -133,6 +134,8 @@ pub struct Store {
     pub(crate) counters: Arc<Counters>,
     /// Where what is evicted goes.
     pub(crate) below: OnceLock<Weak<Disk>>,
+    /// Where bytes wait that are not kept, for readers who are too slow for the others.
+    pub(crate) spool: OnceLock<Arc<Spool>>,
     pub(crate) me: Weak<Store>,
 }
 
@@ -198,6 +201,7 @@ impl Store {
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             below: OnceLock::new(),
+            spool: OnceLock::new(),
             me: me.clone(),
         }))
     }

@@ -1,6 +1,7 @@
 //! How long a fill that is not kept waits for its slowest reader: as long as that takes while nobody else waits, and half
 //! a second over the whole body while somebody does. Then whoever is a window behind is left there, and asks the origin
-//! for the rest by itself, or is cut off. Readers of a kept fill are never waited for.
+//! for the rest by itself, or is cut off. Readers of a kept fill are never waited for; nor is anybody while the spool takes what
+//! the window has no room for (`spooling`): then only the device is.
 //!
 //! The half second is a sum, whoever the laggards were and whether they moved: so it bounds what a body can be delayed by
 //! others than its own reader and the origin. What a reader needs to stay is to be less than a window behind: that window
@@ -39,11 +40,12 @@ impl FillWriter {
     /// Waits until the window has room, leaves behind whoever keeps others waiting for too long, and enters `cost` in the
     /// ledger.
     pub(super) async fn room(&mut self, cost: u64) -> Result<(), Abandoned> {
+        let fill = self.fill.clone();
         loop {
-            let drained = self.fill.drained.notified();
+            let drained = fill.drained.notified();
             let (room, waiting) = {
-                let state = self.fill.state.lock();
-                (state.room(self.fill.widest()), state.waiting)
+                let state = fill.state.lock();
+                (state.room(fill.widest()), state.waiting)
             };
             match room {
                 Room::Nobody => return Err(Abandoned),
@@ -54,6 +56,7 @@ impl FillWriter {
                 }
                 Room::Perhaps if self.fill.store.reserve(cost).is_ok() => return Ok(()),
                 Room::Perhaps | Room::No if waiting == 0 => drained.await,
+                Room::Perhaps | Room::No if self.pace.held < HELD && self.spool().await => {}
                 Room::Perhaps | Room::No if self.pace.held < HELD => {
                     let before = Instant::now();
                     let _ = timeout(HELD - self.pace.held, drained).await;

@@ -1,6 +1,7 @@
 //! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
 
-use super::{Fill, FillEnd, FillHead, Sum};
+use super::spooling::InSpool;
+use super::{Fill, FillEnd, FillHead, Next, Sum};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -13,6 +14,17 @@ pub struct FillReader {
     waits: bool,
     /// The sum of what it has been given, where it was known then.
     sum: Option<Sum>,
+    /// What it needs could not be read from the spool: its position counts no more.
+    is_lost: bool,
+}
+
+/// What a look at the fill brought.
+enum Looked {
+    Next(Result<Bytes, FillEnd>),
+    /// It is in the spool.
+    Spooled(InSpool),
+    /// It is yet to come.
+    Wait,
 }
 
 /// Who a reader is.
@@ -27,7 +39,7 @@ pub(super) enum Place {
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
-        Self { fill, at: 0, place, waits: false, sum: None }
+        Self { fill, at: 0, place, waits: false, sum: None, is_lost: false }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
@@ -72,34 +84,48 @@ impl FillReader {
     /// # Errors
     /// The end of the body, or of what this reader gets of it.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place, waits, sum } = self;
+        let Self { fill, at, place, waits, sum, is_lost } = self;
+        let mut read = None;
         loop {
             let arrived = fill.arrived.notified();
-            let next = fill.change(0, &fill.drained, |state| {
+            let looked = fill.change(0, &fill.drained, |state| {
                 if std::mem::take(waits) {
                     state.waits_no_more(*at);
                 }
                 if state.is_private() && *place == Place::Follower {
-                    return Some(Err(FillEnd::Failed));
+                    return Looked::Next(Err(FillEnd::Failed));
                 }
-                if *at < state.left_behind {
-                    return Some(Err(FillEnd::LeftBehind));
+                if *is_lost || *at < state.left_behind {
+                    return Looked::Next(Err(FillEnd::LeftBehind));
                 }
-                let Some((bytes, to_its_end)) = state.read(*at) else {
-                    *waits = state.end.is_none();
-                    state.waiting += usize::from(*waits);
-                    return state.end.clone().map(Err);
+                let (bytes, to_its_end) = match (state.read(*at), read.take()) {
+                    (Next::Here(bytes, sum), _) => (bytes, sum),
+                    (Next::Spooled(it), Some(whole)) => (it.after(*at, &whole), it.sum),
+                    (Next::Spooled(it), None) => return Looked::Spooled(it),
+                    (Next::Nothing, _) => {
+                        *waits = state.end.is_none();
+                        state.waiting += usize::from(*waits);
+                        return state.end.clone().map_or(Looked::Wait, |it| Looked::Next(Err(it)));
+                    }
                 };
                 state.step_off(*at);
                 *at += bytes.len() as u64;
                 *sum = to_its_end;
                 state.stand(*at);
                 state.let_go();
-                Some(Ok(bytes))
+                Looked::Next(Ok(bytes))
             });
-            match next {
-                Some(next) => return next,
-                None => arrived.await,
+            match looked {
+                Looked::Next(next) => return next,
+                Looked::Wait => arrived.await,
+                Looked::Spooled(it) => {
+                    // Rare, and large.
+                    read = Box::pin(it.read(fill)).await;
+                    if read.is_none() {
+                        fill.lose(*at);
+                        *is_lost = true;
+                    }
+                }
             }
         }
     }
@@ -116,7 +142,7 @@ impl Drop for FillReader {
             } else if state.is_private() {
                 return; // It does not count any more.
             }
-            if self.at < state.left_behind {
+            if self.is_lost || self.at < state.left_behind {
                 return; // Nor does this one.
             }
             state.step_off(self.at);

@@ -2,7 +2,7 @@
 //! with the bytes that were sent already. Only bodies without a strong tag, that are not kept and that several
 //! read, are summed up; one that is kept costs nothing. Which responses may be tried is decided in `semantics::resume`.
 
-use super::{Fill, FillWriter, SharedHead, State};
+use super::{Chunk, Fill, FillWriter, SharedHead, State};
 use crate::ram::Store;
 use bytes::Bytes;
 use larder_semantics::resume;
@@ -102,7 +102,7 @@ impl Fill {
         // By a strong tag the rest can be had without.
         let needs = |head: Arc<SharedHead>| resume::tag(&head.meta).is_none();
         (is_held && state.readers > 1 && state.shared_head().is_some_and(needs)).then(|| {
-            let chunks = state.chunks.iter().map(|it| it.bytes.clone()).collect();
+            let chunks = state.chunks.iter().filter_map(Chunk::bytes).cloned().collect();
             (chunks, state.positions.keys().copied().collect())
         })
     }

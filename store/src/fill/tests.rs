@@ -9,6 +9,8 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+#[path = "tests/spooling.rs"]
+mod spooling;
 #[path = "tests/sums.rs"]
 mod sums;
 

@@ -1,0 +1,147 @@
+//! What a window has no room for, while somebody waits for more and somebody else lags: its oldest chunks go to the spool, and
+//! who lags reads them there. A chunk stays what it was, in its place in the queue; only its bytes are elsewhere. It is in RAM
+//! until it is known to be in the spool: so when that takes no more, nothing is lost but the room, and `pace` decides. How
+//! files are written and read is in `crate::spool`.
+
+use super::{Chunk, Fill, FillWriter, Held, State, Sum};
+use crate::spool::Spooled;
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Bytes that are written at once, about: the least window.
+const STEP: u64 = super::WINDOW;
+
+/// Pieces that one call writes: less than the kernel's limit.
+const PIECES: usize = 256;
+
+/// A chunk that is larger is not spooled: whoever reads it there must hold all of it.
+const LARGEST: usize = 1 << 20;
+
+/// What a fill's writer has to do with the spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spooling {
+    NotYet,
+    Begun,
+    /// It took no more: this body goes on without.
+    GivenUp,
+}
+
+/// The oldest chunks in RAM.
+struct Oldest {
+    /// Where each begins.
+    starts: Vec<u64>,
+    pieces: Vec<Bytes>,
+    /// Nobody needs anything before this.
+    needed: u64,
+}
+
+/// A chunk that is in the spool, for one who stands within.
+pub(super) struct InSpool {
+    file: Arc<Spooled>,
+    start: u64,
+    length: usize,
+    check: u64,
+    pub(super) sum: Option<Sum>,
+}
+
+impl InSpool {
+    /// All of it; `None` where it cannot be had any more.
+    pub(super) async fn read(&self, fill: &Fill) -> Option<Bytes> {
+        self.file.read(&fill.store, self.start, self.length, self.check).await
+    }
+
+    /// What follows `at`, of all of it.
+    pub(super) fn after(&self, at: u64, whole: &Bytes) -> Bytes {
+        whole.slice(usize::try_from(at - self.start).unwrap_or(whole.len())..)
+    }
+}
+
+impl FillWriter {
+    /// Has the oldest of what is held brought to the spool; false where that does not take it.
+    pub(super) async fn spool(&mut self) -> bool {
+        let Some(spool) = self.fill.store.spool.get() else { return false };
+        if self.spooling == Spooling::GivenUp {
+            return false;
+        }
+        let counters = &self.fill.store.counters;
+        let (file, oldest) = {
+            let state = self.fill.state.lock();
+            (state.spooled.clone(), state.oldest())
+        };
+        // What others found out is no reason to give up where all has been well.
+        let may = self.spooling == Spooling::Begun || spool.is_on();
+        if let Some(Oldest { starts, pieces, needed }) = oldest.filter(|_| may) {
+            let file = file.unwrap_or_else(|| Spooled::new(spool, starts[0]));
+            if let Ok(checks) = file.append(starts[0], pieces, needed).await {
+                if self.spooling == Spooling::NotYet {
+                    self.spooling = Spooling::Begun;
+                    counters.fill_spooled.add_shared(1);
+                }
+                self.fill.change(0, &self.fill.drained, |state| {
+                    state.are_spooled(file, &starts, &checks);
+                });
+                return true;
+            }
+        }
+        self.spooling = Spooling::GivenUp;
+        counters.fill_spool_given_up.add_shared(1);
+        false
+    }
+}
+
+impl Fill {
+    /// The one who stands at `at` cannot have what follows: it is left behind.
+    pub(super) fn lose(&self, at: u64) {
+        self.change(0, &self.drained, |state| {
+            // Unless it was already, with others.
+            if at >= state.left_behind {
+                state.step_off(at);
+                state.let_go();
+                self.store.counters.fill_laggards.add_shared(1);
+            }
+        });
+    }
+}
+
+impl State {
+    /// The place of the first chunk whose bytes are in RAM.
+    pub(super) fn first_here(&self) -> usize {
+        self.chunks.partition_point(|it| it.bytes().is_none())
+    }
+
+    fn oldest(&self) -> Option<Oldest> {
+        let first = self.first_here();
+        let at = self.chunks.get(first)?.start;
+        let step = self.chunks.range(first..).take_while(|it| it.start < at + STEP && it.length <= LARGEST);
+        let step = step.take(PIECES).filter_map(|it| Some((it.start, it.bytes()?.clone())));
+        let (starts, pieces): (Vec<u64>, Vec<Bytes>) = step.unzip();
+        let needed = self.chunks.front()?.start;
+        (!pieces.is_empty()).then_some(Oldest { starts, pieces, needed })
+    }
+
+    /// The chunks that begin there are in the file, where nobody has let go of them meanwhile.
+    fn are_spooled(&mut self, file: Arc<Spooled>, starts: &[u64], checks: &[u64]) {
+        let first = self.first_here();
+        let mut here = self.chunks.range_mut(first..).peekable();
+        for (start, check) in starts.iter().zip(checks) {
+            if let Some(chunk) = here.next_if(|it| it.start == *start) {
+                self.charged -= chunk.length as u64;
+                chunk.held = Held::Spooled(*check);
+            }
+        }
+        self.spooled = Some(file);
+        self.let_spool_go();
+    }
+
+    pub(super) fn in_spool(&self, chunk: &Chunk, check: u64) -> Option<InSpool> {
+        let file = self.spooled.clone()?;
+        Some(InSpool { file, start: chunk.start, length: chunk.length, check, sum: chunk.sum })
+    }
+
+    /// The file is closed when no chunk is in it.
+    pub(super) fn let_spool_go(&mut self) {
+        if self.chunks.front().is_none_or(|it| it.bytes().is_some()) {
+            self.spooled = None;
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Where bytes of bodies wait that are not kept, for readers who are too slow for the others: files without a name, within one
+//! bound for the process. They are written and read by threads of their own, so that no event loop waits for the device.
+//! What is read is what was written, or nothing. Which bytes go there, and who reads them, is in `fill`.
+
+use crate::disk::calls::{Calls, Failed};
+use crate::disk::pool::Pool;
+use crate::ledger::Charge;
+use crate::ram::Store;
+use bytes::Bytes;
+use larder_counters::Counters;
+use larder_stdx::clock;
+use larder_stdx::descriptors::Held;
+use parking_lot::Mutex;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Threads that wait for the device; they are started with the first body.
+const THREADS: usize = 2;
+
+/// Writes that are on their way to them, and reads: of the 32 that wait for each thread the rest is for closing files.
+/// Others wait outside, so that no write waits for more than a few reads.
+const TURNS: usize = 12 * THREADS;
+
+/// How long one write may take, for which others wait. A device that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long one read may take, for which nobody waits but its reader.
+const READ_PATIENCE: Duration = Duration::from_secs(10);
+
+/// After a write that failed the spool takes no new body for so long, milliseconds: not each is to find that out.
+const REST: u64 = 10_000;
+
+/// Room that nobody needs any more is given back in steps of so many bytes.
+const GIVEN_BACK: u64 = 16 << 20;
+
+/// Where the spool lies and how large it may become.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A directory that is there.
+    pub directory: PathBuf,
+    /// Bytes that all bodies may take there together.
+    pub size: u64,
+}
+
+/// The spool of this process.
+pub(crate) struct Spool {
+    settings: Settings,
+    calls: Calls,
+    used: AtomicU64,
+    names: AtomicU64,
+    pool: OnceLock<Pool>,
+    writes: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    /// It takes no body before this time, by the monotonic clock.
+    rests_until: AtomicU64,
+    counters: Arc<Counters>,
+}
+
+/// Why bytes are not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// The spool has no room for them.
+    Full,
+    /// The device failed, or took too long.
+    Failed,
+}
+
+impl From<Failed> for Refused {
+    fn from(_: Failed) -> Self {
+        Refused::Failed
+    }
+}
+
+impl Store {
+    /// From now on bodies that are not kept wait in this spool for slow readers. Once for all.
+    ///
+    /// # Errors
+    /// No file can be made in its directory; there is no spool then.
+    pub fn spool_to(&self, settings: Settings) -> io::Result<()> {
+        self.spool_with(settings, Calls::default())
+    }
+
+    pub(crate) fn spool_with(&self, settings: Settings, calls: Calls) -> io::Result<()> {
+        let spool = Spool {
+            settings,
+            calls,
+            used: AtomicU64::new(0),
+            names: AtomicU64::new(0),
+            pool: OnceLock::new(),
+            writes: Arc::new(Semaphore::new(TURNS)),
+            reads: Arc::new(Semaphore::new(TURNS)),
+            rests_until: AtomicU64::new(0),
+            counters: self.counters.clone(),
+        };
+        spool.open()?;
+        let _ = self.spool.set(Arc::new(spool));
+        Ok(())
+    }
+}
+
+impl Spool {
+    /// Whether it takes a new body: not so soon after a failure.
+    pub fn is_on(&self) -> bool {
+        clock::monotonic().0 >= self.rests_until.load(Relaxed)
+    }
+
+    fn rest(&self) {
+        self.rests_until.store(clock::monotonic().0 + REST, Relaxed);
+    }
+
+    fn open(&self) -> Result<OwnedFd, Failed> {
+        let number = self.names.fetch_add(1, Relaxed);
+        let name = format!(".larder-spool.{}.{number}", std::process::id());
+        self.calls.open_unnamed(&self.settings.directory, &name)
+    }
+
+    fn pool(&self) -> &Pool {
+        // What it counts is told of the disk tier.
+        self.pool.get_or_init(|| Pool::new("spool", THREADS, Arc::default()))
+    }
+
+    /// What `work` says, done in its turn by a thread that may wait; `None` where that takes longer than `patience`.
+    async fn run<T: Send + 'static>(
+        &self,
+        turns: &Arc<Semaphore>,
+        patience: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Option<T> {
+        let work = async {
+            let turn = turns.clone().acquire_owned().await.ok()?;
+            let work = move || {
+                let done = work();
+                drop(turn);
+                done
+            };
+            self.pool().run(work).ok()?.await.ok().map(|(done, _)| done)
+        };
+        timeout(patience, work).await.ok()?
+    }
+}
+
+/// Bytes of the spool's size that are taken, until this is dropped.
+struct Room {
+    spool: Arc<Spool>,
+    bytes: u64,
+}
+
+impl Room {
+    fn grow(&mut self, bytes: u64) -> Result<(), Refused> {
+        let Spool { used, settings, counters, .. } = &*self.spool;
+        let most = settings.size.checked_sub(bytes).ok_or(Refused::Full)?;
+        let grown = |it: u64| (it <= most).then(|| it + bytes);
+        used.fetch_update(Relaxed, Relaxed, grown).map_err(|_| Refused::Full)?;
+        counters.fill_spool_bytes.add_shared(bytes);
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    fn shrink(&mut self, bytes: u64) {
+        self.spool.used.fetch_sub(bytes, Relaxed);
+        self.spool.counters.fill_spool_bytes.sub_shared(bytes);
+        self.bytes -= bytes;
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shrink(self.bytes);
+    }
+}
+
+/// One body's file: some of its bytes, one behind the other.
+pub(crate) struct Spooled {
+    spool: Arc<Spool>,
+    /// Where in the body the file begins.
+    base: u64,
+    file: OnceLock<(OwnedFd, Held)>,
+    extent: Mutex<Extent>,
+}
+
+/// What of the body is in the file: for whoever writes.
+struct Extent {
+    from: u64,
+    to: u64,
+    room: Room,
+}
+
+impl Spooled {
+    /// A file that begins with the byte `base` of a body. It is opened with the first write.
+    pub fn new(spool: &Arc<Spool>, base: u64) -> Arc<Spooled> {
+        let room = Room { spool: spool.clone(), bytes: 0 };
+        let extent = Mutex::new(Extent { from: base, to: base, room });
+        Arc::new(Spooled { spool: spool.clone(), base, file: OnceLock::new(), extent })
+    }
+
+    /// Appends what begins at `at` of the body; gives room back of what is before `needed`. By what each piece is known again.
+    /// What was appended by a call whose future was dropped may be appended once more.
+    ///
+    /// # Errors
+    /// It is not there. What was appended before is.
+    pub async fn append(
+        self: &Arc<Self>,
+        at: u64,
+        pieces: Vec<Bytes>,
+        needed: u64,
+    ) -> Result<Vec<u64>, Refused> {
+        let (file, turns) = (self.clone(), &self.spool.writes);
+        let done = self.spool.run(turns, PATIENCE, move || file.append_now(at, &pieces, needed)).await;
+        let done = done.unwrap_or(Err(Refused::Failed));
+        if done == Err(Refused::Failed) {
+            self.spool.rest();
+        }
+        done
+    }
+
+    fn append_now(&self, at: u64, pieces: &[Bytes], needed: u64) -> Result<Vec<u64>, Refused> {
+        let mut extent = self.extent.lock();
+        let calls = &self.spool.calls;
+        if self.file.get().is_none() {
+            let _ = self.file.set((self.spool.open()?, Held::for_clients()));
+        }
+        let Some((file, _)) = self.file.get() else { return Err(Refused::Failed) };
+        let unneeded = needed.min(extent.to).saturating_sub(extent.from);
+        if unneeded >= GIVEN_BACK && calls.punch(file, extent.from - self.base, unneeded).is_ok() {
+            extent.room.shrink(unneeded);
+            extent.from += unneeded;
+        }
+        let end = at + pieces.iter().map(|it| it.len() as u64).sum::<u64>();
+        let more = end.saturating_sub(extent.to);
+        extent.room.grow(more)?;
+        extent.to += more;
+        let parts: Vec<&[u8]> = pieces.iter().map(|it| &it[..]).collect();
+        calls.write(file, &parts, at - self.base)?;
+        Ok(parts.into_iter().map(xxh3_64).collect())
+    }
+
+    /// The piece of this length that was appended at `at`; `None` where the device has another, or none. It is in the books
+    /// for as long as it is held.
+    pub async fn read(self: &Arc<Self>, store: &Store, at: u64, length: usize, check: u64) -> Option<Bytes> {
+        let charge = Charge::new(&store.ledger, length as u64, |it| &it.fills);
+        store.trim();
+        let mut piece = Piece { bytes: vec![0; length], _charge: charge };
+        let it = self.clone();
+        let work = move || {
+            let (file, _) = it.file.get()?;
+            it.spool.calls.read(file.as_fd(), &mut piece.bytes, at - it.base).ok()?;
+            (xxh3_64(&piece.bytes) == check).then(|| Bytes::from_owner(piece))
+        };
+        self.spool.run(&self.spool.reads, READ_PATIENCE, work).await?
+    }
+}
+
+impl Drop for Spooled {
+    /// The last close of a large file takes its time.
+    fn drop(&mut self) {
+        let spool = self.spool.clone();
+        let none = Room { spool: spool.clone(), bytes: 0 };
+        let room = std::mem::replace(&mut self.extent.get_mut().room, none);
+        if let Some(file) = self.file.take() {
+            // Nobody waits for it: whatever the thread does not call it drops, the file first.
+            let closing = (file, room);
+            let _ = spool.pool().run(move || drop(closing));
+        }
+    }
+}
+
+/// Bytes that were read.
+struct Piece {
+    bytes: Vec<u8>,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::store;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    const MIB: usize = 1 << 20;
+
+    fn spool(size: u64) -> (tempfile::TempDir, Arc<Store>, Arc<Spool>) {
+        let (directory, store) = (tempfile::tempdir().unwrap(), store(8 << 20));
+        store.spool_to(Settings { directory: directory.path().into(), size }).unwrap();
+        let spool = store.spool.get().unwrap().clone();
+        (directory, store, spool)
+    }
+
+    fn piece(fill: u8) -> Bytes {
+        Bytes::from(vec![fill; MIB])
+    }
+
+    #[tokio::test]
+    async fn what_is_not_as_it_was_written_is_not_read() {
+        let (directory, store, spool) = spool(8 << 20);
+        let file = Spooled::new(&spool, 1000);
+        let checks = file.append(1000, vec![piece(1), piece(2)], 0).await.unwrap();
+        let second = 1000 + MIB as u64;
+        assert_eq!(piece(2), file.read(&store, second, MIB, checks[1]).await.unwrap());
+        let (descriptor, _) = file.file.get().unwrap();
+        let about = rustix::fs::fstat(descriptor).unwrap();
+        let mode = std::fs::Permissions::from_mode(about.st_mode).mode() & 0o777;
+        assert_eq!((0o600, 0), (mode, about.st_nlink), "for nobody else, and without a name");
+        assert_eq!(0, std::fs::read_dir(directory.path()).unwrap().count());
+        // A hole, a byte, an end.
+        spool.calls.punch(descriptor, 0, 4096).unwrap();
+        assert!(file.read(&store, 1000, MIB, checks[0]).await.is_none());
+        spool.calls.write(descriptor, &[&[9]], MIB as u64).unwrap();
+        assert!(file.read(&store, second, MIB, checks[1]).await.is_none());
+        assert!(file.read(&store, second + 1, MIB, checks[1]).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn room_is_given_back_from_the_front_and_at_the_end() {
+        let (_directory, store, spool) = spool(20 << 20);
+        let file = Spooled::new(&spool, 0);
+        let mut at = 0;
+        for n in 0..20 {
+            file.append(at, vec![piece(n)], 0).await.unwrap();
+            at += MIB as u64;
+        }
+        let more = |needed| file.append(at, vec![piece(20)], needed);
+        assert_eq!(Err(Refused::Full), more(0).await);
+        assert_eq!(Err(Refused::Full), more(GIVEN_BACK - 1).await, "not for so little");
+        let checks = more(GIVEN_BACK).await.unwrap();
+        // Whose writer gave up waiting writes it again.
+        assert_eq!(checks, more(GIVEN_BACK).await.unwrap());
+        assert_eq!(5 << 20, store.counters.fill_spool_bytes.get());
+        assert_eq!(piece(20), file.read(&store, at, MIB, checks[0]).await.unwrap());
+        let (descriptor, _) = file.file.get().unwrap();
+        let blocks = rustix::fs::fstat(descriptor).unwrap().st_blocks as u64 * 512;
+        assert!(blocks < 6 << 20, "{blocks}");
+        assert!(spool.is_on(), "to be full is no failure");
+        drop(file);
+        while store.counters.fill_spool_bytes.get() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(0, spool.used.load(Relaxed));
+    }
+
+    #[test]
+    fn there_is_no_spool_without_a_directory() {
+        let store = store(8 << 20);
+        let directory = tempfile::tempdir().unwrap().path().join("none");
+        assert!(store.spool_to(Settings { directory, size: 1 << 30 }).is_err());
+        assert!(store.spool.get().is_none());
+    }
+}
