@@ -1,5 +1,6 @@
-//! Readers of a body that is too large to keep, at different speeds: the slow make nobody wait, and have every byte all the
-//! same, by a fetch of their own; or are cut where the bytes turn out not to be the same. Without a strong tag: `again`.
+//! Readers of a body that is too large to keep, at different speeds, without a spool: the slow make nobody wait, and have every byte
+//! all the same, by a fetch of their own; or are cut where the bytes turn out not to be the same. Without a strong tag:
+//! `again`. With a spool: `spooled`.
 
 use crate::harness::origin::{Gate, Received, Script, response};
 use crate::harness::{Client, Larder, Origin, Response, until};
@@ -9,9 +10,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod again;
+mod spooled;
 
 /// More than the quarter of RAM that one body may take, and than all that the kernel holds for a client that does not read.
 const LENGTH: usize = 12_000_000;
+
+/// Nobody reads what others have left behind.
+const NO_SPOOL: &str = "[cache.spool]\nsize = \"off\"\n";
 
 /// Digits in an order in which no stretch occurs twice.
 fn body(length: usize) -> Vec<u8> {
@@ -123,7 +128,7 @@ fn origin(gate: &Arc<Gate>, framed: Framed, fields: &'static str, body: Vec<u8>,
 }
 
 fn larder(origin: &Origin, cache: &str, top: &str) -> Larder {
-    Larder::before_with(origin, cache, &format!("{top}\n[cache.ram]\nsize = \"16MiB\"\n"))
+    Larder::before_with(origin, cache, &format!("{top}\n[cache.ram]\nsize = \"16MiB\"\n{NO_SPOOL}"))
 }
 
 /// A client that asks, and does not read before it is told to.
@@ -330,7 +335,7 @@ fn many_laggards_hold_nobody_and_have_everything() {
 /// are left behind. Of these the second has begun a fetch of its own, and reads no more.
 fn two_connections(origin: &Origin, gate: &Gate, proxy: &str) -> (Larder, Vec<Client>, Vec<u8>) {
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[cache.ram]\nsize = \"16MiB\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[cache.ram]\nsize = \"16MiB\"\n{NO_SPOOL}[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
          path = \"/*\"\nproxy = {{ to = [\"{}\"], connections = 2{proxy} }}\n",
         origin.url()
     );
@@ -393,7 +398,7 @@ fn the_log_tells_of_the_whole_body() {
     let origin = origin(&gate, Framed::Length, "ETag: \"a\"\n", body.clone(), Rest::Part);
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nformat = \"json\"\n[cache.ram]\nsize = \"16MiB\"\n\
-         [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+         {NO_SPOOL}[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
     );
     let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });

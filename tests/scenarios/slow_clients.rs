@@ -185,9 +185,9 @@ fn a_body_too_large_to_keep_does_not_wait_for_who_does_not_read() {
     held.open();
     let response = reading.read();
     assert_eq!((true, 40_000_000), (response.complete, response.body.len()));
-    assert_eq!((1, 1), (origin.requests(), larder.counter("fill_laggards")));
+    assert_eq!((1, 1), (origin.requests(), larder.counter("fill_spooled")));
     let idle = idle.read();
-    assert_eq!((true, 40_000_000, 2), (idle.complete, idle.body.len(), origin.requests()));
+    assert_eq!((true, 40_000_000, 1), (idle.complete, idle.body.len(), origin.requests()));
 }
 
 /// The deadline of a head that came behind a response which had to wait is not lost.

@@ -86,6 +86,7 @@ impl Check {
                 _ => None,
             },
             coding: self.coding(),
+            spool: self.spool(),
             disk: self.disk(),
             fleet: self.fleet(),
             admin: self.admin(),

@@ -69,6 +69,8 @@ pub struct Config {
     pub idle: Option<Duration>,
     /// How the forms of stored responses are made.
     pub coding: larder_gateway::coding::pool::Settings,
+    /// Where slow readers of what is too large to keep find it, unless they are left behind.
+    pub spool: Option<tiers::Spool>,
     /// The disk tier, where there is one.
     pub disk: Option<tiers::Disk>,
     /// The memcached fleet, where there is one.

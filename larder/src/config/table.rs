@@ -175,6 +175,11 @@ pub const TABLE: &[Key] = &[
     start("cache.ram.heap_line", size(0, MIB), Some("16KiB"),
         "Bodies above this many bytes live in the arena and leave by `sendfile`; others on the heap.", r#""16KiB""#),
 
+    start("cache.spool.size", Kind::SizeOrOff { least: MIB, most: 64 * TIB }, Some("1GiB"),
+        "Bytes that may lie in files without a name for those who read a body too slowly for the others that share it, where it is too large to keep; without room there (or `off`) they are left behind.", r#""4GiB""#),
+    start("cache.spool.directory", Kind::One(Form::Path), None,
+        "Where these files are made, better not in a tmpfs; without it, in `$TMPDIR`, or else in /var/tmp. Where none can be made there is no spool, and the error log says why.", r#""/var/lib/larder""#),
+
     start("cache.compress.workers", integer(0, 64), Some("1"),
         "Threads that make the compressed forms of stored responses; 0 makes none.", "2"),
     start("cache.compress.queue", integer(1, 100_000), Some("256"),

@@ -26,6 +26,15 @@ pub struct Disk {
     pub retry: Duration,
 }
 
+/// Where slow readers of what is too large to keep find it: `cache.spool`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spool {
+    /// A directory; `None` is the system's for such files.
+    pub directory: Option<PathBuf>,
+    /// Bytes at most.
+    pub size: u64,
+}
+
 /// The memcached fleet: `cache.fleet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fleet {

@@ -160,6 +160,7 @@ fn start(
     let audit = Audit::new(&errors, audit, own.clone());
     let store = Store::new(config.ram, totals.add_part())
         .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
+    tiers::open_spool(&config, &store, &errors);
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();

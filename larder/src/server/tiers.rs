@@ -9,9 +9,10 @@ use larder_gateway::Tiers;
 use larder_stdx::error::plain;
 use larder_store::disk::{self, State};
 use larder_store::fleet::{self, Change, Fleet, Health};
-use larder_store::{Disk, Store};
+use larder_store::{Disk, Store, spool};
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What all workers share of the tiers below RAM.
@@ -153,6 +154,23 @@ impl DiskWatch {
     }
 }
 
+/// Opens the spool, if there is to be one. Where no file can be made there is none: slow readers are left behind then.
+pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
+    let Some(it) = &config.spool else { return };
+    let directory = it.directory.clone().unwrap_or_else(|| for_files(std::env::var_os("TMPDIR")));
+    let settings = spool::Settings { directory: directory.clone(), size: it.size };
+    if let Err(error) = store.spool_to(settings) {
+        let why = format!("{}: {}", directory.display(), plain(&error));
+        let now = "who reads a body too slowly for others, where it is too large to keep, is left behind";
+        errors.of(Subsystem::Disk).event(Level::Warn, "spool-off", &[("why", &why), ("now", now)]);
+    }
+}
+
+/// Where programs put large files that nobody else needs: not in /tmp, which may be memory.
+fn for_files(variable: Option<OsString>) -> PathBuf {
+    variable.map(PathBuf::from).filter(|it| it.is_absolute()).unwrap_or_else(|| "/var/tmp".into())
+}
+
 fn open_disk(
     it: &tiers::Disk,
     heap_line: usize,
@@ -279,6 +297,13 @@ fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spooled_files_lie_where_the_system_has_such() {
+        assert_eq!(Path::new("/t"), for_files(Some("/t".into())));
+        assert_eq!(Path::new("/var/tmp"), for_files(Some("t".into())));
+        assert_eq!(Path::new("/var/tmp"), for_files(None));
+    }
 
     #[test]
     fn the_directory_of_a_disk_tier_is_named_once() {

@@ -5,7 +5,7 @@ use crate::config::kind::{Form, Value};
 use crate::config::place::{Network, Server};
 use crate::config::problem::Problem;
 use crate::config::tiers::{
-    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Tiers,
+    Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Spool, Tiers,
 };
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
@@ -14,6 +14,12 @@ use larder_stdx::size::ByteSize;
 const SEGMENTS: u64 = 4;
 
 impl Check {
+    /// The spool, unless it is off.
+    pub(super) fn spool(&self) -> Option<Spool> {
+        let Value::Number(size) = self.value("cache.spool.size") else { return None };
+        Some(Spool { directory: self.path("cache.spool.directory"), size })
+    }
+
     /// The disk tier, where a directory is named.
     pub(super) fn disk(&mut self) -> Option<Disk> {
         let Some(path) = self.path("cache.disk.path") else {
