@@ -53,6 +53,12 @@ impl Store {
         sweep.walk.is_some() || sweep.done < self.purges.seq()
     }
 
+    /// Purges that not everything in RAM has met yet.
+    #[must_use]
+    pub fn unswept(&self) -> u64 {
+        self.purges.seq().saturating_sub(self.purges.swept.load(Relaxed))
+    }
+
     fn walk(&self, until: Seq) -> Walk {
         // Who met the rules before the last of them, and has not put the shelf there yet, holds the books.
         drop(self.books.lock());

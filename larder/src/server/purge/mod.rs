@@ -44,6 +44,13 @@ const SWEEP_MORE: Duration = Duration::from_millis(1);
 /// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare.
 const SWEEP_TURN: u64 = 400;
 
+/// The same for each purge that not everything has met, up to [`SWEEP_TURN_MOST`]: before many have been let go unmet, and all that is
+/// older must be validated, the sweep may take some of the processor.
+const SWEEP_TURN_EACH: u64 = 100;
+
+/// The longest such look, microseconds.
+const SWEEP_TURN_MOST: u64 = 4_000;
+
 /// Steps that it has in any case, each of 64 responses: where others have the processor, time passes without one.
 const SWEEP_STEPS: usize = 4;
 
@@ -243,10 +250,11 @@ impl Clerk {
 
 /// Sweeps for one turn; says whether there is more to do.
 fn sweep_a_while(store: &Store) -> bool {
+    let turn = store.unswept().saturating_mul(SWEEP_TURN_EACH).clamp(SWEEP_TURN, SWEEP_TURN_MOST);
     let begun = clock::precise_micros();
     loop {
         let more = store.sweep(SWEEP_STEPS);
-        if !more || clock::precise_micros().saturating_sub(begun) >= SWEEP_TURN {
+        if !more || clock::precise_micros().saturating_sub(begun) >= turn {
             return more;
         }
     }
