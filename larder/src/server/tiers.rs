@@ -118,7 +118,11 @@ impl DiskWatch {
             _ if now == last => {}
             State::On => self.teller.event(Level::Info, "disk-on", &[("now", "responses are written again")]),
             State::Off(why) => {
-                let values = [("why", &*why), ("now", "nothing is written; what is there is still read")];
+                let now = match disk.objects() {
+                    0 => "nothing is written, and nothing is read",
+                    _ => "nothing is written; what is there is still read",
+                };
+                let values = [("why", &*why), ("now", now)];
                 self.teller.event(Level::Warn, "disk-off", &values);
             }
         }
