@@ -208,7 +208,12 @@ async fn sitemaps(larder: &Larder, authority: &str, target: &str) -> Result<Urls
             }
             Err(_) => continue, // One of many; the others are read all the same.
         };
-        todo.extend(found.sitemaps.iter().filter_map(|it| page(it)).filter(|it| is_ours(it)));
+        for sitemap in found.sitemaps.iter().filter_map(|it| page(it)) {
+            match is_ours(&sitemap) {
+                true => todo.push_back(sitemap),
+                false => urls.elsewhere += 1,
+            }
+        }
         for page in found.pages.iter().filter_map(|it| page(it)) {
             match (is_ours(&page), seen.len() < MOST) {
                 (false, _) => urls.elsewhere += 1,
