@@ -1,6 +1,7 @@
 //! What the RAM tier takes, by purpose: for the statistics. What of it there may be is in `ledger`.
 
 use crate::ledger::Charge;
+pub use crate::ledger::on_heap;
 use crate::ram::{OverBudget, Store};
 
 /// Bytes of memory, each counted by itself.

@@ -71,7 +71,7 @@ impl Admin {
             part("server", "top", top),
             part("server", "traces", self.traces.bytes()),
             part("server", "recent", self.recent.bytes()),
-            part("server", "stream", self.stream.bytes()),
+            part("server", "stream", self.stream.sum().bytes()),
             // The sketches were there before the first request.
             part("server", "base", heap.base.saturating_sub(top)),
             // What threads of the disk, of files and of codecs have been handed out has its own parts.

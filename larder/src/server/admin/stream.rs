@@ -2,8 +2,9 @@
 //! told, and to whom, is in `observe/stream`.
 
 use super::{Admin, Answer, Asked, problem_at};
+use crate::server::observe::counted::Sum;
 use crate::server::observe::stream::{LISTENERS, Listening};
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use larder_semantics::expression::{Expression, Subject};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -11,8 +12,8 @@ use tokio::sync::mpsc;
 /// A quiet stream says this often that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// Records that are sent in one piece at most.
-const BATCH: usize = 64;
+/// No further record is put into a piece of so many bytes: some of them wait for each who listens.
+const PIECE: usize = 16 << 10;
 
 impl Admin {
     /// Listens for whoever asked.
@@ -36,24 +37,24 @@ impl Admin {
             return super::problem(503, detail);
         };
         let (sender, events) = mpsc::channel(4);
-        tokio::task::spawn_local(send(listening, sender));
+        tokio::task::spawn_local(send(listening, sender, self.stream.sum().clone()));
         Answer::Events(events)
     }
 }
 
 /// Sends what is told, until either side ends it.
-async fn send(mut from: Listening, to: mpsc::Sender<Bytes>) {
+async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: Sum) {
     let mut heartbeat = tokio::time::interval(HEARTBEAT);
     let mut over = from.over.clone();
     loop {
-        let mut piece = BytesMut::new();
+        let mut piece = Vec::new();
         tokio::select! {
             biased;
             () = to.closed() => return,
             record = from.records.recv() => {
                 let Some(record) = record else { return };
                 put(&mut piece, "request", &record);
-                for _ in 1..BATCH {
+                while piece.len() < PIECE {
                     let Ok(record) = from.records.try_recv() else { break };
                     put(&mut piece, "request", &record);
                 }
@@ -62,23 +63,23 @@ async fn send(mut from: Listening, to: mpsc::Sender<Bytes>) {
                 let _ = to.send(Bytes::from_static(b"event: end\ndata: {\"why\":\"larder stops\"}\n\n")).await;
                 return;
             }
-            _ = heartbeat.tick() => piece.put_slice(b": still here\n\n"),
+            _ = heartbeat.tick() => piece.extend_from_slice(b": still here\n\n"),
         }
         match from.lost() {
             0 => {}
             count => put(&mut piece, "lost", format!("{{\"count\":{count}}}").as_bytes()),
         }
-        if to.send(piece.freeze()).await.is_err() {
+        if to.send(sum.text(piece)).await.is_err() {
             return;
         }
     }
 }
 
 /// Appends one event; `data` has no line end.
-fn put(piece: &mut BytesMut, event: &str, data: &[u8]) {
-    piece.put_slice(b"event: ");
-    piece.put_slice(event.as_bytes());
-    piece.put_slice(b"\ndata: ");
-    piece.put_slice(data);
-    piece.put_slice(b"\n\n");
+fn put(piece: &mut Vec<u8>, event: &str, data: &[u8]) {
+    piece.extend_from_slice(b"event: ");
+    piece.extend_from_slice(event.as_bytes());
+    piece.extend_from_slice(b"\ndata: ");
+    piece.extend_from_slice(data);
+    piece.extend_from_slice(b"\n\n");
 }

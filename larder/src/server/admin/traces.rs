@@ -1,6 +1,7 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
 use super::{Admin, Answer, Asked, problem, problem_at, query};
+use crate::server::observe::counted::Sum;
 use crate::server::observe::sampling::{Lease, Leased, OWNERS, Rate};
 use crate::server::observe::traces::Following;
 use bytes::Bytes;
@@ -106,7 +107,7 @@ impl Admin {
             return problem(503, "Too many follow the traces already; end one of them.");
         };
         let (events, receiver) = mpsc::channel(EVENTS);
-        tokio::task::spawn_local(forward(following, events));
+        tokio::task::spawn_local(forward(following, events, self.stream.sum().clone()));
         Answer::Events(receiver)
     }
 
@@ -134,7 +135,7 @@ impl Admin {
 }
 
 /// Makes events of what comes, until the client is gone.
-async fn forward(mut following: Following, events: mpsc::Sender<Bytes>) {
+async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: Sum) {
     let mut beat = tokio::time::interval(HEARTBEAT);
     loop {
         let event = tokio::select! {
@@ -149,7 +150,7 @@ async fn forward(mut following: Following, events: mpsc::Sender<Bytes>) {
         let lost = following.lost.swap(0, Relaxed);
         let lost =
             if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
-        if events.send(Bytes::from(lost + &event)).await.is_err() {
+        if events.send(sum.text((lost + &event).into_bytes())).await.is_err() {
             return;
         }
     }

@@ -1,6 +1,7 @@
 //! Who is told of every finished request: the access log, and whoever follows a subsystem. Each hearer has a file or a part of
 //! its own; how a request is answered is not here. Nothing of this waits, and what nobody hears costs a look.
 
+pub mod counted;
 pub mod ids;
 pub mod recent;
 pub mod sampling;

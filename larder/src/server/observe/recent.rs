@@ -8,6 +8,7 @@ use super::Finished;
 use super::ids::Id;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
+use larder_store::memory::on_heap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,12 +115,10 @@ impl Keeper {
 }
 
 fn weight(it: &Kept) -> usize {
-    size_of::<Kept>()
-        + it.method.len()
-        + it.target.len()
-        + it.authority.len()
-        + it.fields.heap_size()
-        + it.then.len()
+    let texts = [it.method.len(), it.target.len(), it.authority.len()];
+    let blocks = texts.iter().chain(&it.fields.blocks()).map(|it| on_heap(*it)).sum::<u64>();
+    let own = blocks + on_heap(size_of::<Kept>() + 2 * size_of::<usize>());
+    usize::try_from(own).unwrap_or(usize::MAX) + it.then.len()
 }
 
 /// Fields as they are kept, and the names of those whose values are not.

@@ -3,6 +3,7 @@
 //! loses records, is told how many, and makes no worker wait.
 
 use super::Finished;
+use super::counted::Sum;
 use super::ids::Id;
 use bytes::Bytes;
 use larder_counters::Counters;
@@ -35,33 +36,8 @@ pub struct Hub {
     listeners: Mutex<Vec<Arc<Listener>>>,
     over: watch::Sender<bool>,
     counters: Arc<Counters>,
-    /// Bytes of records that wait for somebody, or are kept.
-    bytes: Arc<AtomicU64>,
-}
-
-/// A record, counted for as long as anybody has it.
-struct Counted {
-    text: Bytes,
-    bytes: Arc<AtomicU64>,
-}
-
-impl Counted {
-    /// Bytes that it takes: its text, and itself with the count of those who have it.
-    fn weight(&self) -> u64 {
-        (self.text.len() + size_of::<Self>() + 4 * size_of::<usize>()) as u64
-    }
-}
-
-impl AsRef<[u8]> for Counted {
-    fn as_ref(&self) -> &[u8] {
-        &self.text
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.bytes.fetch_sub(self.weight(), Relaxed);
-    }
+    /// Records that wait for somebody, or are kept, and what is made of them for a connection.
+    sum: Sum,
 }
 
 /// One that listens, as the workers see it.
@@ -92,7 +68,7 @@ impl Hub {
             listeners: Mutex::default(),
             over: watch::Sender::new(false),
             counters,
-            bytes: Arc::default(),
+            sum: Sum::default(),
         })
     }
 
@@ -120,10 +96,10 @@ impl Hub {
         self.over.send_replace(true);
     }
 
-    /// Bytes of all records that are somewhere.
+    /// Where all that is on its way is counted.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+    pub fn sum(&self) -> &Sum {
+        &self.sum
     }
 
     /// How many listen.
@@ -197,9 +173,7 @@ impl Tap {
 
     /// What is told of a request, counted as long as it is somewhere.
     pub fn record(&self, it: &Finished<'_>, id: Id) -> Option<Bytes> {
-        let counted = Counted { text: told(it, id)?, bytes: self.hub.bytes.clone() };
-        self.hub.bytes.fetch_add(counted.weight(), Relaxed);
-        Some(Bytes::from_owner(counted))
+        told(it, id).map(|it| self.hub.sum.text(it))
     }
 
     /// Takes over who listens, and lets go of who does not any more.
@@ -261,8 +235,8 @@ impl Facts for Seen<'_> {
 }
 
 /// What is told of a request, as JSON.
-pub fn told(it: &Finished<'_>, id: Id) -> Option<Bytes> {
-    serde_json::to_vec(&record(it, id)).ok().map(Bytes::from)
+pub fn told(it: &Finished<'_>, id: Id) -> Option<Vec<u8>> {
+    serde_json::to_vec(&record(it, id)).ok()
 }
 
 /// What is told of a request: the RECORD of the API.

@@ -1,11 +1,13 @@
 //! Finished traces: the latest of all workers in a ring, and whoever follows them as they come. Neither makes a worker wait:
 //! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
 
+use super::counted::{Counted, Sum};
 use super::sampling::Sampling;
 use crate::config::Config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
 use larder_stdx::clock;
+use larder_store::memory::on_heap;
 use serde_json::{Map, Value, json};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -45,10 +47,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Bytes that it takes, with its place in the ring.
-    fn weight(&self) -> u64 {
-        let texts = self.id.capacity() + self.route.capacity() + self.method.capacity() + self.url.capacity();
-        (size_of::<Self>() + 3 * size_of::<usize>() + texts) as u64
+    /// Bytes of its texts, and of its place in the ring.
+    fn elsewhere(&self) -> u64 {
+        let texts = [&self.id, &self.route, &self.method, &self.url];
+        size_of::<usize>() as u64 + texts.iter().map(|it| on_heap(it.capacity())).sum::<u64>()
     }
 
     /// As the API and files of traces have it: see docs/trace-format.md.
@@ -84,21 +86,21 @@ pub fn url(authority: &str, target: &str) -> String {
 /// One who follows.
 struct Follower {
     route: Option<String>,
-    queue: mpsc::Sender<Arc<Trace>>,
+    queue: mpsc::Sender<Arc<Counted<Trace>>>,
     lost: Arc<AtomicU64>,
 }
 
 /// A follower's end.
 pub struct Following {
     /// What comes.
-    pub traces: mpsc::Receiver<Arc<Trace>>,
+    pub traces: mpsc::Receiver<Arc<Counted<Trace>>>,
     /// How many did not find room since this was last set to 0.
     pub lost: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
 struct Kept {
-    ring: VecDeque<Arc<Trace>>,
+    ring: VecDeque<Arc<Counted<Trace>>>,
     /// How many of the ring's newest nobody has read.
     unread: usize,
     followers: Vec<Follower>,
@@ -110,8 +112,8 @@ pub struct Traces {
     /// Which requests are traced.
     pub sampling: Arc<Sampling>,
     kept: Mutex<Kept>,
-    /// Bytes of what is kept.
-    bytes: AtomicU64,
+    /// Those that are kept, or wait for somebody.
+    sum: Sum,
 }
 
 impl Traces {
@@ -125,7 +127,8 @@ impl Traces {
     /// Keeps a trace, and gives it to those who follow. Never waits.
     pub fn add(&self, trace: Trace, counters: &Counters) {
         counters.traces.add(1);
-        let trace = Arc::new(trace);
+        let elsewhere = trace.elsewhere();
+        let trace = Arc::new(self.sum.enter(trace, elsewhere));
         let Ok(mut kept) = self.kept.try_lock() else {
             return counters.traces_lost.add(1);
         };
@@ -143,11 +146,8 @@ impl Traces {
                 }
             }
         });
-        self.bytes.fetch_add(trace.weight(), Relaxed);
         if kept.ring.len() == KEPT {
-            if let Some(oldest) = kept.ring.pop_front() {
-                self.bytes.fetch_sub(oldest.weight(), Relaxed);
-            }
+            kept.ring.pop_front();
             if kept.unread == KEPT {
                 kept.unread -= 1;
                 counters.traces_overwritten.add(1);
@@ -158,16 +158,16 @@ impl Traces {
     }
 
     /// The latest of a route or of all, at most `limit`, the newest first. All that is kept counts as read by that.
-    pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<Trace>> {
+    pub fn latest(&self, route: Option<&str>, limit: usize) -> Vec<Arc<Counted<Trace>>> {
         let mut kept = self.kept();
         kept.unread = 0;
-        let of_route = |it: &&Arc<Trace>| route.is_none_or(|route| it.route == route);
+        let of_route = |it: &&Arc<Counted<Trace>>| route.is_none_or(|route| it.route == route);
         kept.ring.iter().rev().filter(of_route).take(limit).cloned().collect()
     }
 
-    /// Bytes that the kept ones take.
+    /// Bytes that they take, those that wait for somebody as well.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
+        self.sum.bytes()
     }
 
     /// Follows what comes of a route, or of all; `None` where too many do already.
@@ -230,8 +230,14 @@ mod tests {
         assert_eq!(3, counters.traces_overwritten.get(), "all that went was read");
         traces.add(trace(0, "a"), &counters);
         assert_eq!(4, counters.traces_overwritten.get());
-        let weight = traces.latest(None, KEPT).iter().map(|it| it.weight()).sum::<u64>();
-        assert_eq!((KEPT, weight), (traces.latest(None, KEPT).len(), traces.bytes()));
+        drop(latest);
+        let (latest, bytes) = (traces.latest(None, KEPT), traces.bytes());
+        assert_eq!(KEPT, latest.len());
+        let sum = traces.sum.clone();
+        drop(traces);
+        assert_eq!(bytes, sum.bytes(), "somebody has them");
+        drop(latest);
+        assert_eq!(0, sum.bytes());
     }
 
     #[test]

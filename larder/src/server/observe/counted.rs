@@ -1,0 +1,80 @@
+//! What is on its way to those who listen, or kept for them, counted for as long as anybody has it. Who has what is not here.
+
+use bytes::Bytes;
+use larder_store::memory::on_heap;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// A sum of bytes on the heap.
+#[derive(Clone, Default)]
+pub struct Sum(Arc<AtomicU64>);
+
+/// Something that is in a sum until it is dropped.
+pub struct Counted<T> {
+    it: T,
+    weight: u64,
+    sum: Sum,
+}
+
+impl Sum {
+    /// What there is now.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    /// Enters `it`, which takes so many bytes elsewhere; shared by pointers that count.
+    pub fn enter<T>(&self, it: T, elsewhere: u64) -> Counted<T> {
+        let weight = elsewhere + on_heap(size_of::<Counted<T>>() + 2 * size_of::<usize>());
+        self.0.fetch_add(weight, Relaxed);
+        Counted { it, weight, sum: self.clone() }
+    }
+
+    /// Enters a text, without what its buffer has room for beyond it.
+    pub fn text(&self, text: Vec<u8>) -> Bytes {
+        let text = text.into_boxed_slice();
+        let elsewhere = on_heap(text.len());
+        Bytes::from_owner(self.enter(text, elsewhere))
+    }
+}
+
+impl<T> Deref for Counted<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.it
+    }
+}
+
+impl AsRef<[u8]> for Counted<Box<[u8]>> {
+    fn as_ref(&self) -> &[u8] {
+        &self.it
+    }
+}
+
+impl<T> Drop for Counted<T> {
+    fn drop(&mut self) {
+        self.sum.0.fetch_sub(self.weight, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_counts_as_long_as_a_part_of_it_is_held() {
+        let sum = Sum::default();
+        let mut text = Vec::with_capacity(10_000);
+        text.resize(1000, b'x');
+        let text = sum.text(text);
+        let weight = sum.bytes();
+        assert!((1024..1200).contains(&weight), "the text, not its buffer, and a little: {weight}");
+        let part = text.slice(3..5);
+        drop(text);
+        assert_eq!(weight, sum.bytes());
+        drop(part);
+        assert_eq!(0, sum.bytes());
+    }
+}
