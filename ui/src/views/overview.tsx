@@ -97,7 +97,7 @@ function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over:
         {format.flat(over ? format.bytes(grown(over, 'origin_bytes_received') / second) : NONE)} from origins
       </Tile>
       <Tile label="Memory" figure={format.bytes(rss ?? latest.ram.used_bytes)} values={of('memory')}>
-        cache {format.flat(format.bytes(latest.ram.used_bytes))} of {format.flat(format.bytes(latest.ram.budget_bytes))}
+        cache {format.flat(format.bytes(latest.ram.used_bytes))} / {format.flat(format.bytes(latest.ram.budget_bytes))}
       </Tile>
       <Tile label="Origin time saved" figure={format.seconds(saved)} values={of('saved')}>
         {format.flat(over ? format.seconds(savedNow) : NONE)} each second
