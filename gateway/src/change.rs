@@ -174,14 +174,6 @@ pub fn to_the_origin(asked: &Asked, stored: &Meta, now: WallTime) -> Option<Vec<
     })
 }
 
-/// What would have the origin asked for a request that only the store may answer, which has nothing.
-#[must_use]
-pub fn beyond_the_store(asked: &Asked, now: WallTime) -> Option<Vec<Remedy>> {
-    asked.first_that_flips(&[Remedy::NoOnlyIfCached], |it| {
-        it.reuse(Err(ForwardReason::UriMiss), now) != Reuse::GatewayTimeout
-    })
-}
-
 /// What an ordinary response to a request would change, where nothing is known of any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum First {
@@ -189,8 +181,6 @@ pub enum First {
     Answers,
     /// It would be stored, and answer the same request once this is changed, too.
     AnswersWith(Vec<flip::Change>),
-    /// It would be stored if the request were sent with GET.
-    WithGet,
     /// It would be stored after these changes.
     With(Vec<flip::Change>),
     /// Nothing is known that would help.
@@ -203,14 +193,8 @@ pub fn first_time(asked: &Asked, now: WallTime) -> First {
     let mut response = FieldList::new();
     response.push("Cache-Control", "max-age=60");
     let (fields, lines) = (asked.fields.view(), response.view());
-    let stores = |method: &str| {
-        let facts = RequestFacts::read(method, &fields);
-        storable::decide(&facts, 200, &lines, &asked.policy, now, now, &mut Silent) == Storable::Store
-    };
-    if !stores(&asked.method) {
-        if asked.method == "HEAD" && stores("GET") {
-            return First::WithGet;
-        }
+    let facts = RequestFacts::read(&asked.method, &fields);
+    if storable::decide(&facts, 200, &lines, &asked.policy, now, now, &mut Silent) != Storable::Store {
         let exchange = flip::Exchange {
             method: &asked.method,
             request: &fields,
@@ -231,7 +215,8 @@ pub fn first_time(asked: &Asked, now: WallTime) -> First {
         .map_or(First::Nothing, First::AnswersWith)
 }
 
-fn is_answer(reuse: &Reuse) -> bool {
+/// Whether the store answers.
+pub(crate) fn is_answer(reuse: &Reuse) -> bool {
     matches!(reuse, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
 }
 

@@ -1,16 +1,17 @@
 //! Why a request would, or would not, be answered from the cache: the functions that serve, asked to tell what
 //! they look at. Nothing is sent to an origin, nothing in the store is changed.
 
-use crate::change::{self, Asked, First, Remedy};
+use crate::change::{self, Asked};
 use crate::coding;
 use crate::deliver;
 use crate::forward::{self, Bypass};
 use crate::hit;
+use crate::proposal::{Known, Proposal, exchange};
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use larder_semantics::cache_status::Tier;
-use larder_semantics::field::{self, Field};
-use larder_semantics::flip::{self, Change, Exchange};
+use larder_semantics::field::Field;
+use larder_semantics::flip::{self, Change};
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -182,16 +183,17 @@ impl Gateway {
         }
         let refused_lately = self.refusals.get(hash);
         let refusal = refused_lately.as_ref().map(|it| refusal(it, route, now));
-        let proposal = Proposal { asked: Asked::of(request, &route.policy), now };
+        let asked = Asked::of(request, &route.policy);
+        let known = Known { holds, refused: refused_lately, stored: selected.as_ref().ok().cloned() };
         let change = match (refused, bypass) {
-            (Some(405), _) => change::into_the_cache(&proposal.asked).map(|it| change::of_remedies(&it)),
+            (Some(405), _) => self.what_uses_the_cache(&asked, &request.authority, known, &key, now),
             // Nothing about the request is wrong: it was sent to the wrong place.
             (Some(_), _) => None,
-            _ if ends_here => change::onwards(&proposal.asked).map(|it| change::of_remedies(&it)),
+            _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
             (None, Some(Bypass::TwoWays)) => None,
-            (None, Some(_)) => change::into_the_cache(&proposal.asked).map(|it| change::of_remedies(&it)),
-            (None, None) => proposal.of(&verdict, holds, refused_lately.as_deref(), selected.as_ref().ok()),
+            (None, Some(_)) => self.what_uses_the_cache(&asked, &request.authority, known, &key, now),
+            (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
         };
         Explanation {
             key: readable(&key),
@@ -207,7 +209,8 @@ impl Gateway {
     }
 }
 
-fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, ForwardReason>) {
+/// What RAM holds, and what of it a request selects.
+pub(crate) fn select(looked: &Lookup, fields: &[Field<'_>]) -> (Holds, Result<Arc<Stored>, ForwardReason>) {
     match looked {
         Lookup::Shelf(shelf) => {
             let selected =
@@ -395,132 +398,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
-        change: flip::smallest(&exchange).map(|it| sentences(&it)),
-    }
-}
-
-fn exchange<'e>(
-    refused: &'e Refused,
-    request: &'e [Field<'e>],
-    response: &'e [Field<'e>],
-    policy: &'e Policy,
-) -> Exchange<'e> {
-    Exchange {
-        method: &refused.method,
-        request,
-        uri: None,
-        status: refused.status,
-        response,
-        policy,
-        request_time: refused.request_time,
-        response_time: refused.response_time,
-    }
-}
-
-fn sentences(changes: &[Change]) -> String {
-    change::sentences(changes.iter().map(Change::sentence))
-}
-
-/// What would flip the verdict about a request. Every change was tried by deciding again.
-struct Proposal {
-    asked: Asked,
-    now: WallTime,
-}
-
-impl Proposal {
-    /// By what is known best: what is stored, the last exchange whose response was not, or nothing.
-    fn of(
-        &self,
-        verdict: &Verdict,
-        holds: Holds,
-        refused: Option<&Refused>,
-        stored: Option<&Arc<Stored>>,
-    ) -> Option<String> {
-        match (stored, refused) {
-            (None, None) => self.first_time(verdict, once(holds)),
-            (None, Some(it)) if it.failure.is_some() => self.first_time(verdict, FAILED),
-            (None, Some(it)) if is_of_a_part(it, &self.asked.fields.view()) => {
-                self.first_time(verdict, ANOTHER)
-            }
-            _ => self.change(verdict, refused, stored),
-        }
-    }
-
-    /// The smallest change that would make the store answer, or not answer where it does: of the stored response where
-    /// there is one, else of the last exchange whose response was not stored.
-    fn change(
-        &self,
-        verdict: &Verdict,
-        refused: Option<&Refused>,
-        stored: Option<&Arc<Stored>>,
-    ) -> Option<String> {
-        let asked = &self.asked;
-        match (verdict.name, stored) {
-            ("hit" | "stale-hit", Some(stored)) => {
-                change::to_the_origin(asked, &stored.meta, self.now).map(|it| change::of_remedies(&it))
-            }
-            (_, Some(stored)) => {
-                let fields = asked.fields.view();
-                let (meta, head) = (&stored.meta, &stored.fields);
-                flip::smallest_for_reuse(meta, head, &asked.method, &fields, &asked.policy, self.now)
-                    .map(|it| sentences(&it))
-            }
-            (_, None) => refused.and_then(|it| self.after(it)),
-        }
-    }
-
-    /// What would have a response such as the one that was refused stored, and this request answered with it. It was
-    /// refused to another request, where this one says other things.
-    fn after(&self, refused: &Refused) -> Option<String> {
-        let (own, theirs) = (self.asked.fields.view(), refused.request.view());
-        let response = refused.response.view();
-        let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
-        let own = Exchange { request: &own, ..theirs };
-        if flip::is_a_hit_again(&own) && !flip::is_a_hit_again(&theirs) {
-            return Some(ANOTHER.to_owned());
-        }
-        flip::smallest(&own).map(|it| sentences(&it))
-    }
-
-    /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
-    /// by the exchange that an ordinary response would make.
-    fn first_time(&self, verdict: &Verdict, once: &str) -> Option<String> {
-        if verdict.name == "gateway-timeout" {
-            return change::beyond_the_store(&self.asked, self.now).map(|it| change::of_remedies(&it));
-        }
-        match change::first_time(&self.asked, self.now) {
-            First::Answers => Some(once.to_owned()),
-            First::AnswersWith(changes) => Some(format!("{once} And then: {}", sentences(&changes))),
-            First::WithGet => Some(Remedy::Get.sentence().to_owned()),
-            First::With(changes) => Some(sentences(&changes)),
-            First::Nothing => None,
-        }
-    }
-}
-
-/// Where no valid answer came, so that nobody knows what it would be.
-const FAILED: &str =
-    "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
-
-/// Where what was not stored says nothing of this request.
-const ANOTHER: &str = "Ask once: what was not stored was the answer to another request.";
-
-/// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
-fn is_of_a_part(refused: &Refused, fields: &[Field<'_>]) -> bool {
-    let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
-    matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)
-}
-
-/// What is to be done where nobody knows what the origin would answer.
-fn once(holds: Holds) -> &'static str {
-    match holds {
-        Holds::HitForMiss => {
-            "Ask once more, and explain again: the last answer was not shared, and why is not remembered any more."
-        }
-        Holds::Variants(_) => {
-            "Ask once: what is stored answers other requests, and no answer to this one is remembered."
-        }
-        _ => "Ask once, and explain again: nothing is stored, and no answer is remembered.",
+        change: flip::smallest(&exchange).map(|it| change::sentences(it.iter().map(Change::sentence))),
     }
 }
 

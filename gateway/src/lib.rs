@@ -20,6 +20,7 @@ mod large;
 pub mod machine;
 mod pass;
 mod peek;
+mod proposal;
 mod question;
 pub mod refusals;
 pub mod route;

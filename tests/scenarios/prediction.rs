@@ -3,6 +3,8 @@
 use crate::harness::origin::{Script, response};
 use crate::harness::tiers::fleet;
 use crate::harness::{Client, Larder, Memcached, Origin, Response};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Heads of responses that are kept, not kept, kept for a while, or kept for some.
 const RESPONSES: &[&str] = &[
@@ -244,7 +246,11 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
         "Ask once, and explain again: nothing is stored, and no answer is remembered.",
         change("GET", "")
     );
-    assert_eq!("Send the request with GET.", change("HEAD", ""));
+    let depends = "Then it depends on the response: nothing is stored, and no answer is remembered.";
+    assert_eq!(format!("Send the request with GET. {depends}"), change("HEAD", ""));
+    assert_eq!(format!("Send the request with GET. {depends}"), change("POST", ""));
+    let both = "Send the request with GET. Send the request without Authorization.";
+    assert_eq!(format!("{both} {depends}"), change("HEAD", "Authorization: x\r\n"));
     assert_eq!(
         "Send the request without only-if-cached.",
         change("GET", "Cache-Control: only-if-cached\r\n")
@@ -287,6 +293,95 @@ fn what_failed_at_the_origin_is_told() {
         502,
         "No valid answer came: the origin's response is not valid HTTP: its status line is malformed, or switches protocols unasked.",
     );
+}
+
+/// As long as the origin answers nothing valid, no request does better.
+#[test]
+fn where_the_origin_fails_no_other_request_is_told() {
+    let part = "HTTP/1.1 206 Partial Content\nContent-Length: 2\n\nok";
+    let origin = Origin::scripted(move |_| vec![Script::Send(response(part))]);
+    let larder = Larder::before(&origin, "");
+    let expect = "Let the origin answer validly first: at the last asking that is remembered it did not.";
+    let authorized = "Authorization: x\r\n";
+    assert_eq!(502, larder.client().get_with("/page", authorized).status);
+    for (method, lines) in [
+        ("GET", authorized),
+        ("GET", "Cache-Control: only-if-cached\r\n"),
+        ("GET", "Cache-Control: no-cache\r\n"),
+        ("GET", "Content-Length: 3\r\n"),
+        ("HEAD", ""),
+        ("POST", ""),
+        ("TRACE", ""),
+    ] {
+        let said = explain(&larder, method, "/page", lines);
+        assert_eq!(Some(expect), said["change"].as_str(), "{method} {lines}: {said:#}");
+    }
+}
+
+/// A method that is not stored may stand before a response that is not: then both are told, and do it together.
+#[test]
+fn the_method_and_the_response_are_told_together() {
+    for (head, lines, more) in [
+        ("Cache-Control: private\n", "", ""),
+        ("", "", ""),
+        (
+            "Cache-Control: private\n",
+            "Cache-Control: only-if-cached\r\n",
+            "Send the request without Cache-Control.",
+        ),
+    ] {
+        for method in ["HEAD", "POST", "TRACE"] {
+            let mended = Arc::new(AtomicBool::new(false));
+            let asks = mended.clone();
+            let origin = Origin::new(move |_| match asks.load(Ordering::SeqCst) {
+                true => "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok".to_owned(),
+                false => format!("HTTP/1.1 200 OK\n{head}\nok"),
+            });
+            let larder = Larder::before(&origin, "");
+            larder.get("/p");
+            let said = explain(&larder, method, "/p", lines);
+            let told = said["change"].as_str().unwrap_or_default();
+            for one in
+                ["Send the request with GET.", more, "Let the origin answer with Cache-Control: max-age=60."]
+            {
+                assert!(told.contains(one), "{method} {head}: {said:#}");
+            }
+            mended.store(true, Ordering::SeqCst);
+            larder.get("/p");
+            assert!(larder.get("/p").is_hit(), "{method} {head}");
+        }
+    }
+}
+
+/// No change turns an answer into a 504.
+#[test]
+fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
+    let (larder, off) = (Larder::before(&origin, ""), Larder::before(&origin, "enabled = false"));
+    let only = "Cache-Control: only-if-cached\r\n";
+    let change = |larder: &Larder, lines: &str| {
+        let said = explain(larder, "GET", "/page", &format!("{only}{lines}"));
+        assert_eq!(Some("pass"), said["verdict"]["name"].as_str(), "{said:#}");
+        said["change"].as_str().unwrap_or_default().to_owned()
+    };
+    let without = "Send the request without only-if-cached.";
+    let depends = "Then it depends on the response: nothing is stored, and no answer is remembered.";
+    let body = "Send the request without a body.";
+    let overrides = "Send the request without the field that overrides method or target.";
+    let enable = "Set cache.enabled = true for the route.";
+    assert_eq!(format!("{body} {without} {depends}"), change(&larder, "Content-Length: 3\r\n"));
+    assert_eq!(
+        format!("{overrides} {without} {depends}"),
+        change(&larder, "X-HTTP-Method-Override: PUT\r\n")
+    );
+    assert_eq!(format!("{enable} {without} {depends}"), change(&off, ""));
+    assert_eq!(504, larder.client().get_with("/page", only).status);
+    // Where the store has it, nothing is wrong with it.
+    larder.get("/page");
+    assert_eq!(body, change(&larder, "Content-Length: 3\r\n"));
+    assert!(larder.client().get_with("/page", only).is_hit());
+    larder.advance(100);
+    assert_eq!(format!("{body} {without}"), change(&larder, "Content-Length: 3\r\n"));
 }
 
 /// What the application answered to a request for a part says nothing of this one.

@@ -1,0 +1,278 @@
+//! What `explain` tells of how a verdict is flipped: which of the searches is asked, by what is known of the page, and in which
+//! words. The searches are in `change` and in `semantics::flip`; what is told is no more than what is known.
+
+use crate::change::{self, Asked, First, Remedy};
+use crate::explain::{self, Holds};
+use crate::hit;
+use crate::refusals::Refused;
+use crate::route::{self, Gateway};
+use larder_semantics::field::{self, Field};
+use larder_semantics::flip::{self, Change, Exchange};
+use larder_semantics::policy::Policy;
+use larder_semantics::reuse::{ForwardReason, Reuse};
+use larder_semantics::stored::Meta;
+use larder_semantics::vary;
+use larder_stdx::clock::WallTime;
+use larder_store::Stored;
+use std::sync::Arc;
+
+/// What is known of the page that a request asks for.
+pub(crate) struct Known {
+    /// What RAM holds under its key.
+    pub holds: Holds,
+    /// Why its last response was not stored, or did not come.
+    pub refused: Option<Arc<Refused>>,
+    /// The stored response that the request selects.
+    pub stored: Option<Arc<Stored>>,
+}
+
+/// Where no valid answer came, so that nobody knows what it would be.
+const FAILED: &str =
+    "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
+
+/// The same of a request that would not be answered from the store even then.
+const FAILS_FIRST: &str =
+    "Let the origin answer validly first: at the last asking that is remembered it did not.";
+
+/// What is to be done where nobody knows what the origin would answer, and why nobody does.
+#[derive(Clone, Copy)]
+struct Unknown {
+    ask: &'static str,
+    why: &'static str,
+}
+
+/// Where what was not stored says nothing of this request.
+const ANOTHER: Unknown =
+    Unknown { ask: "Ask once", why: "what was not stored was the answer to another request." };
+
+/// Where it was not stored, and would be now.
+const WOULD_BE_STORED: &str = "the last one was not stored, though its head allows it now.";
+
+impl Unknown {
+    fn of(holds: Holds) -> Self {
+        match holds {
+            Holds::HitForMiss => Self {
+                ask: "Ask once more, and explain again",
+                why: "the last answer was not shared, and why is not remembered any more.",
+            },
+            Holds::Variants(_) => Self {
+                ask: "Ask once",
+                why: "what is stored answers other requests, and no answer to this one is remembered.",
+            },
+            _ => Self {
+                ask: "Ask once, and explain again",
+                why: "nothing is stored, and no answer is remembered.",
+            },
+        }
+    }
+
+    fn sentence(self) -> String {
+        format!("{}: {}", self.ask, self.why)
+    }
+}
+
+impl Gateway {
+    /// What would let a request use the cache that does not, or that is refused for its method, and have it answered from
+    /// there: all of it, as far as the page is known.
+    pub(crate) fn what_uses_the_cache(
+        &self,
+        asked: &Asked,
+        authority: &str,
+        known: Known,
+        key: &[u8],
+        now: WallTime,
+    ) -> Option<String> {
+        let before = change::into_the_cache(asked)?;
+        let asked = asked.with(&before);
+        let known = self.known_of(&asked, authority, known.stored, key);
+        Proposal { before, asked, now }.of_one_outside(&known)
+    }
+
+    /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
+    /// the request as it was, which selected `stored` under the key `was`.
+    fn known_of(&self, asked: &Asked, authority: &str, stored: Option<Arc<Stored>>, was: &[u8]) -> Known {
+        let fields = asked.fields.view();
+        let mut key = Vec::new();
+        hit::write_key(&asked.policy, authority, &asked.target, &fields, &mut key);
+        let hash = self.store.hash(&key);
+        let (holds, in_ram) = explain::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
+        let still_selected = |it: &Arc<Stored>| {
+            let mut variant = Vec::new();
+            vary::write_key(&it.meta.vary, &fields, &mut variant);
+            key == was && it.variant[..] == variant[..]
+        };
+        let stored = stored.filter(still_selected).or(in_ram.ok());
+        Known { holds, refused: self.refusals.get(hash), stored }
+    }
+}
+
+/// What would flip the verdict about a request. Every change was tried by deciding again.
+pub(crate) struct Proposal {
+    /// What was changed so far.
+    before: Vec<Remedy>,
+    /// The request, changed so far.
+    asked: Asked,
+    now: WallTime,
+}
+
+impl Proposal {
+    /// Of a request that uses the cache as it is.
+    pub(crate) fn new(asked: Asked, now: WallTime) -> Self {
+        Self { before: Vec::new(), asked, now }
+    }
+
+    /// What makes the store answer, or not answer where it does.
+    pub(crate) fn of(self, verdict: &str, known: &Known) -> Option<String> {
+        let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
+        let meta = &stored.meta;
+        if matches!(verdict, "hit" | "stale-hit") {
+            return change::to_the_origin(&self.asked, meta, self.now).map(|it| change::of_remedies(&it));
+        }
+        self.for_reuse(stored).map(|it| self.told(&it))
+    }
+
+    /// The same of a request that did not use the cache before it was changed so far. What is stored and only too old is
+    /// renewed by it.
+    fn of_one_outside(mut self, known: &Known) -> Option<String> {
+        let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
+        let renewed =
+            Meta { initial_age: 0, request_time: self.now, response_time: self.now, ..stored.meta.clone() };
+        if !change::is_answer(&self.asked.reuse(Ok(&renewed), self.now))
+            && let Some(changes) = self.for_reuse(stored)
+        {
+            return Some(self.told(&changes));
+        }
+        if self.asked.reuse(Ok(&stored.meta), self.now) == Reuse::GatewayTimeout {
+            self.change(Remedy::NoOnlyIfCached);
+        }
+        Some(self.told(&[]))
+    }
+
+    /// By what is known best: the last exchange whose response was not stored, or nothing.
+    fn of_nothing_stored(self, known: &Known) -> Option<String> {
+        match known.refused.as_deref() {
+            None => self.first_time(Unknown::of(known.holds)),
+            Some(it) if it.failure.is_some() => Some(self.failed().to_owned()),
+            Some(it) if is_of_a_part(it, &self.asked.fields.view()) => self.first_time(ANOTHER),
+            Some(it) => self.after(it),
+        }
+    }
+
+    /// Where the origin's last answer was not valid, no other request is known to do better.
+    fn failed(&self) -> &'static str {
+        let would_do = self.before.is_empty()
+            && !self.is_kept_from_the_origin()
+            && change::first_time(&self.asked, self.now) == First::Answers;
+        if would_do { FAILED } else { FAILS_FIRST }
+    }
+
+    /// What would have a response such as the one that was refused stored, and this request answered with it. It was
+    /// refused to another request, where this one says other things.
+    fn after(mut self, refused: &Refused) -> Option<String> {
+        self.with_get();
+        let (own, theirs) = (self.asked.fields.view(), refused.request.view());
+        let response = refused.response.view();
+        let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
+        let own = Exchange { method: &self.asked.method, request: &own, ..theirs };
+        match (flip::is_a_hit_again(&own), self.before.is_empty()) {
+            (false, _) => flip::smallest(&own).map(|it| self.told(&it)),
+            (true, true) => (!flip::is_a_hit_again(&theirs)).then(|| ANOTHER.sentence()),
+            (true, false) if flip::is_a_hit_again(&theirs) => {
+                Some(self.if_the_response_allows(&[], WOULD_BE_STORED))
+            }
+            (true, false) => Some(self.if_the_response_allows(&[], ANOTHER.why)),
+        }
+    }
+
+    /// What would make the store answer where it holds nothing for the request, and no response to it was refused lately:
+    /// by the exchange that an ordinary response would make. What that says is not known, and neither is it claimed.
+    fn first_time(mut self, unknown: Unknown) -> Option<String> {
+        if self.is_kept_from_the_origin() {
+            let is_outside = !self.before.is_empty();
+            self.change(Remedy::NoOnlyIfCached);
+            if self.is_kept_from_the_origin() {
+                return None;
+            }
+            if !is_outside {
+                return Some(self.told(&[]));
+            }
+        }
+        self.with_get();
+        match change::first_time(&self.asked, self.now) {
+            First::Answers if self.before.is_empty() => Some(unknown.sentence()),
+            First::Answers => Some(self.if_the_response_allows(&[], unknown.why)),
+            First::AnswersWith(changes) if self.before.is_empty() => {
+                Some(format!("{} And then: {}", unknown.sentence(), self.told(&changes)))
+            }
+            First::AnswersWith(changes) | First::With(changes) => {
+                Some(self.if_the_response_allows(&changes, unknown.why))
+            }
+            First::Nothing => None,
+        }
+    }
+
+    /// What makes a stored response answer that does not.
+    fn for_reuse(&self, stored: &Stored) -> Option<Vec<Change>> {
+        let (asked, fields) = (&self.asked, self.asked.fields.view());
+        flip::smallest_for_reuse(
+            &stored.meta,
+            &stored.fields,
+            &asked.method,
+            &fields,
+            &asked.policy,
+            self.now,
+        )
+    }
+
+    /// The answer to a HEAD is never stored.
+    fn with_get(&mut self) {
+        if self.asked.method == "HEAD" {
+            self.change(Remedy::Get);
+        }
+    }
+
+    fn change(&mut self, remedy: Remedy) {
+        self.asked = self.asked.with(&[remedy]);
+        self.before.push(remedy);
+    }
+
+    /// Whether only the store may answer, where it has nothing.
+    fn is_kept_from_the_origin(&self) -> bool {
+        self.asked.reuse(Err(ForwardReason::UriMiss), self.now) == Reuse::GatewayTimeout
+    }
+
+    /// What was changed so far, and these.
+    fn told(&self, changes: &[Change]) -> String {
+        let before = self.before.iter().map(|it| it.sentence().to_owned());
+        change::sentences(before.chain(changes.iter().map(Change::sentence)))
+    }
+
+    fn if_the_response_allows(&self, changes: &[Change], why: &str) -> String {
+        format!("{} Then it depends on the response: {why}", self.told(changes))
+    }
+}
+
+/// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
+fn is_of_a_part(refused: &Refused, fields: &[Field<'_>]) -> bool {
+    let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
+    matches!(refused.status, 206 | 416) && for_part(&refused.request.view()) && !for_part(fields)
+}
+
+/// An exchange whose response was not stored, as it would be decided under a policy.
+pub(crate) fn exchange<'e>(
+    refused: &'e Refused,
+    request: &'e [Field<'e>],
+    response: &'e [Field<'e>],
+    policy: &'e Policy,
+) -> Exchange<'e> {
+    Exchange {
+        method: &refused.method,
+        request,
+        uri: None,
+        status: refused.status,
+        response,
+        policy,
+        request_time: refused.request_time,
+        response_time: refused.response_time,
+    }
+}
