@@ -212,6 +212,15 @@ fn a_log_at_its_largest_size_ends_nothing() {
 }
 
 #[test]
+fn files_too_small_for_any_memory_are_refused_at_the_start() {
+    let (binary, arguments) = (crate::harness::server::binary(), "proxy :9 --listen 127.0.0.1:0 --admin off");
+    let run = format!("ulimit -f 1 && exec {} {arguments}", binary.display());
+    let output = std::process::Command::new("sh").args(["-c", &run]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((Some(2), true), (output.status.code(), said.contains("`ulimit -f` allows here")), "{said}");
+}
+
+#[test]
 fn a_full_pipe_never_blocks_serving() {
     let origin = Origin::fixed(PAGE);
     let folder = tempfile::tempdir().unwrap();

@@ -158,8 +158,7 @@ fn start(
     let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
     let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
     let audit = Audit::new(&errors, audit, own.clone());
-    let store = Store::new(config.ram, totals.add_part())
-        .map_err(|it| format!("The RAM tier cannot be set up: {}.", plain(&it)))?;
+    let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
     tiers::open_spool(&config, &store, &errors);
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
@@ -212,6 +211,16 @@ fn start(
 }
 
 /// Why a log cannot be opened.
+fn no_ram(error: &std::io::Error) -> String {
+    let help = match error.kind() {
+        std::io::ErrorKind::FileTooLarge => {
+            "; its arena is a file in memory, larger than `ulimit -f` allows here: raise that"
+        }
+        _ => "",
+    };
+    format!("The RAM tier cannot be set up: {}{help}.", plain(error))
+}
+
 fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
     match target {
         Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
