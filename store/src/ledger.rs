@@ -181,7 +181,7 @@ impl Drop for Charge {
 }
 
 /// What `bytes` in one block take on the heap: the size class that the allocator (mimalloc 2) has for them. Pages that
-/// are not full are not in it: they are the allocator's, and what of them is too much is seen by [`Ledger::mind`].
+/// are not full are not in it: they are the allocator's, and what of them is too much is seen by the ledger.
 #[must_use]
 pub const fn on_heap(bytes: usize) -> u64 {
     /// Above this a block has pages of its own (`MI_MEDIUM_OBJ_SIZE_MAX`).

@@ -429,7 +429,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("proxy :1 --listen 127.0.0.1:http", "--listen: found");
     check(
         "proxy :1 --log nowhere/access.log --listen 127.0.0.1:0 --admin off",
-        "nowhere/access.log cannot be opened",
+        "nowhere/access.log cannot be opened: no such file or directory; its directory must be there",
     );
     check("prxy :1", "did you mean `larder proxy`?");
     check("serve nowhere", "DIR: nowhere: no such file or directory");

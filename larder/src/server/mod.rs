@@ -210,7 +210,7 @@ fn start(
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
 }
 
-/// Why a log cannot be opened.
+/// Why there is no RAM tier, and what would help.
 fn no_ram(error: &std::io::Error) -> String {
     let help = match error.kind() {
         std::io::ErrorKind::FileTooLarge => {
@@ -221,9 +221,19 @@ fn no_ram(error: &std::io::Error) -> String {
     format!("The RAM tier cannot be set up: {}{help}.", plain(error))
 }
 
+/// Why a log cannot be opened, and what would help.
 fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
     match target {
-        Target::File(path) => format!("The {what} {} cannot be opened: {}.", path.display(), plain(error)),
+        Target::File(path) => {
+            let help = match error.kind() {
+                std::io::ErrorKind::NotFound => "; its directory must be there",
+                std::io::ErrorKind::PermissionDenied => {
+                    "; let larder's user write there, or name another file"
+                }
+                _ => "",
+            };
+            format!("The {what} {} cannot be opened: {}{help}.", path.display(), plain(error))
+        }
         Target::Standard | Target::Off => format!("The {what} cannot be opened: {}.", plain(error)),
     }
 }
