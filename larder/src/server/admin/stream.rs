@@ -69,7 +69,7 @@ async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: Sum) {
             0 => {}
             count => put(&mut piece, "lost", format!("{{\"count\":{count}}}").as_bytes()),
         }
-        if to.send(sum.text(piece)).await.is_err() {
+        if to.send(sum.text(&piece)).await.is_err() {
             return;
         }
     }

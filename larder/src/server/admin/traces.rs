@@ -150,7 +150,7 @@ async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: Sum
         let lost = following.lost.swap(0, Relaxed);
         let lost =
             if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
-        if events.send(sum.text((lost + &event).into_bytes())).await.is_err() {
+        if events.send(sum.text((lost + &event).as_bytes())).await.is_err() {
             return;
         }
     }

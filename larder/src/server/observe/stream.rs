@@ -173,7 +173,7 @@ impl Tap {
 
     /// What is told of a request, counted as long as it is somewhere.
     pub fn record(&self, it: &Finished<'_>, id: Id) -> Option<Bytes> {
-        told(it, id).map(|it| self.hub.sum.text(it))
+        told(it, id).map(|it| self.hub.sum.text(&it))
     }
 
     /// Takes over who listens, and lets go of who does not any more.
