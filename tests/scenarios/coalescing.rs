@@ -1,7 +1,7 @@
 //! One origin request per key in flight; followers stream along; what may not be shared is not waited for.
 
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::{Larder, Origin, begun, until};
+use crate::harness::{Client, Larder, Origin, begun, until};
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;
 use std::sync::Arc;
@@ -77,6 +77,16 @@ fn a_leader_that_goes_away_leaves_the_fill_to_its_followers() {
     assert_eq!(1, origin.requests());
 }
 
+/// Twenty who have asked for the same page, of whom nineteen wait for what the first is to get.
+fn twenty_at_once(larder: &Larder) -> Vec<Client> {
+    let mut clients: Vec<_> = (0..20).map(|_| larder.client()).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    until("19 followers", || larder.counter("requests_collapsed") == 19);
+    clients
+}
+
 #[test]
 fn private_answers_are_not_shared_and_not_waited_for() {
     let gate = Gate::new();
@@ -86,11 +96,7 @@ fn private_answers_are_not_shared_and_not_waited_for() {
         vec![Script::Gate(before.clone()), Script::Send(response(&text))]
     });
     let larder = Larder::before(&origin, "");
-    let mut clients: Vec<_> = (0..20).map(|_| larder.client()).collect();
-    for client in &mut clients {
-        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    }
-    until("19 followers", || larder.counter("requests_collapsed") == 19);
+    let mut clients = twenty_at_once(&larder);
     gate.open();
     let mut bodies: Vec<_> = clients.iter_mut().map(|it| it.read().text()).collect();
     bodies.sort();
@@ -115,11 +121,7 @@ fn a_page_that_came_just_too_late_is_not_taken_for_one_that_nobody_shares() {
             vec![Script::Gate(before.clone()), Script::Send(response(&text))]
         });
         let larder = Larder::before(&origin, "");
-        let mut clients: Vec<_> = (0..20).map(|_| larder.client()).collect();
-        for client in &mut clients {
-            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        }
-        until("19 followers", || larder.counter("requests_collapsed") == 19);
+        let mut clients = twenty_at_once(&larder);
         gate.open();
         for client in &mut clients {
             assert_eq!("hello", client.read().text());
