@@ -92,11 +92,13 @@ impl fmt::Display for Bound {
 pub fn bind(listen: &Listen) -> Result<Bound, String> {
     match listen {
         Listen::Tcp(address) => {
-            // Sockets that share a port do not notice a stranger that shares it, too: ask without sharing first.
-            let probe = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
-            let actual = local(&probe).unwrap_or(*address);
-            drop(probe);
-            let socket = tcp(actual, Sharing::Port).map_err(|it| refused(listen, &it))?;
+            // Sockets that share a port do not notice a stranger that shares it, too: ask without sharing first. A free
+            // port is free of them, and must be kept from the moment that it was found.
+            if address.port() != 0 {
+                drop(tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?);
+            }
+            let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
+            let actual = local(&socket).unwrap_or(*address);
             Ok(Bound { socket, listen: Listen::Tcp(actual), file: None })
         }
         Listen::Unix(path) => {
