@@ -3,6 +3,8 @@
 pub mod body;
 mod haste;
 pub mod http1;
+mod link;
 pub mod listener;
+mod outbox;
 mod room;
 pub mod worker;

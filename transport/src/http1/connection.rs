@@ -1,21 +1,19 @@
 //! The life of one client connection: turns of fast answers, slow answers one at a time, and the close.
 
-use super::outbox::Sent;
 use super::reply::{After, Reply};
 use super::request_body::{BodyState, RequestBody};
-use super::{Client, ClientGone, Handler, Now, Outbox};
+use super::{Client, Handler, Now, Outbox};
+use crate::link::Link;
+use crate::outbox::Sent;
 use crate::worker::{Expired, Reading, Watched, Worker};
 use larder_semantics::date;
 use larder_stdx::clock;
 use larder_wire::http1::request::{self, Parsed, Reject, Request, Storage, parse};
 use larder_wire::http1::{Framing, write};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 /// Bytes of answers that are collected before they are written although more requests are there.
 const BATCH: u64 = 64 * 1024;
@@ -31,12 +29,9 @@ const LINGER_TIME: u64 = 2_000;
 
 /// One connection. Shared by the request body and the reply of the request that is being answered.
 pub(super) struct Connection {
-    pub watched: Rc<Watched>,
-    pub worker: Rc<Worker>,
+    pub link: Link,
     /// Bytes that were read and belong to what comes next.
     pub input: RefCell<Vec<u8>>,
-    /// What is to be written, while there is something: see [`Connection::with_output`].
-    pub output: RefCell<Option<Box<Outbox>>>,
     pub body: RefCell<BodyState>,
     pub after: Cell<After>,
     /// The final head of the answer is on its way.
@@ -90,10 +85,8 @@ enum Farewell {
 /// Serves one connection to its end.
 pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<Worker>, handler: Rc<H>) {
     let connection = Connection {
-        watched,
-        worker,
+        link: Link::new(watched, worker),
         input: RefCell::default(),
-        output: RefCell::default(),
         body: RefCell::default(),
         after: Cell::new(After::KeepAlive),
         has_answer: Cell::new(false),
@@ -105,11 +98,11 @@ pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<
             return;
         }
         // In a room of the worker's: an idle connection has none for it.
-        let rooms = &connection.worker.rooms;
+        let rooms = &connection.link.worker.rooms;
         match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
             After::KeepAlive => fresh = Fresh::Yes,
             After::Close | After::Cut => return,
-            After::Reset => return connection.reset(),
+            After::Reset => return connection.link.reset(),
         }
     }
 }
@@ -121,19 +114,13 @@ enum Fresh {
     No,
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.worker.dismiss(&self.watched);
-    }
-}
-
 impl Connection {
     /// Does what a turn ended with; says whether there is another.
     async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
-        self.watched.rest();
+        self.link.watched.rest();
         match turn {
             Turn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
-            Turn::Write if self.flush().await.is_ok() => After::KeepAlive,
+            Turn::Write if self.link.flush().await.is_ok() => After::KeepAlive,
             Turn::Write => self.after_failure(),
             Turn::Refuse(reject) => {
                 let page = handler.refusal(reject.status(), reject.sentence());
@@ -157,8 +144,8 @@ impl Connection {
         handler: &H,
         fresh: &mut Fresh,
     ) -> Poll<Turn> {
-        let mut scratch = self.worker.input.borrow_mut();
-        let limits = self.worker.size_input(&mut scratch);
+        let mut scratch = self.link.worker.input.borrow_mut();
+        let limits = self.link.worker.size_input(&mut scratch);
         for _ in 0..TURNS {
             let filled = match std::mem::replace(fresh, Fresh::No) {
                 Fresh::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),
@@ -169,17 +156,18 @@ impl Connection {
             };
             let mut consumed = 0;
             let bytes = &scratch[..filled];
-            let taken =
-                self.with_output(|output| take(self, bytes, &mut consumed, &limits, client, handler, output));
+            let taken = self
+                .link
+                .with_output(|output| take(self, bytes, &mut consumed, &limits, client, handler, output));
             let began = client.began.get();
             self.keep(&scratch[consumed..filled], consumed, client);
             if matches!(taken, Taken::Slow(..)) {
                 client.began.set(began); // What is kept comes after it.
             }
-            let sent = self.send_now();
+            let sent = self.link.send_now();
             return Poll::Ready(match (taken, sent) {
                 (_, Err(error)) => {
-                    self.note_failure(error);
+                    self.link.note_failure(error);
                     Turn::Gone
                 }
                 (Taken::Slow(request, keep_alive), _) => Turn::Slow(request, keep_alive),
@@ -226,12 +214,12 @@ impl Connection {
                 input.splice(..0, bytes.iter().copied());
             }
         }
-        let times = self.worker.times();
+        let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.watched.read_for(Reading::Idle, times.idle);
-        } else if consumed > 0 || self.watched.reading() != Reading::Head {
-            self.watched.read_for(Reading::Head, times.head);
-            client.began.set(self.worker.stamp());
+            self.link.watched.read_for(Reading::Idle, times.idle);
+        } else if consumed > 0 || self.link.watched.reading() != Reading::Head {
+            self.link.watched.read_for(Reading::Head, times.head);
+            client.began.set(self.link.worker.stamp());
         }
     }
 
@@ -249,12 +237,12 @@ impl Connection {
             kept
         };
         // After a slow answer nothing is waited for yet.
-        if self.watched.reading() == Reading::Nothing {
+        if self.link.watched.reading() == Reading::Nothing {
             self.keep(&[], 0, client);
         }
-        let read = match self.read(context, &mut scratch[kept..]) {
+        let read = match self.link.read(context, &mut scratch[kept..]) {
             Poll::Pending => {
-                let is_over = self.worker.is_draining() && self.watched.reading() == Reading::Idle;
+                let is_over = self.link.worker.is_draining() && self.link.watched.reading() == Reading::Idle;
                 return if is_over { Poll::Ready(Err(Turn::Gone)) } else { Poll::Pending };
             }
             Poll::Ready(read) => read,
@@ -266,13 +254,13 @@ impl Connection {
                 }
                 Ok(kept + count)
             }
-            _ if self.watched.expired() == Expired::Reading(Reading::Head) => Err(Turn::Late),
+            _ if self.link.watched.expired() == Expired::Reading(Reading::Head) => Err(Turn::Late),
             _ => Err(Turn::Gone),
         })
     }
 
     fn count(&self, reject: Reject) {
-        let counters = &self.worker.counters;
+        let counters = &self.link.worker.counters;
         counters.requests_rejected.add(1);
         match reject {
             Reject::HeadTooLarge => counters.head_too_large.add(1),
@@ -290,13 +278,13 @@ impl Connection {
         handler: &H,
     ) -> After {
         // Earlier answers must not wait for this one.
-        if self.flush().await.is_err() {
+        if self.link.flush().await.is_err() {
             return self.after_failure();
         }
-        self.watched.asks();
-        self.watched.begin_window();
+        self.link.watched.asks();
+        self.link.watched.begin_window();
         let begun = !self.input.borrow().is_empty();
-        *self.body.borrow_mut() = BodyState::new(&request, self.worker.limits().body_size, begun);
+        *self.body.borrow_mut() = BodyState::new(&request, self.link.worker.limits().body_size, begun);
         self.after.set(After::Cut);
         self.has_answer.set(false);
         let reply = Reply::new(self, request.method == "HEAD", request.version, keep_alive);
@@ -315,7 +303,9 @@ impl Connection {
             }
             After::Close => self.close(Farewell::Lingering).await,
             // What is still held back was a beginning, and may be sent as one.
-            After::Cut if self.watched.expired() == Expired::No && self.send_now().is_ok() => After::Cut,
+            After::Cut if self.link.watched.expired() == Expired::No && self.link.send_now().is_ok() => {
+                After::Cut
+            }
             After::Cut | After::Reset => After::Reset,
         }
     }
@@ -338,7 +328,7 @@ impl Connection {
 
     /// Answers what was refused, and closes.
     async fn refuse(&self, status: u16, (kind, page): (&str, String)) -> After {
-        self.with_output(|output| {
+        self.link.with_output(|output| {
             let text = output.text();
             write::status_line(status, text);
             write::field("Date", date::format(clock::wall()).as_bytes(), text);
@@ -348,25 +338,25 @@ impl Connection {
             text.extend_from_slice(b"Connection: close\r\n\r\n");
             text.extend_from_slice(page.as_bytes());
         });
-        self.watched.forgive();
+        self.link.watched.forgive();
         self.close(Farewell::Lingering).await
     }
 
     /// Sends what is left and closes our side.
     async fn close(&self, farewell: Farewell) -> After {
-        if self.flush().await.is_err() {
+        if self.link.flush().await.is_err() {
             return self.after_failure();
         }
         if farewell == Farewell::Plain {
             return After::Close;
         }
-        self.watched.shut(Shutdown::Write);
-        let _wait = self.watched.read_while(Reading::Linger, LINGER_TIME);
+        self.link.end();
+        let _wait = self.link.watched.read_while(Reading::Linger, LINGER_TIME);
         let mut left = LINGER;
         let read = poll_fn(|context| {
-            let mut scratch = self.worker.input.borrow_mut();
+            let mut scratch = self.link.worker.input.borrow_mut();
             while left > 0 {
-                match ready!(self.read(context, &mut scratch)) {
+                match ready!(self.link.read(context, &mut scratch)) {
                     Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
                     _ => break,
                 }
@@ -377,152 +367,9 @@ impl Connection {
         After::Close
     }
 
-    /// Has the close that follows be a reset.
-    fn reset(&self) {
-        let _ = rustix::net::sockopt::set_socket_linger(self.watched.fd(), Some(Duration::ZERO));
-    }
-
-    /// Reads what is there. A short read leaves the socket marked as empty: the next call waits at once, without
-    /// a system call that would only say so.
-    #[inline]
-    pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
-        if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
-            let received = self.receive(into);
-            let came = !matches!(received, Err(Errno::AGAIN | Errno::INTR));
-            self.worker.haste.tell(came);
-            if came {
-                return Poll::Ready(received);
-            }
-        }
-        loop {
-            let mut guard = match self.watched.io().map(|it| it.poll_read_ready(context)) {
-                Ok(Poll::Ready(Ok(guard))) => guard,
-                Ok(Poll::Pending) => return Poll::Pending,
-                Ok(Poll::Ready(Err(_))) => return Poll::Ready(Err(Errno::IO)),
-                Err(_) => {
-                    self.worker.counters.accept_errors.add(1);
-                    return Poll::Ready(Err(Errno::IO));
-                }
-            };
-            match self.receive(into) {
-                Ok(count) => {
-                    if count > 0 && count < into.len() {
-                        guard.clear_ready();
-                    }
-                    return Poll::Ready(Ok(count));
-                }
-                Err(Errno::AGAIN) => guard.clear_ready(),
-                Err(Errno::INTR) => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
-        }
-    }
-
-    #[inline]
-    fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
-        let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
-        // What arrived may have been sent while this process stood still, and is judged by a clock that knows that.
-        larder_stdx::clock::arrived();
-        self.worker.counters.client_bytes_received.add(count as u64);
-        self.watched.note(count as u64);
-        Ok(count)
-    }
-
-    /// Lends the outbox: the connection's own while something waits in it, else the worker's.
-    #[inline]
-    pub fn with_output<T>(&self, work: impl FnOnce(&mut Outbox) -> T) -> T {
-        let mut own = self.output.borrow_mut();
-        let mut outbox = own.take().or_else(|| self.worker.output.take()).unwrap_or_default();
-        let done = work(&mut outbox);
-        if outbox.is_empty() {
-            self.worker.output.set(Some(outbox));
-        } else {
-            *own = Some(outbox);
-        }
-        done
-    }
-
-    /// Writes what the socket takes now.
-    #[inline]
-    fn send_now(&self) -> Result<Sent, Errno> {
-        if self.output.borrow().is_none() {
-            return Ok(Sent::All);
-        }
-        let mut moved = 0;
-        let sent = self.with_output(|it| it.send(self.watched.fd(), &mut moved));
-        self.worker.counters.client_bytes_sent.add(moved);
-        self.watched.note(moved);
-        sent
-    }
-
-    /// Writes everything, waiting as long as the client takes some of it.
-    pub async fn flush(&self) -> Result<(), ClientGone> {
-        let mut sent = self.send_now();
-        if let Ok(Sent::All) = sent {
-            return Ok(());
-        }
-        let limit = self.worker.times().write;
-        let _wait = self.watched.write_while(limit);
-        self.with_output(Outbox::compact);
-        loop {
-            match sent {
-                Ok(Sent::All) => return Ok(()),
-                Ok(Sent::Turn) => tokio::task::yield_now().await,
-                Ok(Sent::Blocked) => {}
-                Err(error) => {
-                    self.note_failure(error);
-                    return Err(self.gone());
-                }
-            }
-            // Several may wait here at once: a body that says `100 Continue`, and a reply.
-            let Ok(io) = self.watched.io() else { return Err(self.gone()) };
-            let Ok(mut guard) = io.writable().await else { return Err(self.gone()) };
-            // The guard is from before the attempt: room that comes after it is not overlooked.
-            let before = self.waiting();
-            sent = self.send_now();
-            if sent == Ok(Sent::Blocked) {
-                guard.clear_ready();
-            }
-            if self.waiting() < before {
-                self.watched.write_for(limit);
-            }
-        }
-    }
-
-    /// Waits until the other side has closed, without taking anything of what it sent.
-    pub async fn gone_away(&self) {
-        let Ok(io) = self.watched.io() else { return };
-        loop {
-            let Ok(mut guard) = io.readable().await else { return };
-            match rustix::net::recv(self.watched.fd(), &mut [0; 1], RecvFlags::PEEK) {
-                Ok((count, _)) if count > 0 => return std::future::pending().await,
-                Err(Errno::AGAIN) => guard.clear_ready(),
-                Err(Errno::INTR) => {}
-                _ => return,
-            }
-        }
-    }
-
-    /// Bytes that are to be written.
-    pub fn waiting(&self) -> u64 {
-        self.output.borrow().as_ref().map_or(0, |it| it.len())
-    }
-
-    /// Why nothing more can be read or written.
-    pub fn gone(&self) -> ClientGone {
-        if self.watched.expired() == Expired::No { ClientGone::Closed } else { ClientGone::TimedOut }
-    }
-
-    /// A file that changed is no fault of the client, and one that was too slow is counted as that.
-    fn note_failure(&self, error: Errno) {
-        if error != Errno::IO && self.watched.expired() == Expired::No {
-            self.worker.counters.client_aborts.add(1);
-        }
-    }
-
     /// After a write that failed: a client that does not read leaves nothing behind in the kernel.
     fn after_failure(&self) -> After {
-        if self.watched.expired() == Expired::No { After::Cut } else { After::Reset }
+        if self.link.watched.expired() == Expired::No { After::Cut } else { After::Reset }
     }
 }
 
@@ -536,7 +383,7 @@ fn take<H: Handler>(
     handler: &H,
     output: &mut Outbox,
 ) -> Taken {
-    let worker = &*connection.worker;
+    let worker = &*connection.link.worker;
     while *consumed < bytes.len() {
         let mut storage = Storage::new();
         let (head, length) = match parse(&bytes[*consumed..], limits, &mut storage) {

@@ -10,12 +10,12 @@
 //! ```
 
 mod connection;
-mod outbox;
 mod reply;
 mod request_body;
 
+pub use crate::link::ClientGone;
+pub use crate::outbox::Outbox;
 pub(crate) use connection::serve;
-pub use outbox::Outbox;
 pub use reply::Reply;
 pub use request_body::RequestBody;
 
@@ -84,17 +84,4 @@ pub enum ResponseBody {
     Length(u64),
     /// Unknown: chunked for HTTP/1.1, until close for HTTP/1.0.
     Stream,
-}
-
-/// Why a client can no longer be read from or written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientGone {
-    /// It closed or reset the connection.
-    Closed,
-    /// It was too slow.
-    TimedOut,
-    /// Its body was malformed.
-    Malformed,
-    /// Its body was over `limits.body_size`.
-    TooLarge,
 }

@@ -67,12 +67,12 @@ impl<'c> Reply<'c> {
         if status == 100 && !self.connection.body.borrow_mut().was_told_to_continue() {
             return Ok(()); // It does not wait for one, or has had it.
         }
-        self.connection.with_output(|it| {
+        self.connection.link.with_output(|it| {
             write::status_line(status, it.text());
             it.text().extend_from_slice(fields.text());
             it.text().extend_from_slice(b"\r\n");
         });
-        self.connection.flush().await
+        self.connection.link.flush().await
     }
 
     /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
@@ -90,7 +90,9 @@ impl<'c> Reply<'c> {
         if self.started() {
             return Ok(());
         }
-        if self.connection.body.borrow_mut().is_too_long_to_drain() || self.connection.worker.is_draining() {
+        if self.connection.body.borrow_mut().is_too_long_to_drain()
+            || self.connection.link.worker.is_draining()
+        {
             self.keep_alive = KeepAlive::No;
         }
         self.frame = match body {
@@ -104,7 +106,7 @@ impl<'c> Reply<'c> {
             self.keep_alive = KeepAlive::No;
             self.connection.after.set(After::Reset);
         }
-        self.connection.with_output(|it| {
+        self.connection.link.with_output(|it| {
             let text = it.text();
             write::status_line(status, text);
             self.write_fields(fields, text);
@@ -166,7 +168,7 @@ impl<'c> Reply<'c> {
         }
         self.body += length;
         let is_chunked = self.frame == Frame::Chunked;
-        self.connection.with_output(|it| {
+        self.connection.link.with_output(|it| {
             if is_chunked {
                 chunked::write_size(usize::try_from(length).unwrap_or(usize::MAX), it.text());
             }
@@ -175,7 +177,7 @@ impl<'c> Reply<'c> {
                 it.text().extend_from_slice(b"\r\n");
             }
         });
-        if self.connection.waiting() > HOLD { self.flush().await } else { Ok(()) }
+        if self.connection.link.waiting() > HOLD { self.flush().await } else { Ok(()) }
     }
 
     /// Sends whatever is still held back, now.
@@ -183,13 +185,13 @@ impl<'c> Reply<'c> {
     /// # Errors
     /// The client is gone.
     pub async fn flush(&mut self) -> Result<(), ClientGone> {
-        self.connection.flush().await
+        self.connection.link.flush().await
     }
 
     /// Waits until the client has closed its side: for responses without an end, which have to stop. Where it sent another
     /// request meanwhile this waits for ever, and sending tells.
     pub async fn gone(&self) {
-        self.connection.gone_away().await;
+        self.connection.link.gone_away().await;
     }
 
     /// Ends the response. A body shorter than its announced length closes the connection hard.
@@ -200,10 +202,10 @@ impl<'c> Reply<'c> {
         match self.frame {
             Frame::NotStarted => return Err(ClientGone::Closed),
             Frame::Length { left } if left > 0 => return Err(ClientGone::Closed),
-            Frame::Chunked => self.connection.with_output(|it| chunked::write_end(trailers, it.text())),
+            Frame::Chunked => self.connection.link.with_output(|it| chunked::write_end(trailers, it.text())),
             Frame::None | Frame::Length { .. } | Frame::Close => {}
         }
-        self.connection.flush().await?;
+        self.connection.link.flush().await?;
         let after = match self.keep_alive {
             KeepAlive::Yes => After::KeepAlive,
             KeepAlive::No => After::Close,

@@ -178,7 +178,7 @@ impl<'c> RequestBody<'c> {
         if let Some(gone) = body.gone {
             return Err(gone);
         }
-        let counters = &self.connection.worker.counters;
+        let counters = &self.connection.link.worker.counters;
         let taken = body.take(&mut self.connection.input.borrow_mut());
         if let Err(gone) = taken {
             match gone {
@@ -197,11 +197,11 @@ impl<'c> RequestBody<'c> {
         if !due || connection.has_answer.get() {
             return Ok(());
         }
-        connection.with_output(|it| {
+        connection.link.with_output(|it| {
             write::status_line(100, it.text());
             it.text().extend_from_slice(b"\r\n");
         });
-        connection.flush().await
+        connection.link.flush().await
     }
 
     /// Waits for more bytes from the client; of a body whose length is known, no more than that.
@@ -211,18 +211,18 @@ impl<'c> RequestBody<'c> {
             Left::Length(left) => usize::try_from(left).unwrap_or(usize::MAX),
             Left::Nothing | Left::Chunked(_) => usize::MAX,
         };
-        let _wait = connection.watched.read_while(Reading::Body, connection.worker.times().body);
+        let _wait = connection.link.watched.read_while(Reading::Body, connection.link.worker.times().body);
         let read = poll_fn(|context| {
-            let mut scratch = connection.worker.input.borrow_mut();
+            let mut scratch = connection.link.worker.input.borrow_mut();
             let most = most.min(scratch.len());
-            connection.read(context, &mut scratch[..most]).map_ok(|count| {
+            connection.link.read(context, &mut scratch[..most]).map_ok(|count| {
                 connection.input.borrow_mut().extend_from_slice(&scratch[..count]);
                 count
             })
         });
         match read.await {
             Ok(count) if count > 0 => Ok(()),
-            _ => Err(connection.gone()),
+            _ => Err(connection.link.gone()),
         }
     }
 }
