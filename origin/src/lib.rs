@@ -10,6 +10,7 @@ mod deadline;
 mod dial;
 mod error;
 mod exchange;
+mod line;
 mod pool;
 mod request;
 mod unsent;
@@ -17,7 +18,8 @@ mod unsent;
 pub use address::Address;
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
-pub use pool::{Measures, Onward, Origin, Reserved, Told, Wait};
+pub use line::Wait;
+pub use pool::{Measures, Onward, Origin, Reserved, Told};
 pub use request::{Line, Outgoing};
 
 use std::time::Duration;

@@ -6,6 +6,7 @@
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
 use crate::dial::Dialer;
+use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
 use larder_counters::{Counters, OriginScope, RouteScope};
@@ -15,11 +16,8 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-/// Requests that may wait for a place, for each place there is.
-const WAITERS_PER_PLACE: usize = 16;
 /// For so long an origin that sent more than its responses is trusted with no connection twice.
 const WARY: Duration = Duration::from_secs(60);
 /// How long a request waits before it looks again whether somebody has let go of a descriptor,
@@ -42,10 +40,10 @@ pub struct Origin {
     /// The room in which a request head is written before it is sent.
     pub(crate) scratch: RefCell<Vec<u8>>,
     dialer: Dialer,
-    /// One permit for each exchange under way. Since a connection is opened only by an exchange that found none
-    /// unused, this also bounds the open connections. Waiters are served in the order of their coming.
+    /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
+    /// unused, this also bounds the open connections. Who is served first is said in `line`.
     places: Line,
-    /// One permit for each of half of them.
+    /// Half as many.
     onward: Line,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
     idle: RefCell<VecDeque<Unused>>,
@@ -100,7 +98,7 @@ pub(crate) struct Place(Rc<Origin>);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.places.permits.add_permits(1);
+        self.0.places.give_back();
     }
 }
 
@@ -110,7 +108,7 @@ pub struct Onward(Rc<Origin>);
 
 impl Drop for Onward {
     fn drop(&mut self) {
-        self.0.onward.permits.add_permits(1);
+        self.0.onward.give_back();
     }
 }
 
@@ -120,15 +118,6 @@ pub struct Reserved {
     /// For the wait and the connect, where it came to that.
     deadline: Cell<Option<Instant>>,
     wait: Wait,
-}
-
-/// Whether a place was free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// It was.
-    None,
-    /// It had to be waited for: much may have happened meanwhile.
-    Some,
 }
 
 impl Reserved {
@@ -148,38 +137,6 @@ impl Reserved {
     }
 }
 
-/// Permits, and those who wait for one: they are served in the order of their coming.
-struct Line {
-    permits: Semaphore,
-    waiting: Cell<usize>,
-    most: usize,
-}
-
-impl Line {
-    fn new(permits: usize) -> Self {
-        let permits = permits.clamp(1, Semaphore::MAX_PERMITS);
-        let most = permits.saturating_mul(WAITERS_PER_PLACE);
-        Self { permits: Semaphore::new(permits), waiting: Cell::new(0), most }
-    }
-
-    /// Takes a permit: at once, or once there is one before the time that `by` gives; `None` where there is none until then,
-    /// or too many wait. Whoever has it gives it back.
-    async fn take(&self, by: impl FnOnce() -> Instant) -> Option<Wait> {
-        if let Ok(permit) = self.permits.try_acquire() {
-            permit.forget();
-            return Some(Wait::None);
-        }
-        let waiter = Waiter::new(&self.waiting);
-        if self.waiting.get() > self.most {
-            return None;
-        }
-        let acquired = timeout_at(by(), self.permits.acquire()).await;
-        drop(waiter);
-        acquired.ok()?.ok()?.forget();
-        Some(Wait::Some)
-    }
-}
-
 impl Origin {
     /// An origin without connections yet.
     #[must_use]
@@ -187,8 +144,8 @@ impl Origin {
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
             address,
-            places: Line::new(limits.connections),
-            onward: Line::new(limits.connections / 2),
+            places: Line::new(limits.connections, Jam::NewestFirst),
+            onward: Line::new(limits.connections / 2, Jam::InOrder),
             limits,
             counters,
             spares: Spares::default(),
@@ -336,7 +293,7 @@ impl Origin {
             }
         }
         // Those that may not be used yet make room for the one that will be opened.
-        let in_use = self.limits.connections.max(1).saturating_sub(self.places.permits.available_permits());
+        let in_use = self.limits.connections.max(1).saturating_sub(self.places.free());
         if in_use + idle.len() > self.limits.connections.max(1) {
             idle.pop_front();
         }
@@ -450,21 +407,6 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
             return;
         }
         origin.sweep_once();
-    }
-}
-
-struct Waiter<'a>(&'a Cell<usize>);
-
-impl<'a> Waiter<'a> {
-    fn new(count: &'a Cell<usize>) -> Self {
-        count.set(count.get() + 1);
-        Self(count)
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }
 

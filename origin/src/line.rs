@@ -1,0 +1,300 @@
+//! Who waits for a place, and who has the next. What a place is for is not known here.
+//!
+//! They are served in the order of their coming. Where more come than can ever be served, that order is the worst: everybody
+//! waits for nearly as long as anybody may, and what is answered was asked by somebody who has given up. So a line
+//! in which somebody has waited for a while without a break serves the newest first; the others go when their time is up. As many are
+//! answered as before, most of them at once.
+
+use crate::deadline::now;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// Requests that may wait for a place, for each place there is.
+const WAITERS_PER_PLACE: usize = 16;
+/// A line that had no end for so long will have none soon.
+const STANDS: Duration = Duration::from_millis(500);
+
+/// Who is served first where a line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Jam {
+    /// The newest; and where too many wait, the oldest goes.
+    NewestFirst,
+    /// Still the oldest; where too many wait, no other may.
+    InOrder,
+}
+
+/// Places, and those who wait for one.
+pub(crate) struct Line {
+    jam: Jam,
+    free: Cell<usize>,
+    /// Those who wait, the newest at the back.
+    waiting: RefCell<VecDeque<Rc<Waiter>>>,
+    most: usize,
+    /// Since when somebody has waited without a break.
+    since: Cell<Option<Instant>>,
+}
+
+/// Whether a place was free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It was.
+    None,
+    /// It had to be waited for: much may have happened meanwhile.
+    Some,
+}
+
+#[derive(Default)]
+struct Waiter {
+    news: Cell<News>,
+    waker: Cell<Option<Waker>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum News {
+    #[default]
+    None,
+    /// A place is its own.
+    Served,
+    /// It has no more to do with the line.
+    Over,
+}
+
+impl Waiter {
+    fn tell(&self, news: News) {
+        self.news.set(news);
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// One who waits; whatever ends the wait, the line knows.
+struct InLine<'a> {
+    line: &'a Line,
+    waiter: Rc<Waiter>,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        match self.waiter.news.get() {
+            News::Served => self.line.give_back(), // It was given up before it was taken.
+            News::Over => {}
+            News::None => {
+                self.line.waiting.borrow_mut().retain(|it| !Rc::ptr_eq(it, &self.waiter));
+                self.line.note_end();
+            }
+        }
+    }
+}
+
+impl Line {
+    /// A line for `places`, one at least.
+    pub(crate) fn new(places: usize, jam: Jam) -> Self {
+        let places = places.max(1);
+        Self {
+            jam,
+            free: Cell::new(places),
+            waiting: RefCell::default(),
+            most: places.saturating_mul(WAITERS_PER_PLACE),
+            since: Cell::new(None),
+        }
+    }
+
+    /// Places that nobody has.
+    pub(crate) fn free(&self) -> usize {
+        self.free.get()
+    }
+
+    /// Takes a place: at once, or once there is one before the time that `by` gives; `None` where there is none until then,
+    /// or too many wait. Whoever has it gives it back by [`Line::give_back`].
+    pub(crate) async fn take(&self, by: impl FnOnce() -> Instant) -> Option<Wait> {
+        if let Some(left) = self.free.get().checked_sub(1) {
+            self.free.set(left);
+            return Some(Wait::None);
+        }
+        let it = self.stand()?;
+        let served = poll_fn(|context| match it.waiter.news.get() {
+            News::None => {
+                it.waiter.waker.set(Some(context.waker().clone()));
+                Poll::Pending
+            }
+            news => Poll::Ready(news),
+        });
+        if timeout_at(by(), served).await != Ok(News::Served) {
+            return None;
+        }
+        it.waiter.news.set(News::Over); // It has what it stood for.
+        Some(Wait::Some)
+    }
+
+    /// Joins the line; where it is too long, somebody goes.
+    fn stand(&self) -> Option<InLine<'_>> {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() >= self.most {
+            let goes = if self.jam == Jam::NewestFirst { waiting.pop_front() } else { None };
+            goes?.tell(News::Over);
+        }
+        if waiting.is_empty() {
+            self.since.set(Some(now()));
+        }
+        let waiter = Rc::<Waiter>::default();
+        waiting.push_back(waiter.clone());
+        Some(InLine { line: self, waiter })
+    }
+
+    /// A place is free again: somebody who waits has it, or nobody.
+    pub(crate) fn give_back(&self) {
+        let stands = || self.since.get().is_some_and(|it| it.elapsed() >= STANDS);
+        let next = {
+            let mut waiting = self.waiting.borrow_mut();
+            match waiting.len() {
+                0 => None,
+                _ if self.jam == Jam::NewestFirst && stands() => waiting.pop_back(),
+                _ => waiting.pop_front(),
+            }
+        };
+        match next {
+            Some(waiter) => {
+                self.note_end();
+                waiter.tell(News::Served);
+            }
+            None => self.free.set(self.free.get() + 1),
+        }
+    }
+
+    fn note_end(&self) {
+        if self.waiting.borrow().is_empty() {
+            self.since.set(None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use tokio::task::{LocalSet, yield_now};
+    use tokio::time::advance;
+
+    /// A line of one place that is taken, and who was served, sent away or came too late, in that order.
+    struct Scene {
+        line: Rc<Line>,
+        told: Rc<RefCell<Vec<String>>>,
+    }
+
+    impl Scene {
+        async fn new(jam: Jam) -> Self {
+            let it = Self { line: Rc::new(Line::new(1, jam)), told: Rc::default() };
+            assert_eq!(Some(Wait::None), it.line.take(now).await);
+            it
+        }
+
+        async fn come(&self, name: impl ToString) {
+            let (line, told, name) = (self.line.clone(), self.told.clone(), name.to_string());
+            tokio::task::spawn_local(async move {
+                let by = || now() + Duration::from_secs(5);
+                let word = if line.take(by).await.is_some() { "+" } else { "-" };
+                told.borrow_mut().push(format!("{word}{name}"));
+            });
+            yield_now().await;
+        }
+
+        async fn serve(&self) {
+            self.line.give_back();
+            yield_now().await;
+        }
+
+        fn told(&self) -> String {
+            self.told.take().join(" ")
+        }
+    }
+
+    fn play(scene: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        LocalSet::new().block_on(&runtime.unwrap(), scene);
+    }
+
+    #[test]
+    fn who_came_first_is_served_first() {
+        play(async {
+            let it = Scene::new(Jam::NewestFirst).await;
+            for name in ["a", "b", "c"] {
+                it.come(name).await;
+                advance(STANDS / 4).await;
+            }
+            for _ in 0..4 {
+                it.serve().await;
+            }
+            assert_eq!("+a +b +c", it.told());
+            assert_eq!(1, it.line.free(), "nobody had the last");
+        });
+    }
+
+    #[test]
+    fn a_line_that_stands_serves_the_newest_first_until_it_has_ended() {
+        for (jam, expect) in [(Jam::NewestFirst, "+c +b +a +d +e"), (Jam::InOrder, "+a +b +c +d +e")] {
+            play(async {
+                let it = Scene::new(jam).await;
+                for name in ["a", "b", "c"] {
+                    it.come(name).await;
+                }
+                advance(STANDS).await;
+                for _ in 0..3 {
+                    it.serve().await;
+                }
+                it.come("d").await;
+                it.come("e").await;
+                it.serve().await;
+                it.serve().await;
+                assert_eq!(expect, it.told());
+            });
+        }
+    }
+
+    #[test]
+    fn where_too_many_wait_the_oldest_goes_or_nobody_comes() {
+        for (jam, expect) in [(Jam::NewestFirst, "-0"), (Jam::InOrder, "-16")] {
+            play(async {
+                let it = Scene::new(jam).await;
+                for name in 0..=WAITERS_PER_PLACE {
+                    it.come(name).await;
+                }
+                yield_now().await;
+                assert_eq!(expect, it.told());
+            });
+        }
+    }
+
+    #[test]
+    fn a_wait_has_an_end_and_leaves_nothing_behind() {
+        play(async {
+            let it = Scene::new(Jam::NewestFirst).await;
+            it.come("a").await;
+            advance(Duration::from_secs(6)).await;
+            yield_now().await;
+            assert_eq!("-a", it.told());
+            it.serve().await;
+            assert_eq!(1, it.line.free());
+            assert_eq!(None, it.line.since.get());
+        });
+    }
+
+    #[test]
+    fn what_was_given_to_somebody_who_went_is_given_to_the_next() {
+        play(async {
+            let it = Scene::new(Jam::NewestFirst).await;
+            let mut going = Box::pin(it.line.take(|| now() + Duration::from_secs(5)));
+            assert!(poll_fn(|context| Poll::Ready(going.as_mut().poll(context).is_pending())).await);
+            it.come("next").await;
+            it.line.give_back();
+            drop(going);
+            yield_now().await;
+            assert_eq!("+next", it.told());
+        });
+    }
+}
