@@ -15,6 +15,7 @@ mod fetch;
 mod idle;
 mod load;
 mod machine;
+mod overload;
 mod process;
 mod report;
 mod run;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
             cases::all().iter().for_each(|it| println!("{:<10} {}", it.name, it.title));
             println!("{:<10} 15,000 idle keep-alive connections", "idle");
             println!("{:<10} one of three memcacheds stopped", "stopped");
+            println!("{:<10} an application that is asked for four times what it can do", "overload");
             ExitCode::SUCCESS
         }
         Ok(Wish::Run(asked)) => match bench(&asked) {
@@ -156,6 +158,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
     let idle = if wanted("idle") { idle::run(&settings)? } else { Vec::new() };
     settings.fleet = fleet.iter().map(|it| it.port).collect();
     let stopped = wanted("stopped").then(|| stopped::run(&settings, &fleet));
+    let overload = if wanted("overload") { overload::run(&settings)? } else { Vec::new() };
     let _ = fs::remove_dir_all(&dir);
     let report = Report {
         date: today(),
@@ -166,6 +169,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
         cases: finished,
         idle,
         stopped,
+        overload,
     };
     println!("{}", report.markdown());
     eprintln!("took {} s", (clock::precise_micros() - began.1) / 1_000_000);

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::{Claim, Lane, Of, Origin};
 use crate::idle::{Figures, Watched};
 use crate::load::Sample;
+use crate::overload::{self, Overloaded, Point};
 use crate::run::{Finished, Outcome, middle};
 use crate::statistics::{Bound, Verdict, median, spread};
 use crate::stopped::Stopped;
@@ -30,6 +31,8 @@ pub struct Report {
     pub idle: Vec<Watched>,
     /// One of three memcacheds stopped, where that was asked for.
     pub stopped: Option<Result<Stopped, String>>,
+    /// Servers whose application is asked for too much; empty where that was not asked for.
+    pub overload: Overloaded,
 }
 
 /// One line of the table of targets.
@@ -84,6 +87,10 @@ impl Report {
             let (bound, verdict) = (Some(STOPPED_EFFECT), STOPPED_EFFECT.judge(figure));
             lines.push(Line { case, claim, bound, figure, verdict });
         }
+        for (claim, bound, figure, verdict) in overload::judged(&self.overload) {
+            let case = "an application that is asked for four times what it can do".to_owned();
+            lines.push(Line { case, claim, bound, figure, verdict });
+        }
         lines
     }
 
@@ -96,6 +103,7 @@ impl Report {
             "date": self.date, "machine": self.machine, "command": self.command,
             "rounds": self.turns.0, "seconds": self.turns.1, "share_of_machine_used_by_others": self.others,
             "targets": targets, "cases": cases, "idle": idle,
+            "overload": self.overload.iter().map(|(name, points)| overload_json(name, points)).collect::<Vec<_>>(),
         })
     }
 
@@ -133,6 +141,9 @@ impl Report {
         out.push_str(MISSES);
         for finished in &self.cases {
             case_markdown(&mut out, finished);
+        }
+        if !self.overload.is_empty() {
+            overload_markdown(&mut out, &self.overload);
         }
         out
     }
@@ -248,6 +259,57 @@ fn idle_json(name: &str, figures: &Result<Figures, String>) -> Value {
     }
 }
 
+fn overload_json(name: &str, points: &Result<Vec<Point>, String>) -> Value {
+    let seen = |it: &overload::Seen| {
+        json!({
+            "per_second": it.good, "refused": it.refused, "late": it.late,
+            "latency_us": { "p50": it.micros.0, "p99": it.micros.1 },
+        })
+    };
+    let point = |it: &Point| json!({ "load": it.load, "misses": seen(&it.misses), "hits": seen(&it.hits) });
+    match points {
+        Err(why) => json!({ "server": name, "absent": why }),
+        Ok(all) => json!({ "server": name, "points": all.iter().map(point).collect::<Vec<_>>() }),
+    }
+}
+
+/// The curve: a row for each server and load.
+fn overload_markdown(out: &mut String, all: &Overloaded) {
+    out.push_str(
+        "\n### An application that is asked for more than it can do\n\nLoad is a multiple of what the application can do; for each miss three \
+         hits come. What is not answered within a second counts as late.\n\n\
+         | server | load | misses/s | half within ms | 99 % within ms | refused | late | hits/s | half within µs | 99 % within µs |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (name, points) in all {
+        let points = match points {
+            Ok(points) => points,
+            Err(why) => {
+                let _ = writeln!(
+                    out,
+                    "| {name} | not measured: {} | | | | | | | | |",
+                    why.replace('|', "/").trim()
+                );
+                continue;
+            }
+        };
+        for Point { load, misses, hits } in points {
+            let _ = writeln!(
+                out,
+                "| {name} | {load} | {:.0} | {} | {} | {} | {} | {:.0} | {} | {} |",
+                misses.good,
+                misses.micros.0 / 1000,
+                misses.micros.1 / 1000,
+                misses.refused + hits.refused,
+                misses.late + hits.late,
+                hits.good,
+                hits.micros.0,
+                hits.micros.1,
+            );
+        }
+    }
+}
+
 /// Puts `table` between the two marks of the page `text`, or at its end where it has none.
 pub fn insert(text: &str, table: &str) -> String {
     const BEGIN: &str = "<!-- figures: written by make bench -->";
@@ -277,6 +339,7 @@ mod tests {
             others: 0.25,
             cases: all().into_iter().map(finished).collect(),
             stopped: None,
+            overload: vec![("larder", Err("not built".into()))],
             idle: vec![("larder", Err("not built".into()))],
         }
     }
@@ -286,7 +349,7 @@ mod tests {
         let report = report();
         let (json, text) = (report.json(), report.markdown());
         let claims: usize = report.cases.iter().map(|it| it.case.claims.len()).sum();
-        assert_eq!(claims + 2, json["targets"].as_array().unwrap().len());
+        assert_eq!(claims + 2 + 3, json["targets"].as_array().unwrap().len());
         for finished in &report.cases {
             assert!(text.contains(finished.case.title), "{text}");
         }

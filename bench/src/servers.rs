@@ -25,6 +25,11 @@ pub enum Server {
         /// `site.route.trace`.
         every: u32,
     },
+    /// larder before the origin with one worker, told how many connections the origin takes.
+    LarderCapped {
+        /// `site.route.proxy.connections`.
+        connections: u32,
+    },
     /// larder serving the page as a file.
     LarderFiles,
     /// The limit program, one `send` a batch.
@@ -38,10 +43,20 @@ pub enum Server {
     },
     /// nginx with `proxy_cache`.
     NginxCache,
+    /// nginx with `proxy_cache`, told how many connections the origin takes.
+    NginxCapped {
+        /// `max_conns`.
+        connections: u32,
+    },
     /// nginx as a plain proxy.
     NginxProxy,
     /// Varnish with its cache in memory.
     Varnish,
+    /// Varnish with its cache in memory, told how many connections the origin takes.
+    VarnishCapped {
+        /// `.max_connections`.
+        connections: u32,
+    },
     /// Varnish told to pass.
     VarnishPass,
     /// HAProxy with its `cache`.
@@ -105,10 +120,14 @@ impl Server {
             | Server::LarderTiers(_)
             | Server::LarderUncounted
             | Server::LarderTraced { .. }
+            | Server::LarderCapped { .. }
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
-            Server::NginxFiles { .. } | Server::NginxCache | Server::NginxProxy => "nginx",
-            Server::Varnish | Server::VarnishPass => "varnishd",
+            Server::NginxFiles { .. }
+            | Server::NginxCache
+            | Server::NginxCapped { .. }
+            | Server::NginxProxy => "nginx",
+            Server::Varnish | Server::VarnishCapped { .. } | Server::VarnishPass => "varnishd",
             Server::HaproxyCache | Server::HaproxyProxy => "haproxy",
             Server::Traffic => "traffic_server",
             Server::H2o => "h2o",
@@ -146,6 +165,13 @@ impl Server {
                     format!("proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ntrace = {every}", place.origin);
                 larder(place, ours, 1, &route)
             }
+            Server::LarderCapped { connections } => {
+                let route = format!(
+                    "proxy = {{ to = [\"http://127.0.0.1:{}\"], connections = {connections} }}",
+                    place.origin
+                );
+                larder(place, ours, 1, &route)
+            }
             Server::LarderTiers(tiers) => {
                 let route = format!(
                     "proxy = {{ to = [\"http://127.0.0.1:{}\"] }}\ncache = {{ tiers = {tiers:?} }}",
@@ -171,8 +197,23 @@ impl Server {
             Server::CannedSendfile => canned(&ours.canned, "sendfile", place.port, &place.root, &[]),
             Server::NginxFiles { sendfile } => peers::nginx(place, &peers::nginx_files(place, sendfile)),
             Server::NginxCache => peers::nginx(place, &peers::nginx_cache(place)),
+            Server::NginxCapped { connections } => {
+                let mut plan = peers::nginx(place, &peers::nginx_cache(place));
+                let (told, capped) = (
+                    format!(":{};", place.origin),
+                    format!(":{} max_conns={connections} max_fails=0;", place.origin),
+                );
+                plan.files.iter_mut().for_each(|it| it.1 = it.1.replacen(&told, &capped, 1));
+                plan
+            }
             Server::NginxProxy => peers::nginx(place, &peers::nginx_proxy(place)),
             Server::Varnish => peers::varnish(place, "hash"),
+            Server::VarnishCapped { connections } => {
+                let mut plan = peers::varnish(place, "hash");
+                let capped = format!(".max_connections = {connections}; }}\n");
+                plan.files.iter_mut().for_each(|it| it.1 = it.1.replacen("}\n", &capped, 1));
+                plan
+            }
             Server::VarnishPass => peers::varnish(place, "pass"),
             Server::HaproxyCache => peers::haproxy(place, true),
             Server::HaproxyProxy => peers::haproxy(place, false),
@@ -234,10 +275,13 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 18] = [
+    const ALL: [Server; 21] = [
         Server::LarderProxy { workers: 1 },
         Server::LarderUncounted,
         Server::LarderTraced { every: 100 },
+        Server::LarderCapped { connections: 10 },
+        Server::NginxCapped { connections: 10 },
+        Server::VarnishCapped { connections: 10 },
         Server::LarderTiers(&["ram", "disk", "fleet"]),
         Server::LarderFiles,
         Server::Canned,
