@@ -1,25 +1,21 @@
 //! Who waits for a place, and who has the next. What a place is for is not known here.
 //!
 //! They are served in the order of their coming. Where more come than can ever be served, that order is the worst: everybody
-//! waits for nearly as long as anybody may, and what is answered was asked by somebody who has given up. So a line
-//! in which somebody has waited for a while without a break serves the newest first; the others go when their time is up. As many are
-//! answered as before, most of them at once.
+//! waits for nearly as long as anybody may, and what is answered was asked by somebody who has given up. So once a line was
+//! full, or somebody's time was up in it, the newest are served first until it has ended; the others go when their time is up. As
+//! many are answered as before, most of them at once.
 
-use crate::deadline::now;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// Requests that may wait for a place, for each place there is.
 const WAITERS_PER_PLACE: usize = 16;
-/// A line that had no end for so long will have none soon.
-const STANDS: Duration = Duration::from_millis(500);
 
-/// Who is served first where a line stands.
+/// Who is served first where more come than can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jam {
     /// The newest; and where too many wait, the oldest goes.
@@ -35,8 +31,8 @@ pub(crate) struct Line {
     /// Those who wait, the newest at the back.
     waiting: RefCell<VecDeque<Rc<Waiter>>>,
     most: usize,
-    /// Since when somebody has waited without a break.
-    since: Cell<Option<Instant>>,
+    /// Somebody was sent away, or went unserved, since it was last empty.
+    jammed: Cell<bool>,
 }
 
 /// Whether a place was free.
@@ -101,7 +97,7 @@ impl Line {
             free: Cell::new(places),
             waiting: RefCell::default(),
             most: places.saturating_mul(WAITERS_PER_PLACE),
-            since: Cell::new(None),
+            jammed: Cell::new(false),
         }
     }
 
@@ -125,8 +121,13 @@ impl Line {
             }
             news => Poll::Ready(news),
         });
-        if timeout_at(by(), served).await != Ok(News::Served) {
-            return None;
+        match timeout_at(by(), served).await {
+            Ok(News::Served) => {}
+            Ok(_) => return None,
+            Err(_) => {
+                self.jammed.set(true);
+                return None;
+            }
         }
         it.waiter.news.set(News::Over); // It has what it stood for.
         Some(Wait::Some)
@@ -136,11 +137,9 @@ impl Line {
     fn stand(&self) -> Option<InLine<'_>> {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.len() >= self.most {
+            self.jammed.set(true);
             let goes = if self.jam == Jam::NewestFirst { waiting.pop_front() } else { None };
             goes?.tell(News::Over);
-        }
-        if waiting.is_empty() {
-            self.since.set(Some(now()));
         }
         let waiter = Rc::<Waiter>::default();
         waiting.push_back(waiter.clone());
@@ -149,15 +148,10 @@ impl Line {
 
     /// A place is free again: somebody who waits has it, or nobody.
     pub(crate) fn give_back(&self) {
-        let stands = || self.since.get().is_some_and(|it| it.elapsed() >= STANDS);
-        let next = {
-            let mut waiting = self.waiting.borrow_mut();
-            match waiting.len() {
-                0 => None,
-                _ if self.jam == Jam::NewestFirst && stands() => waiting.pop_back(),
-                _ => waiting.pop_front(),
-            }
-        };
+        let newest_first = self.jam == Jam::NewestFirst && self.jammed.get();
+        let mut waiting = self.waiting.borrow_mut();
+        let next = if newest_first { waiting.pop_back() } else { waiting.pop_front() };
+        drop(waiting);
         match next {
             Some(waiter) => {
                 self.note_end();
@@ -169,7 +163,7 @@ impl Line {
 
     fn note_end(&self) {
         if self.waiting.borrow().is_empty() {
-            self.since.set(None);
+            self.jammed.set(false);
         }
     }
 }
@@ -177,7 +171,9 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::deadline::now;
     use std::future::Future;
+    use std::time::Duration;
     use tokio::task::{LocalSet, yield_now};
     use tokio::time::advance;
 
@@ -225,7 +221,7 @@ mod tests {
             let it = Scene::new(Jam::NewestFirst).await;
             for name in ["a", "b", "c"] {
                 it.come(name).await;
-                advance(STANDS / 4).await;
+                advance(Duration::from_secs(1)).await;
             }
             for _ in 0..4 {
                 it.serve().await;
@@ -236,38 +232,49 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_stands_serves_the_newest_first_until_it_has_ended() {
-        for (jam, expect) in [(Jam::NewestFirst, "+c +b +a +d +e"), (Jam::InOrder, "+a +b +c +d +e")] {
+    fn a_line_that_was_full_serves_the_newest_first_until_it_has_ended() {
+        let most = WAITERS_PER_PLACE;
+        for (jam, expect) in
+            [(Jam::NewestFirst, ["-0", "+16 +15", "+1 +a +b"]), (Jam::InOrder, ["-16", "+0 +1", "+15 +a +b"])]
+        {
             play(async {
                 let it = Scene::new(jam).await;
-                for name in ["a", "b", "c"] {
+                for name in 0..=most {
                     it.come(name).await;
                 }
-                advance(STANDS).await;
-                for _ in 0..3 {
+                yield_now().await;
+                assert_eq!(expect[0], it.told(), "the oldest goes, or nobody comes");
+                it.serve().await;
+                it.serve().await;
+                assert_eq!(expect[1], it.told());
+                for _ in 0..most - 3 {
                     it.serve().await;
                 }
-                it.come("d").await;
-                it.come("e").await;
+                it.told();
+                it.serve().await;
+                it.come("a").await;
+                it.come("b").await;
                 it.serve().await;
                 it.serve().await;
-                assert_eq!(expect, it.told());
+                assert_eq!(expect[2], it.told());
             });
         }
     }
 
     #[test]
-    fn where_too_many_wait_the_oldest_goes_or_nobody_comes() {
-        for (jam, expect) in [(Jam::NewestFirst, "-0"), (Jam::InOrder, "-16")] {
-            play(async {
-                let it = Scene::new(jam).await;
-                for name in 0..=WAITERS_PER_PLACE {
-                    it.come(name).await;
-                }
-                yield_now().await;
-                assert_eq!(expect, it.told());
-            });
-        }
+    fn a_line_in_which_a_time_was_up_serves_the_newest_first() {
+        play(async {
+            let it = Scene::new(Jam::NewestFirst).await;
+            it.come("a").await;
+            advance(Duration::from_secs(3)).await;
+            it.come("b").await;
+            it.come("c").await;
+            advance(Duration::from_secs(3)).await;
+            yield_now().await;
+            it.serve().await;
+            it.serve().await;
+            assert_eq!("-a +c +b", it.told());
+        });
     }
 
     #[test]
@@ -280,7 +287,7 @@ mod tests {
             assert_eq!("-a", it.told());
             it.serve().await;
             assert_eq!(1, it.line.free());
-            assert_eq!(None, it.line.since.get());
+            assert!(!it.line.jammed.get());
         });
     }
 

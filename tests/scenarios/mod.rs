@@ -33,6 +33,7 @@ mod objects;
 mod operations;
 mod outcomes;
 mod overlay;
+mod overload;
 mod partial;
 mod passing;
 mod poisoning;
