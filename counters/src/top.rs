@@ -92,10 +92,10 @@ impl Top {
         Self { sets, numbers: vec![0; sets * WORDS], texts: vec![0; sets * WAYS * (TEXT + 1)], total: 0 }
     }
 
-    /// Adds `weight` to what has this hash; `text`, in two parts, is read only where it was not counted before. Allocates
+    /// Adds `weight` to what has this hash; `text`, in parts, is read only where it was not counted before. Allocates
     /// nothing.
     #[inline]
-    pub fn add(&mut self, hash: u64, weight: u64, text: (&[u8], &[u8])) {
+    pub fn add(&mut self, hash: u64, weight: u64, text: &[&[u8]]) {
         self.total = self.total.saturating_add(weight);
         let hash = hash.max(1);
         let set = self.set_of(hash);
@@ -152,14 +152,16 @@ impl Top {
     }
 
     #[cold]
-    fn write(&mut self, place: usize, (one, two): (&[u8], &[u8])) {
+    fn write(&mut self, place: usize, text: &[&[u8]]) {
         let slot = &mut self.texts[place * (TEXT + 1)..(place + 1) * (TEXT + 1)];
-        let first = one.len().min(TEXT);
-        let second = two.len().min(TEXT - first);
-        slot[1..=first].copy_from_slice(&one[..first]);
-        slot[1 + first..1 + first + second].copy_from_slice(&two[..second]);
+        let mut used = 0;
+        for part in text {
+            let fits = part.len().min(TEXT - used);
+            slot[1 + used..1 + used + fits].copy_from_slice(&part[..fits]);
+            used += fits;
+        }
         // One more than fits says that the text is longer.
-        slot[0] = (one.len() + two.len()).min(TEXT + 1) as u8;
+        slot[0] = text.iter().map(|it| it.len()).sum::<usize>().min(TEXT + 1) as u8;
     }
 
     /// Weight and error of what has this hash; where it is not there, its weight may be what the lightest of its set is.

@@ -1,10 +1,11 @@
 //! What must hold for any bytes that a client sends as a head. Run by the fuzzer, and small as a test of `wire`.
 
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::{Limits, Parsed, Reject, Request, Storage, parse};
 use larder_wire::http1::{MAX_FIELDS, write};
 
-const LIMITS: Limits = Limits { head: 4096, target: 1024 };
+const LIMITS: Limits = Limits { head: 4096, target: 1024, scheme: Scheme::Http };
 
 /// Panics where a law is broken.
 pub fn check(raw: &[u8]) {
@@ -65,7 +66,7 @@ fn is_read_again(head: &Request) {
     raw.extend_from_slice(head.fields.text());
     raw.extend_from_slice(b"\r\n");
     let mut storage = Storage::new();
-    let roomy = Limits { head: raw.len() + 1, target: LIMITS.target };
+    let roomy = Limits { head: raw.len() + 1, target: LIMITS.target, scheme: Scheme::Http };
     match parse(&raw, &roomy, &mut storage) {
         Ok(Parsed::Head(again, length)) => {
             assert_eq!(length, raw.len());

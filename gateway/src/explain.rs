@@ -138,7 +138,8 @@ impl Gateway {
         let facts = RequestFacts::read(&request.method, &fields);
         let now = clock::wall();
         let mut key = Vec::new();
-        hit::write_key(&route.policy, &request.authority, &request.target, &fields, &mut key);
+        let (scheme, authority) = (request.scheme, &request.authority);
+        hit::write_key(&route.policy, scheme, authority, &request.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let looked = self.store.lookup(hash, &key, crate::route::misses_clock());
         let (holds, mut selected) = select(&looked, &fields);
@@ -186,13 +187,13 @@ impl Gateway {
         let asked = Asked::of(request, &route.policy);
         let known = Known { holds, refused: refused_lately, stored: selected.as_ref().ok().cloned() };
         let change = match (refused, bypass) {
-            (Some(405), _) => self.what_uses_the_cache(&asked, &request.authority, known, &key, now),
+            (Some(405), _) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             // Nothing about the request is wrong: it was sent to the wrong place.
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
             (None, Some(Bypass::TwoWays)) => None,
-            (None, Some(_)) => self.what_uses_the_cache(&asked, &request.authority, known, &key, now),
+            (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
         };
         Explanation {

@@ -453,9 +453,10 @@ impl Job {
     fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
         let fields = self.request.fields.view();
         let authority = self.request.authority.to_ascii_lowercase();
-        let authority = authority.strip_suffix(":80").unwrap_or(&authority);
+        let scheme = self.request.scheme;
+        let authority = scheme.without_port(&authority);
         let mut facts = RequestFacts::read(&self.request.method, &fields).with_uri(
-            "http",
+            scheme.name(),
             authority,
             &self.request.target,
         );

@@ -95,7 +95,7 @@ pub fn outgoing(
         let length = write_address(peer.ip().to_canonical(), &mut text);
         append(&mut fields, "X-Forwarded-For", &text[..length]);
     }
-    say(&mut fields, policy, "X-Forwarded-Proto", "http");
+    say(&mut fields, policy, "X-Forwarded-Proto", request.scheme.name());
     if !request.authority.is_empty() {
         say(&mut fields, policy, "X-Forwarded-Host", &request.authority);
     }

@@ -12,6 +12,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
+use larder_semantics::scheme::Scheme;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::trace::Silent;
@@ -57,7 +58,7 @@ impl Gateway {
         let now = clock::wall();
         let scratch = &mut *self.scratch.borrow_mut();
         scratch.key.clear();
-        write_key(&route.policy, head.authority, head.target, head.fields, &mut scratch.key);
+        write_key(&route.policy, head.scheme, head.authority, head.target, head.fields, &mut scratch.key);
         let hash = self.store.hash(&scratch.key);
         let shelf = match self.store.lookup(hash, &scratch.key, 0) {
             Lookup::Shelf(shelf) => shelf,
@@ -135,16 +136,17 @@ pub(crate) fn ready(
 /// Writes the key of a request to a cached route: scheme, normalised authority, exact target.
 pub fn write_key(
     policy: &Policy,
+    scheme: Scheme,
     authority: &str,
     target: &str,
     fields: &[larder_semantics::field::Field<'_>],
     out: &mut Vec<u8>,
 ) {
-    if authority.bytes().any(|it| it.is_ascii_uppercase()) || authority.ends_with(":80") {
-        let lower = authority.to_ascii_lowercase();
-        policy.key.write("http", lower.strip_suffix(":80").unwrap_or(&lower), target, fields, out);
+    let authority = scheme.without_port(authority);
+    if authority.bytes().any(|it| it.is_ascii_uppercase()) {
+        policy.key.write(scheme.name(), &authority.to_ascii_lowercase(), target, fields, out);
     } else {
-        policy.key.write("http", authority, target, fields, out);
+        policy.key.write(scheme.name(), authority, target, fields, out);
     }
 }
 

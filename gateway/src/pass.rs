@@ -132,7 +132,7 @@ impl<'c> Machine<'_, 'c> {
         let request = self.request;
         let targets = invalidate::targets(
             &request.method,
-            "http",
+            self.request.scheme.name(),
             &request.authority,
             &request.target,
             response.status,
@@ -140,14 +140,16 @@ impl<'c> Machine<'_, 'c> {
         );
         for target in targets {
             let mut key = Vec::new();
-            hit::write_key(&self.route.policy, &request.authority, &target, self.fields, &mut key);
+            let policy = &self.route.policy;
+            hit::write_key(policy, request.scheme, &request.authority, &target, self.fields, &mut key);
             let hash = self.gateway.store.hash(&key);
             if self.gateway.remove(&self.route.policy, hash, &key).await {
                 self.gateway.counters.cache_invalidations.add(1);
             }
         }
         let mut key = Vec::new();
-        hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut key);
+        let (scheme, authority) = (request.scheme, &request.authority);
+        hit::write_key(&self.route.policy, scheme, authority, &request.target, self.fields, &mut key);
         let mut spreading = Vec::new();
         for tag in tags::invalidated(&request.method, response.status, &response.fields.view(), &key) {
             // Who has a validator for it may find that it still holds.

@@ -10,6 +10,7 @@ use larder_semantics::field::{self, Field};
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::policy::Policy;
 use larder_semantics::reuse::{ForwardReason, Reuse};
+use larder_semantics::scheme::Scheme;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock::WallTime;
@@ -77,23 +78,23 @@ impl Gateway {
     pub(crate) fn what_uses_the_cache(
         &self,
         asked: &Asked,
-        authority: &str,
+        at: (Scheme, &str),
         known: Known,
         key: &[u8],
         now: WallTime,
     ) -> Option<String> {
         let before = change::into_the_cache(asked)?;
         let asked = asked.with(&before);
-        let known = self.known_of(&asked, authority, known.stored, key);
+        let known = self.known_of(&asked, at, known.stored, key);
         Proposal { before, asked, now }.of_one_outside(&known)
     }
 
     /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
     /// the request as it was, which selected `stored` under the key `was`.
-    fn known_of(&self, asked: &Asked, authority: &str, stored: Option<Arc<Stored>>, was: &[u8]) -> Known {
+    fn known_of(&self, asked: &Asked, at: (Scheme, &str), stored: Option<Arc<Stored>>, was: &[u8]) -> Known {
         let fields = asked.fields.view();
         let mut key = Vec::new();
-        hit::write_key(&asked.policy, authority, &asked.target, &fields, &mut key);
+        hit::write_key(&asked.policy, at.0, at.1, &asked.target, &fields, &mut key);
         let hash = self.store.hash(&key);
         let (holds, in_ram) = explain::select(&self.store.lookup(hash, &key, route::misses_clock()), &fields);
         let still_selected = |it: &Arc<Stored>| {

@@ -227,7 +227,8 @@ impl<'c> Machine<'_, 'c> {
         self.key.clear();
         let request = self.request;
         self.key.reserve(request.authority.len() + request.target.len() + KEY_ROOM);
-        hit::write_key(&self.route.policy, &request.authority, &request.target, self.fields, &mut self.key);
+        let (scheme, authority) = (request.scheme, &request.authority);
+        hit::write_key(&self.route.policy, scheme, authority, &request.target, self.fields, &mut self.key);
         self.hash = self.gateway.store.hash(&self.key);
     }
 

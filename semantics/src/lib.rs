@@ -23,6 +23,7 @@ pub mod range;
 pub mod request;
 pub mod resume;
 pub mod reuse;
+pub mod scheme;
 pub mod storable;
 pub mod stored;
 pub mod tags;

@@ -61,7 +61,7 @@ fn check(body: Value, left: &[&str]) {
 #[test]
 fn by_url() {
     check(json!({ "url": "http://h/a/1" }), &["/a/2", "/a/x.css", "/b/1"]);
-    check(json!({ "url": "HTTPS://H:80/a/1#x" }), &["/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "HTTPS://H:443/a/1#x" }), &["/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "/b/1", "host": "h" }), &["/a/1", "/a/2", "/a/x.css"]);
     check(json!({ "url": "http://h/a" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "http://other/a/1" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);

@@ -3,6 +3,7 @@
 
 use crate::http1::{self, Client, Handler};
 use crate::worker::{SHED, Worker};
+use larder_semantics::scheme::Scheme;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -339,7 +340,7 @@ impl<H: Handler> Door<H> {
             one => one,
         };
         if let Some(watched) = self.worker.admit(socket) {
-            let client = Client { peer, local, began: Cell::new(self.worker.stamp()) };
+            let client = Client { peer, local, scheme: Scheme::Http, began: Cell::new(self.worker.stamp()) };
             let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
             tokio::task::spawn_local(served);
         }

@@ -5,6 +5,7 @@ use crate::haste::Haste;
 use crate::http1::Outbox;
 use crate::room::Rooms;
 use larder_counters::Counters;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_stdx::descriptors::{self, Held};
 use larder_wire::http1::request;
@@ -239,7 +240,7 @@ impl Worker {
         if input.len() < size {
             input.resize(size, 0);
         }
-        request::Limits { head: limits.head_size, target: limits.target_size }
+        request::Limits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
     }
 
     /// Whether the worker takes nothing new.

@@ -1,6 +1,7 @@
 //! Reading a request head allocates nothing: a hit passes through it. Reading an envelope allocates no more than it
 //! has bytes, and a few KiB.
 
+use larder_semantics::scheme::Scheme;
 use larder_wire::envelope::Envelope;
 use larder_wire::http1::request::{Limits, Parsed, Storage, parse};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -33,7 +34,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_head_is_read_in_place() {
-    let limits = Limits { head: 4096, target: 1024 };
+    let limits = Limits { head: 4096, target: 1024, scheme: Scheme::Http };
     let fields = "A: b\r\n".repeat(100);
     let heads = [
         format!("GET /a?b HTTP/1.1\r\nHost: a\r\nConnection: keep-alive\r\n{fields}\r\n"),

@@ -46,7 +46,7 @@ fn check_zipf(workers: usize, bytes: usize, requests: u32, weigh: fn(u32) -> u64
         let worker = dice.next() as usize % workers;
         // Only a URL that is not there is looked at: making a text for each would be all that this test does.
         let text = rank.to_le_bytes();
-        parts[worker].add(mixed(u64::from(rank)), weight, (b"rank", &text));
+        parts[worker].add(mixed(u64::from(rank)), weight, &[b"rank", &text]);
     }
     assert!(parts.iter().map(Top::bytes).sum::<usize>() <= bytes);
     assert_eq!(truth.iter().sum::<u64>(), parts.iter().map(Top::total).sum::<u64>());
@@ -93,9 +93,9 @@ fn the_top_hundred_by_weight() {
 fn a_place_is_taken_over_with_the_weight_of_the_lightest() {
     let mut top = Top::new(WAYS * PLACE);
     for it in 1..=WAYS as u64 {
-        top.add(it, 10 + it, (b"old", b""));
+        top.add(it, 10 + it, &[b"old", b""]);
     }
-    top.add(1000, 5, (b"host", b"/new"));
+    top.add(1000, 5, &[b"host", b"/new"]);
     let found = heaviest(&[top.clone()], 100);
     assert_eq!(WAYS, found.len());
     let new = found.iter().find(|it| it.text == b"host/new").unwrap();
@@ -110,9 +110,9 @@ fn a_place_is_taken_over_with_the_weight_of_the_lightest() {
 fn long_texts_are_cut() {
     let mut top = Top::new(0);
     let long = "x".repeat(400);
-    top.add(1, 3, (b"host", long.as_bytes()));
-    top.add(2, 2, (&[b'y'; TEXT], b""));
-    top.add(3, 1, (&[b'z'; TEXT], b"z"));
+    top.add(1, 3, &[b"host", long.as_bytes()]);
+    top.add(2, 2, &[&[b'y'; TEXT], b""]);
+    top.add(3, 1, &[&[b'z'; TEXT], b"z"]);
     let found = heaviest(&[top], 9);
     assert_eq!([TEXT, TEXT, TEXT], [0, 1, 2].map(|it| found[it].text.len()));
     assert_eq!([true, false, true], [0, 1, 2].map(|it| found[it].cut));
@@ -126,7 +126,7 @@ proptest! {
         let mut parts = vec![Top::new(2 * WAYS * PLACE); 3];
         let mut truth: HashMap<u64, u64> = HashMap::new();
         for (name, weight, part) in stream {
-            parts[part].add(mixed(name), weight, (&name.to_le_bytes(), b""));
+            parts[part].add(mixed(name), weight, &[&name.to_le_bytes(), b""]);
             *truth.entry(name).or_default() += weight;
         }
         for it in heaviest(&parts, 100) {

@@ -5,6 +5,7 @@ use super::pages::{Answer, Ask, Body, Pace, Site, WRITTEN};
 use super::shell::{self, Making};
 use larder_semantics::date;
 use larder_semantics::field::{Field, first};
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock::{self, WallTime};
 use larder_wire::http1::request::{Limits, Parsed, Request, Storage, parse};
 use larder_wire::http1::write::{field, status_line};
@@ -18,7 +19,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-const LIMITS: Limits = Limits { head: 32 << 10, target: 8 << 10 };
+const LIMITS: Limits = Limits { head: 32 << 10, target: 8 << 10, scheme: Scheme::Http };
 const LARGEST_FORM: u64 = 64 << 10;
 const CONNECTIONS: usize = 1024;
 const IDLE: Duration = Duration::from_secs(60);

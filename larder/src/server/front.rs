@@ -38,7 +38,7 @@ impl Handler for Front {
         let started = self.observer.times_fast().then(clock::precise_micros);
         let router = self.router.borrow();
         let found = router.find(head.method, head.authority, head.target);
-        let overlay = self.overlays.over(head.method, head.authority, head.target);
+        let overlay = self.overlays.over(head.method, head.scheme.without_port(head.authority), head.target);
         let tracer = &self.observer.tracer;
         let at = found.map(|it| (it.1, it.2));
         let traced = at.is_some_and(|it| tracer.is_due(it));
@@ -59,7 +59,7 @@ impl Handler for Front {
         };
         let Some(outcome) = outcome else { return Now::Later };
         if scopes.is_on() {
-            self.observer.top.fast(head.authority, head.target, outcome.body);
+            self.observer.top.fast(head.scheme, head.authority, head.target, outcome.body);
         }
         scopes.fast(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, timed);
         if let Some(at) = at {
@@ -118,7 +118,11 @@ impl Handler for Front {
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
-        let overlay = self.overlays.over(&request.method, &request.authority, &request.target);
+        let overlay = self.overlays.over(
+            &request.method,
+            request.scheme.without_port(&request.authority),
+            &request.target,
+        );
         let outcome = match (overlay, purged, found) {
             (Some(overlay), ..) => overlay.answer(&request, &self.gateway.counters, reply).await,
             (None, Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
@@ -137,7 +141,7 @@ impl Handler for Front {
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
         if let Some(it) = counted {
-            self.observer.top.slow(&it.authority, &it.target, &outcome);
+            self.observer.top.slow(it.scheme, &it.authority, &it.target, &outcome);
         }
         if let Some(micros) = micros {
             scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);

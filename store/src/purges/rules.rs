@@ -297,8 +297,10 @@ impl Rules {
         touching.fold(Verdict::Keep, |all, it| all.and(it.verdict()))
     }
 
-    /// The lists of the rules that this key matches.
+    /// The lists of the rules that this key matches: those of its URL by either scheme. Who purges names a page as
+    /// its readers know it, and larder may serve it in clear, behind another's TLS, as well as by its own.
     fn each_by_key(&self, key: &[u8], mut meet: impl FnMut(&[Seq])) {
+        let key = without_scheme(key);
         if !self.urls.is_empty() {
             let ends = (0..key.len()).filter(|at| key[*at] == b' ').chain([key.len()]);
             ends.filter_map(|end| self.urls.get(&key[..end])).for_each(|it| meet(it));
@@ -376,8 +378,8 @@ impl Rules {
         list.retain(|it| *it != seq);
         if list.is_empty() {
             match &entry.rule.scope {
-                Scope::Url(key) => drop(self.urls.remove(key)),
-                Scope::Prefix(prefix) => drop(self.prefixes.remove(prefix)),
+                Scope::Url(key) => drop(self.urls.remove(without_scheme(key))),
+                Scope::Prefix(prefix) => drop(self.prefixes.remove(without_scheme(prefix))),
                 scope => drop(tag_of(scope).and_then(|it| self.tags.remove(&it))),
             }
         }
@@ -386,8 +388,8 @@ impl Rules {
 
     fn list(&self, scope: &Scope) -> &[Seq] {
         let list = match scope {
-            Scope::Url(key) => self.urls.get(key),
-            Scope::Prefix(prefix) => self.prefixes.get(prefix),
+            Scope::Url(key) => self.urls.get(without_scheme(key)),
+            Scope::Prefix(prefix) => self.prefixes.get(without_scheme(prefix)),
             Scope::Tag(_) | Scope::Where(_) => {
                 tag_of(scope).map_or(Some(&self.expressions), |it| self.tags.get(&it))
             }
@@ -398,8 +400,8 @@ impl Rules {
 
     fn list_mut(&mut self, scope: &Scope) -> &mut Vec<Seq> {
         match scope {
-            Scope::Url(key) => self.urls.entry(key.clone()).or_default(),
-            Scope::Prefix(prefix) => self.prefixes.entry(prefix.clone()).or_default(),
+            Scope::Url(key) => self.urls.entry(without_scheme(key).into()).or_default(),
+            Scope::Prefix(prefix) => self.prefixes.entry(without_scheme(prefix).into()).or_default(),
             Scope::Tag(_) | Scope::Where(_) => match tag_of(scope) {
                 Some(tag) => self.tags.entry(tag).or_default(),
                 None => &mut self.expressions,
@@ -491,6 +493,17 @@ impl Facts for At<'_> {
     }
 }
 
+/// A key, or the beginning of one, from the `://` on; nothing where it does not come so far, which is the beginning of
+/// every key.
+fn without_scheme(key: &[u8]) -> &[u8] {
+    let rest = key.strip_prefix(b"http").map(|it| it.strip_prefix(b"s").unwrap_or(it));
+    match rest {
+        Some(rest) if rest.is_empty() || rest.starts_with(b":") => rest,
+        None if b"http".starts_with(key) => b"",
+        _ => key,
+    }
+}
+
 /// Whether what came at `at` from another node may have been asked before `purge`.
 fn came_before(at: WallTime, purge: WallTime) -> bool {
     at.0 <= purge.0.saturating_add(CLOCKS_APART)
@@ -500,6 +513,9 @@ fn came_before(at: WallTime, purge: WallTime) -> bool {
 fn supersedes(new: &Rule, old: &Rule) -> bool {
     let same = match (&new.scope, &old.scope) {
         (Scope::All, _) => true,
+        (Scope::Url(new), Scope::Url(old)) | (Scope::Prefix(new), Scope::Prefix(old)) => {
+            without_scheme(new) == without_scheme(old)
+        }
         (new, old) => new == old,
     };
     let covers = |it: &Position| new.positions.iter().any(|new| new.log == it.log && new.entry >= it.entry);

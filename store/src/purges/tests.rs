@@ -235,6 +235,11 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     check(url("http://a/y"), None, true);
     check(prefix("http://a/"), Some(&[]), false);
     check(prefix("http://b/"), Some(&[]), true);
+    // By either scheme; but the ports that need not be named differ.
+    check(url("https://a/x"), None, false);
+    check(prefix("https://a/"), None, false);
+    check(url("https://a:80/x"), None, true);
+    check(url("httpsx://a/x"), None, true);
     check(Scope::All, Some(&[]), false);
     check(tag("red"), None, false);
     check(tag("red"), Some(&["red", "blue"]), false);

@@ -19,6 +19,7 @@ pub(crate) use connection::serve;
 pub use reply::Reply;
 pub use request_body::RequestBody;
 
+use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use larder_wire::http1::write;
 use std::cell::Cell;
@@ -33,6 +34,8 @@ pub struct Client {
     pub peer: Option<SocketAddr>,
     /// The address that it connected to; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
+    /// How it came.
+    pub scheme: Scheme,
     /// When the first byte of the head came that is being answered, or the connection was accepted if it is the first, in
     /// microseconds by the precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
     ///

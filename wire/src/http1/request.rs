@@ -8,6 +8,7 @@ use super::facts::{Facts, Seen, is_token_byte, length};
 use super::lines::{self, BadLines};
 use super::{Framing, MAX_FIELDS, Version};
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, needs_encoding};
 use std::mem::MaybeUninit;
 use target::Target;
@@ -19,6 +20,8 @@ pub struct Limits {
     pub head: usize,
     /// Bytes of the request target (`limits.target_size`).
     pub target: usize,
+    /// How the connection came on which the head is read: no client's word changes that.
+    pub scheme: Scheme,
 }
 
 /// A request head, borrowed from the read buffer.
@@ -26,6 +29,8 @@ pub struct Limits {
 pub struct RequestHead<'a> {
     /// A token, case-sensitive.
     pub method: &'a str,
+    /// That of the connection.
+    pub scheme: Scheme,
     /// Origin-form (`/path?query`), `*` for OPTIONS, or authority-form for CONNECT. Absolute-form has been
     /// taken apart: its authority is in `authority`. Never empty; the fragment is refused. As sent: where it has
     /// bytes that no URI may have, [`RequestHead::needs_encoding`] is set and [`Request::target`] is what counts.
@@ -68,6 +73,8 @@ pub enum Reject {
     Host,
     /// An `https` address over a connection that is not encrypted (421, RFC 9110 §7.4).
     NotSecured,
+    /// An `http` address over a connection that is encrypted (421).
+    Secured,
     /// The absolute-form's authority is not `Host`'s (400).
     HostMismatch,
     /// `Content-Length` is not one plain number below 2^63 (400).
@@ -93,7 +100,7 @@ impl Reject {
             Reject::HeadTooLarge => 431,
             Reject::UnknownCoding => 501,
             Reject::Expectation => 417,
-            Reject::NotSecured => 421,
+            Reject::NotSecured | Reject::Secured => 421,
             Reject::RequestLine
             | Reject::Target
             | Reject::Field
@@ -121,6 +128,7 @@ impl Reject {
             }
             Reject::Host => "The Host field is missing, repeated or not valid.",
             Reject::NotSecured => "An https address was asked for over a connection that is not encrypted.",
+            Reject::Secured => "An http address was asked for over a connection that is encrypted.",
             Reject::HostMismatch => "The Host field does not match the request target.",
             Reject::ContentLength => "The Content-Length is not one plain number.",
             Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",
@@ -199,7 +207,7 @@ pub fn parse<'a, 'b: 'a>(
         check_beginning(window, lines.first)?;
         return if buffer.len() < limits.head { Ok(Parsed::Partial) } else { Err(Reject::HeadTooLarge) };
     };
-    read_head(&window[..end], line, storage).map(|it| Parsed::Head(it, skipped + end))
+    read_head(&window[..end], line, limits.scheme, storage).map(|it| Parsed::Head(it, skipped + end))
 }
 
 /// Refuses a target that is over its limit, even before its end has arrived.
@@ -235,6 +243,7 @@ fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
 fn read_head<'a, 'b: 'a>(
     head: &'b [u8],
     line: &'b [u8],
+    scheme: Scheme,
     storage: &'a mut Storage<'b>,
 ) -> Result<RequestHead<'a>, Reject> {
     let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
@@ -254,11 +263,12 @@ fn read_head<'a, 'b: 'a>(
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
     let fields = storage.fill(raw.headers);
     let facts: Facts<'_> = fields.iter().copied().collect();
-    let target = target::read(method, target)?;
+    let target = target::read(method, target, scheme)?;
     let authority = authority(&target, &facts, version)?;
     let framing = framing(&facts, version)?;
     Ok(RequestHead {
         method,
+        scheme,
         target: target.target,
         needs_encoding: method != "CONNECT" && needs_encoding(target.target),
         authority,
@@ -375,6 +385,8 @@ fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject>
 pub struct Request {
     /// See [`RequestHead`].
     pub method: String,
+    /// That of the connection.
+    pub scheme: Scheme,
     /// Origin-form, `*`, or authority-form; strict: what no URI may have is percent-encoded.
     pub target: String,
     /// As sent.
@@ -395,6 +407,7 @@ impl RequestHead<'_> {
     pub fn to_owned(&self) -> Request {
         Request {
             method: self.method.to_owned(),
+            scheme: self.scheme,
             target: if self.needs_encoding { encoded(self.target) } else { self.target.to_owned() },
             authority: self.authority.to_owned(),
             version: self.version,

@@ -12,6 +12,7 @@ use crate::server::router::{Matched, Target};
 use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;
+use larder_semantics::scheme::Scheme;
 use larder_semantics::trace::{Outcome, Rule};
 use larder_wire::http1::Version;
 use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, Storage};
@@ -32,7 +33,7 @@ impl Admin {
     /// `POST /cache/explain`.
     pub(super) async fn explain(&self, asked: Asked<'_>) -> Answer {
         let client = self.live.borrow().config.limits.client;
-        let limits = Limits { head: client.head_size, target: client.target_size };
+        let limits = Limits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
         if !asked.json["id"].is_null() {
             return self.explain_past(asked.json, &limits).await;
         }
@@ -83,7 +84,11 @@ impl Admin {
             return Answer::Json(200, refused(405, explain::error_sentence(405)));
         }
         let router = self.router.borrow().clone();
-        if let Some(overlay) = self.overlays.over(&request.method, &request.authority, &request.target) {
+        if let Some(overlay) = self.overlays.over(
+            &request.method,
+            request.scheme.without_port(&request.authority),
+            &request.target,
+        ) {
             let beneath = router.find(&request.method, &request.authority, &request.target);
             return Answer::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
         }
@@ -173,11 +178,7 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     let url = asked["url"]
         .as_str()
         .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
-    let secured = url.get(..8).is_some_and(|it| it.eq_ignore_ascii_case("https://"));
-    if secured {
-        return Ok(Err(Reject::NotSecured));
-    }
-    let rest = url.strip_prefix("http://").ok_or_else(|| {
+    let (scheme, rest) = Scheme::split(url).ok_or_else(|| {
         Wrong::at("url", format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))
     })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -203,13 +204,13 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
         }
         fields.push(name, value);
     }
-    let target = if method == "CONNECT" { connect_target(authority) } else { target };
+    let target = if method == "CONNECT" { connect_target(scheme, authority) } else { target };
     let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
     text.extend_from_slice(fields.text());
     text.extend_from_slice(b"\r\n");
     // Read by the server's own parser, so that what it would refuse is refused here.
     let mut storage = Storage::new();
-    match request::parse(&text, limits, &mut storage) {
+    match request::parse(&text, &Limits { scheme, ..*limits }, &mut storage) {
         Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
         Ok(Parsed::Partial) => Err(Wrong::at("url", "The request is not complete.")),
         Err(reject) => Ok(Err(reject)),
@@ -224,7 +225,7 @@ fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
     text.extend_from_slice(kept.fields.text());
     text.extend_from_slice(b"\r\n");
     let mut storage = Storage::new();
-    match request::parse(&text, limits, &mut storage)? {
+    match request::parse(&text, &Limits { scheme: kept.scheme, ..*limits }, &mut storage)? {
         Parsed::Head(head, _) => {
             Ok(Request { version: Version::Http11, authority: kept.authority.clone(), ..head.to_owned() })
         }
@@ -233,10 +234,10 @@ fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
 }
 
 /// The only target that `CONNECT` has: host and port (RFC 9110 section 9.3.6).
-fn connect_target(authority: &str) -> String {
+fn connect_target(scheme: Scheme, authority: &str) -> String {
     match authority.rsplit_once(':') {
         Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => authority.to_owned(),
-        _ => format!("{authority}:80"),
+        _ => format!("{authority}:{}", scheme.default_port()),
     }
 }
 

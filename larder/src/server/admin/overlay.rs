@@ -4,6 +4,7 @@
 use super::{Admin, Answer, Asked, Wrong, problem_at, query};
 use crate::server::overlay::{self, Now, Page, Place, Told, status_may_be};
 use larder_semantics::policy::LONGEST_LIFETIME;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_wire::http1::request::{self, Limits, Parsed, Storage};
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ impl Admin {
             Err(wrong) => return wrong.into(),
         };
         let client = self.live.borrow().config.limits.client;
-        let limits = Limits { head: client.head_size, target: client.target_size };
+        let limits = Limits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
         if let Err(wrong) = can_be_met(&order.place, &limits) {
             return wrong.into();
         }

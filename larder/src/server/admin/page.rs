@@ -103,6 +103,7 @@ mod tests {
             list.push(name, value);
         }
         Request {
+            scheme: Default::default(),
             method: "GET".to_owned(),
             target: "/".to_owned(),
             authority: "127.0.0.1:9180".to_owned(),

@@ -1,6 +1,7 @@
 //! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
 
 use super::{Admin, Answer, Asked, problem};
+use crate::server::observe::top::HTTPS;
 use larder_counters::top::{self, By, Heavy};
 use serde_json::{Value, json};
 
@@ -45,6 +46,7 @@ impl Admin {
 }
 
 fn entry(it: &Heavy) -> Value {
-    let url = format!("http://{}{}", String::from_utf8_lossy(&it.text), if it.cut { "…" } else { "" });
+    let scheme = if it.text.starts_with(HTTPS.as_bytes()) { "" } else { "http://" };
+    let url = format!("{scheme}{}{}", String::from_utf8_lossy(&it.text), if it.cut { "…" } else { "" });
     json!({ "url": url, "value": it.weight, "error": it.error })
 }

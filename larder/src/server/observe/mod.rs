@@ -231,7 +231,7 @@ impl Observer {
         if !self.errors.tells(subsystem, Level::Debug) {
             return;
         }
-        let url = format!("http://{}{}", it.authority, it.target);
+        let url = format!("{}://{}{}", it.client.scheme.name(), it.authority, it.target);
         let (status, micros) = (outcome.status.to_string(), it.micros.unwrap_or(0).to_string());
         let mut values =
             vec![("method", it.method), ("url", &url), ("status", &status), ("duration_us", &micros)];

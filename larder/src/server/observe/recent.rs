@@ -8,6 +8,7 @@ use super::Finished;
 use super::ids::Id;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
+use larder_semantics::scheme::Scheme;
 use larder_store::memory::on_heap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,8 @@ pub struct Kept {
     pub id: Id,
     /// Its method; `-` where its head was refused.
     pub method: String,
+    /// That of its connection.
+    pub scheme: Scheme,
     /// Its target, as it came.
     pub target: String,
     /// Its host.
@@ -95,6 +98,7 @@ impl Keeper {
         let kept = Kept {
             id,
             method: it.method.to_owned(),
+            scheme: it.client.scheme,
             target: it.target.to_owned(),
             authority: it.authority.to_owned(),
             fields,

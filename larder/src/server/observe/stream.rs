@@ -202,7 +202,7 @@ impl Facts for Seen<'_> {
             Text::Path => test(path.as_bytes()),
             Text::Query => test(query.as_bytes()),
             Text::Url => test(url(it).as_bytes()),
-            Text::Scheme => test(b"http"),
+            Text::Scheme => test(it.client.scheme.name().as_bytes()),
             Text::Cache => test(it.outcome.cache().as_bytes()),
             Text::Client => it.client.peer.is_some_and(|it| test(it.ip().to_string().as_bytes())),
             Text::UserAgent => field::first(it.fields, "user-agent").is_some_and(test),
@@ -272,7 +272,7 @@ fn record(it: &Finished<'_>, id: Id) -> Value {
 }
 
 fn url(it: &Finished<'_>) -> String {
-    format!("http://{}{}", it.authority, it.target)
+    format!("{}://{}{}", it.client.scheme.name(), it.authority, it.target)
 }
 
 /// The host of an authority: lower case, without its port.

@@ -10,6 +10,7 @@ use crate::config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
 use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::scheme::Scheme;
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -27,6 +28,7 @@ pub struct Span {
     start_us: u64,
     spent: Spent,
     method: String,
+    scheme: Scheme,
     path: String,
     host: String,
     route: String,
@@ -164,6 +166,7 @@ impl Spans {
             start_us: start_us(began),
             spent,
             method: it.method.to_owned(),
+            scheme: it.client.scheme,
             path: it.target.split('?').next().unwrap_or_default().chars().take(1024).collect(),
             host: it.authority.to_owned(),
             route: it.route.to_owned(),

@@ -5,6 +5,7 @@
 use super::Outcome;
 use larder_counters::top::{By, PLACE, Top};
 use larder_semantics::cache_status::Report;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use std::cell::RefCell;
 use std::hash::{BuildHasher, RandomState};
@@ -20,6 +21,9 @@ pub const BYTES: usize = 32 << 20;
 
 /// Places of one sketch at most: more would be more exact than anybody can see.
 const PLACES: usize = 4096;
+
+/// What the texts of `https` begin with; no authority has a slash.
+pub const HTTPS: &str = "https://";
 
 /// How long one worker may take for a copy.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -121,6 +125,14 @@ impl Tops {
     }
 }
 
+/// What stands before the authority: nothing for `http`, whose texts are told with it.
+fn mark(scheme: Scheme) -> &'static [u8] {
+    match scheme {
+        Scheme::Http => b"",
+        Scheme::Https => HTTPS.as_bytes(),
+    }
+}
+
 /// One worker's sketches, in the order of [`By::ALL`].
 pub struct Feed {
     seed: u64,
@@ -130,9 +142,9 @@ pub struct Feed {
 impl Feed {
     /// Counts a fast answer: no allocation, no clock, no lock.
     #[inline]
-    pub fn fast(&self, authority: &str, target: &str, body: u64) {
-        let text = (authority.as_bytes(), target.as_bytes());
-        let hash = self.hash(authority, target);
+    pub fn fast(&self, scheme: Scheme, authority: &str, target: &str, body: u64) {
+        let text: &[&[u8]] = &[mark(scheme), authority.as_bytes(), target.as_bytes()];
+        let hash = self.hash(scheme, authority, target);
         let tops = &mut *self.tops.borrow_mut();
         tops[0].add(hash, 1, text);
         if body > 0 {
@@ -141,9 +153,10 @@ impl Feed {
     }
 
     /// Counts any other.
-    pub fn slow(&self, authority: &str, target: &str, outcome: &Outcome) {
+    pub fn slow(&self, scheme: Scheme, authority: &str, target: &str, outcome: &Outcome) {
         let missed = matches!(outcome.report, Some(it @ Report::Forwarded { .. }) if !it.is_pass());
-        let (text, hash) = ((authority.as_bytes(), target.as_bytes()), self.hash(authority, target));
+        let text: &[&[u8]] = &[mark(scheme), authority.as_bytes(), target.as_bytes()];
+        let hash = self.hash(scheme, authority, target);
         let tops = &mut *self.tops.borrow_mut();
         tops[0].add(hash, 1, text);
         tops[2].add(hash, outcome.body, text);
@@ -156,8 +169,9 @@ impl Feed {
     }
 
     #[inline]
-    fn hash(&self, authority: &str, target: &str) -> u64 {
-        xxh3_64_with_seed(target.as_bytes(), xxh3_64_with_seed(authority.as_bytes(), self.seed))
+    fn hash(&self, scheme: Scheme, authority: &str, target: &str) -> u64 {
+        let seed = self.seed ^ u64::from(scheme == Scheme::Https);
+        xxh3_64_with_seed(target.as_bytes(), xxh3_64_with_seed(authority.as_bytes(), seed))
     }
 
     async fn serve(self: Rc<Self>, mut asked: mpsc::Receiver<Ask>) {

@@ -56,7 +56,7 @@ impl Tracer {
             start_us,
             route: it.route.to_owned(),
             method: it.method.to_owned(),
-            url: url(it.authority, it.target),
+            url: url(it.client.scheme, it.authority, it.target),
             status: it.outcome.status,
             bytes: it.outcome.body,
             cache: it.outcome.cache(),

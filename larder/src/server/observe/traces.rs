@@ -6,6 +6,7 @@ use super::sampling::Sampling;
 use crate::config::Config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_store::memory::on_heap;
 use serde_json::{Map, Value, json};
@@ -73,8 +74,8 @@ impl Trace {
 }
 
 /// A URL as it is kept.
-pub fn url(authority: &str, target: &str) -> String {
-    let mut url = format!("http://{authority}{target}");
+pub fn url(scheme: Scheme, authority: &str, target: &str) -> String {
+    let mut url = format!("{}://{authority}{target}", scheme.name());
     if url.len() > URL {
         let cut = (0..=URL).rev().find(|it| url.is_char_boundary(*it)).unwrap_or(0);
         url.truncate(cut);
@@ -207,7 +208,7 @@ mod tests {
             start_us: 1_000 + number,
             route: route.to_owned(),
             method: "GET".to_owned(),
-            url: url("a", "/x"),
+            url: url(Scheme::Http, "a", "/x"),
             status: 200,
             bytes: 5,
             cache: "hit",
@@ -267,7 +268,7 @@ mod tests {
         let json = trace(9, "a").json().to_string();
         let expect = r#"{"id":"9","start_us":1009,"route":"a","method":"GET","url":"http://a/x","status":200,"bytes":5,"cache":"hit","total_us":12,"stages":{"lookup":3,"write":9}}"#;
         assert_eq!(expect, json);
-        let long = url("a", &"ä".repeat(URL));
+        let long = url(Scheme::Http, "a", &"ä".repeat(URL));
         assert!(long.len() <= URL + 3 && long.ends_with('…'));
     }
 }

@@ -4,6 +4,7 @@ use crate::server::admin::Wrong;
 use crate::server::router::{Router, Target};
 use larder_semantics::expression::Expression;
 use larder_semantics::key;
+use larder_semantics::scheme::Scheme;
 use larder_semantics::target::encoded;
 use larder_store::purges::{Scope, Strength};
 use serde_json::Value;
@@ -109,21 +110,26 @@ pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>,
             "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
         ));
     }
-    let (authority, target) = split(text, host)?;
-    target_of(&authority, &target, router)
+    let (scheme, authority, target) = split(text, host)?;
+    target_of(scheme, &authority, &target, router)
 }
 
 /// The same for authority and target as a request has them, whatever the target looks like.
 ///
 /// # Errors
 /// It is no URL of a route that is cached here.
-pub fn requested(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+pub fn requested(
+    scheme: Scheme,
+    authority: &str,
+    target: &str,
+    router: &Router,
+) -> Result<Box<[u8]>, String> {
     let mut normal = String::new();
-    key::authority("http", authority, &mut normal);
-    target_of(&normal, target, router)
+    key::authority(scheme.name(), authority, &mut normal);
+    target_of(scheme, &normal, target, router)
 }
 
-fn target_of(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
     let found = router.find("GET", authority, target).map(|it| it.0);
     match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
@@ -132,7 +138,7 @@ fn target_of(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>
         }
         Some(Target::Proxy(route)) => {
             let mut key = Vec::new();
-            route.policy.key.of_url().write("http", authority, target, &[], &mut key);
+            route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
             Ok(key.into())
         }
     }
@@ -144,7 +150,7 @@ fn target_of(authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>
 /// It names no host that is served here.
 pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
     let text = text.trim();
-    let (authority, target) = split(text.strip_suffix('*').unwrap_or(text), host)?;
+    let (scheme, authority, target) = split(text.strip_suffix('*').unwrap_or(text), host)?;
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
         Target::Proxy(route) => Some(&route.policy.key),
         Target::Files(_) => None,
@@ -152,7 +158,7 @@ pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8
     let mut prefixes: Vec<Box<[u8]>> = Vec::new();
     for recipe in recipes {
         let mut prefix = Vec::new();
-        recipe.write_prefix("http", &authority, &target, &mut prefix);
+        recipe.write_prefix(scheme.name(), &authority, &target, &mut prefix);
         if !prefixes.iter().any(|it| **it == *prefix) {
             prefixes.push(prefix.into());
         }
@@ -167,20 +173,18 @@ pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8
     }
 }
 
-/// Authority as keys have it, and target. A scheme, upper case, a default port, a fragment, spaces and letters that
+/// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both. Upper case, a default port, a fragment, spaces and letters that
 /// are not ASCII are all taken as a browser takes them.
-fn split(text: &str, host: Option<&str>) -> Result<(String, String), String> {
+fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
-    let after_scheme = ["http://", "https://", "//"].into_iter().find_map(|scheme| {
-        let head = text.get(..scheme.len())?;
-        head.eq_ignore_ascii_case(scheme).then(|| &text[scheme.len()..])
-    });
+    let after_scheme =
+        Scheme::split(text).or_else(|| text.strip_prefix("//").map(|it| (Scheme::default(), it)));
     if let (None, Some((scheme, _))) = (after_scheme, text.split_once("://"))
         && scheme.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it))
     {
         return Err(format!("{text:?} is of another scheme than is served here; write http://HOST/PATH."));
     }
-    let rest = after_scheme.unwrap_or(text);
+    let (scheme, rest) = after_scheme.unwrap_or((Scheme::default(), text));
     let rest = rest.split('#').next().unwrap_or(rest);
     let cut = rest.find(['/', '?']).unwrap_or(rest.len());
     let (named, target) = rest.split_at(cut);
@@ -201,14 +205,14 @@ fn split(text: &str, host: Option<&str>) -> Result<(String, String), String> {
         return Err(format!("{named:?} is no host; write http://HOST/PATH."));
     }
     let mut authority = String::new();
-    key::authority("http", named, &mut authority);
+    key::authority(scheme.name(), named, &mut authority);
     let mut sent = String::with_capacity(target.len() + 1);
     if !target.starts_with('/') {
         sent.push('/');
     }
     sent.push_str(target);
     // As requests are: what no URI may have is encoded once.
-    Ok((authority, encoded(&sent)))
+    Ok((scheme, authority, encoded(&sent)))
 }
 
 #[cfg(test)]
@@ -217,16 +221,24 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, host: Option<&str>, expect: Result<(&str, &str), &str>) {
-        let found = split(text, host);
+        let found = split(text, host).map(|it| (it.1, it.2));
         let expect = expect.map(|it| (it.0.to_owned(), it.1.to_owned())).map_err(str::to_owned);
         assert_eq!(expect, found, "{text}");
     }
 
     #[test]
     fn forms_that_people_type() {
-        for text in
-            ["http://h/a", "https://h/a", "HTTP://H:80/a", "//h/a", "h/a", " h/a ", "h/a#top", "h:080/a"]
-        {
+        for text in [
+            "http://h/a",
+            "https://h/a",
+            "HTTP://H:80/a",
+            "HTTPS://H:443/a",
+            "//h/a",
+            "h/a",
+            " h/a ",
+            "h/a#top",
+            "h:080/a",
+        ] {
             check(text, None, Ok(("h", "/a")));
         }
         check("h", None, Ok(("h", "/")));

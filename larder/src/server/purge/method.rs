@@ -113,7 +113,7 @@ fn named(request: &Request, router: &Router) -> Result<Named, String> {
         return Err(format!("{} tags are named; one request purges at most {MOST_TAGS}.", tags.len()));
     }
     if tags.is_empty() {
-        let url = asked::requested(&request.authority, &request.target, router)?;
+        let url = asked::requested(request.scheme, &request.authority, &request.target, router)?;
         return Ok(Named::Url(url));
     }
     Ok(Named::Tags(tags))

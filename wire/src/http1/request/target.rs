@@ -2,6 +2,7 @@
 
 use super::super::facts;
 use super::Reject;
+use larder_semantics::scheme::Scheme;
 
 /// A target that was taken apart.
 pub(super) struct Target<'a> {
@@ -11,8 +12,8 @@ pub(super) struct Target<'a> {
     pub authority: Option<(&'a str, &'a str)>,
 }
 
-/// Takes `raw` apart for `method`.
-pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
+/// Takes `raw` apart for `method`, over a connection of `own` scheme.
+pub(super) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
     // The field parser let VCHAR and obs-text through: everything below 0x21 and DEL is already refused.
     if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
         return Err(Reject::Target);
@@ -35,18 +36,16 @@ pub(super) fn read<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject>
             _ => Err(Reject::Target),
         };
     }
-    absolute(method, raw)
+    absolute(method, raw, own)
 }
 
-/// Absolute-form: `http`, no user information; `https` is not for a connection without TLS, whatever is behind it. `http://host?query` is refused, since the target
-/// that it means, `/?query`, stands nowhere in the buffer; no client that is known to us sends it.
-fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
-    let (scheme, rest) = raw.split_once("://").ok_or(Reject::Target)?;
-    if scheme.eq_ignore_ascii_case("https") {
-        return Err(Reject::NotSecured);
-    }
-    if !scheme.eq_ignore_ascii_case("http") {
-        return Err(Reject::Target);
+/// Absolute-form: of the connection's own scheme, no user information; another scheme is not for this connection,
+/// whatever is behind it. `http://host?query` is refused, since the target that it means, `/?query`, stands nowhere in
+/// the buffer; no client that is known to us sends it.
+fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
+    let (scheme, rest) = Scheme::split(raw).ok_or(Reject::Target)?;
+    if scheme != own {
+        return Err(if scheme == Scheme::Https { Reject::NotSecured } else { Reject::Secured });
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
@@ -55,7 +54,10 @@ fn absolute<'a>(method: &str, raw: &'a str) -> Result<Target<'a>, Reject> {
     }
     // RFC 9112 §3.2.4: an OPTIONS for a whole server arrives through a proxy without a path.
     let empty = if method == "OPTIONS" { "*" } else { "/" };
-    Ok(Target { target: if path.is_empty() { empty } else { path }, authority: Some((authority, "80")) })
+    Ok(Target {
+        target: if path.is_empty() { empty } else { path },
+        authority: Some((authority, own.default_port())),
+    })
 }
 
 /// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the

@@ -5,9 +5,10 @@ use Reject::{
     BothLengths, ContentLength, Expectation, HeadTooLarge, Host, HostMismatch, LineEnd, RequestLine,
     TargetTooLong, TransferEncoding, UnknownCoding,
 };
+use larder_semantics::scheme::Scheme;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { head: 16 * 1024, target: 256 };
+const LIMITS: Limits = Limits { head: 16 * 1024, target: 256, scheme: Scheme::Http };
 
 /// Reads `raw`, which is a whole head and nothing else.
 #[track_caller]
@@ -164,6 +165,27 @@ fn absolute_targets() {
     refused("GET http://a/ HTTP/1.1\r\n\r\n", Host);
     refused("GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Host);
     refused("GET http://a80/ HTTP/1.1\r\nHost: a\r\n\r\n", HostMismatch);
+}
+
+#[test]
+fn over_tls_an_absolute_form_is_https() {
+    let read = |line: &str| {
+        let text = format!("{line}\r\nHost: a\r\n\r\n");
+        let limits = Limits { scheme: Scheme::Https, ..LIMITS };
+        match parse(text.as_bytes(), &limits, &mut Storage::new()) {
+            Ok(Parsed::Head(it, _)) => Ok((it.scheme, it.authority.to_owned(), it.target.to_owned())),
+            Ok(Parsed::Partial) => panic!("{line} is whole"),
+            Err(reject) => Err(reject),
+        }
+    };
+    let at = |authority: &str| Ok((Scheme::Https, authority.to_owned(), "/b".to_owned()));
+    assert_eq!(at("a"), read("GET /b HTTP/1.1"));
+    assert_eq!(at("a"), read("GET https://a/b HTTP/1.1"));
+    assert_eq!(at("A:443"), read("GET HTTPS://A:443/b HTTP/1.1"));
+    assert_eq!(Err(Reject::HostMismatch), read("GET https://a:80/b HTTP/1.1"));
+    for line in ["GET http://a/b HTTP/1.1", "GET HTTP://a:443/b HTTP/1.1", "OPTIONS http://a HTTP/1.1"] {
+        assert_eq!((Err(Reject::Secured), 421), (read(line), Reject::Secured.status()), "{line}");
+    }
 }
 
 #[test]
@@ -481,7 +503,7 @@ fn expectations() {
 
 #[test]
 fn bounds() {
-    let limits = Limits { head: 64, target: 8 };
+    let limits = Limits { head: 64, target: 8, scheme: Scheme::Http };
     let check = |raw: &str, expected: Result<usize, Reject>| {
         let mut storage = Storage::new();
         let found = parse(raw.as_bytes(), &limits, &mut storage).map(|it| match it {

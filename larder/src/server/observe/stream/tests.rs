@@ -5,11 +5,17 @@ use crate::server::observe::Outcome;
 use larder_semantics::cache_status::Tier;
 use larder_semantics::expression::Subject;
 use larder_semantics::field::Field;
+use larder_semantics::scheme::Scheme;
 use larder_transport::http1::Client;
 use larder_wire::http1::Version;
 
 pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
-    let client = Client { peer: "192.0.2.7:4000".parse().ok(), local: None, began: Default::default() };
+    let client = Client {
+        peer: "192.0.2.7:4000".parse().ok(),
+        local: None,
+        scheme: Scheme::Http,
+        began: Default::default(),
+    };
     work(&Finished {
         client: &client,
         method: "GET",

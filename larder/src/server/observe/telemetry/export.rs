@@ -162,7 +162,7 @@ fn attributes(it: &Span) -> Vec<KeyValue> {
     let mut all = vec![
         KeyValue::new("http.request.method", it.method.clone()),
         KeyValue::new("url.path", it.path.clone()),
-        KeyValue::new("url.scheme", "http"),
+        KeyValue::new("url.scheme", it.scheme.name()),
         KeyValue::new("http.response.status_code", i64::from(it.status)),
         KeyValue::new("http.route", it.route.clone()),
         KeyValue::new("server.address", host.to_owned()),
