@@ -122,7 +122,7 @@ impl Link {
         let mut moved = 0;
         let sent = self.with_output(|it| it.send(self.watched.fd(), &mut moved));
         self.worker.counters.client_bytes_sent.add(moved);
-        self.watched.note(moved);
+        self.watched.note_sent(moved);
         sent
     }
 

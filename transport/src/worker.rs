@@ -52,6 +52,9 @@ pub const CONNECTION_BYTES: u64 = 1024;
 const SCRATCH: usize = 64 * 1024;
 /// The window of `min_rate`, milliseconds.
 const RATE_WINDOW: u64 = 10_000;
+/// Who took twice, three, at most four times so many bytes at once may be silent for so many times as long as others.
+const STEP: u64 = 256 * 1024;
+const MOST_STEPS: u64 = 4;
 /// How long a connection that was accepted and has sent nothing may hold up a drain, and how long one must have been
 /// idle to be closed for want of descriptors; milliseconds.
 const GRACE: u64 = 1_000;
@@ -156,8 +159,12 @@ pub(crate) struct Watched {
     /// Monotonic milliseconds.
     read_by: Cell<u64>,
     write_by: Cell<u64>,
-    /// Bytes that the kernel held for the client when that was last looked at; [`NEVER`] before.
-    queued: Cell<u64>,
+    /// Bytes that the kernel was given for the client, and of these what the client had taken when that was last looked at.
+    sent: Cell<u64>,
+    taken: Cell<u64>,
+    /// What it took without a pause, the last time that it took something; and whether it has been silent since.
+    at_once: Cell<u64>,
+    is_silent: Cell<bool>,
     expired: Cell<Expired>,
     /// Bytes moved since the rate's window began.
     moved: Cell<u64>,
@@ -380,7 +387,10 @@ impl Worker {
             reading: Cell::new(Reading::Nothing),
             read_by: Cell::new(NEVER),
             write_by: Cell::new(NEVER),
-            queued: Cell::new(NEVER),
+            sent: Cell::new(0),
+            taken: Cell::new(0),
+            at_once: Cell::new(0),
+            is_silent: Cell::new(false),
             expired: Cell::new(Expired::No),
             moved: Cell::new(0),
             waited: Cell::new(0),
@@ -451,10 +461,10 @@ impl Watched {
         Wait { watched: self, side: Side::Write }
     }
 
-    /// The client took some: it has another `limit` milliseconds for the next.
+    /// The client took some: it has another `limit` milliseconds for the next, or as long as is due to one like it.
     pub fn write_for(&self, limit: u64) {
-        self.write_by.set(clock::monotonic().0.saturating_add(limit));
-        self.queued.set(NEVER);
+        let patience = Self::patience(limit, self.at_once.get());
+        self.write_by.set(clock::monotonic().0.saturating_add(patience));
     }
 
     /// A client that took some of what the kernel holds has another `limit` milliseconds. The socket itself says that
@@ -464,11 +474,22 @@ impl Watched {
         let queued =
             unsafe { rustix::ioctl::ioctl(self.fd(), rustix::ioctl::Getter::<TIOCOUTQ, i32>::new()) };
         let Ok(queued) = queued.map(|it| u64::try_from(it).unwrap_or(0)) else { return };
-        let before = self.queued.replace(queued);
-        if before != NEVER && queued < before {
-            self.note(before - queued);
-            self.write_by.set(clock::monotonic().0.saturating_add(limit));
+        let taken = self.sent.get().saturating_sub(queued);
+        let more = taken.saturating_sub(self.taken.replace(taken));
+        if more == 0 {
+            return self.is_silent.set(true);
         }
+        self.note(more);
+        let at_once = if self.is_silent.replace(false) { 0 } else { self.at_once.get() };
+        self.at_once.set(at_once.saturating_add(more));
+        self.write_by.set(clock::monotonic().0.saturating_add(Self::patience(limit, at_once + more)));
+    }
+
+    /// How long a client may be silent that took `at_once` bytes before without a pause. One that reads fast has a receive
+    /// buffer of up to 32 MiB from its kernel; once that is full, its kernel tells of room only when a sixteenth of it is free. Of
+    /// one that then reads 40 KB a second, two megabytes every 48 seconds are all that is seen.
+    fn patience(limit: u64, at_once: u64) -> u64 {
+        limit.saturating_mul((at_once / STEP).clamp(1, MOST_STEPS))
     }
 
     /// What is waited for.
@@ -499,19 +520,25 @@ impl Watched {
         self.waited.set(0);
     }
 
-    /// Notes bytes in either direction.
+    /// Notes bytes that the kernel was given for the client: these it has yet to take.
+    pub fn note_sent(&self, bytes: u64) {
+        self.sent.set(self.sent.get().wrapping_add(bytes));
+    }
+
+    /// Notes bytes that the client sent or took.
     pub fn note(&self, bytes: u64) {
         self.moved.set(self.moved.get().wrapping_add(bytes));
     }
 
-    /// Counts time in which the client was waited for; once it makes a window, the bytes are held against it.
+    /// Counts time in which the client was waited for; once it makes a window, the bytes are held against it. A window in which it
+    /// was silent goes on until it is not: for silence there are the other limits, and who takes in steps is judged by whole ones.
     fn is_too_slow(&self, passed: u64, min_rate: u64) -> bool {
         if self.reading.get() != Reading::Body && self.write_by.get() == NEVER {
             return false;
         }
         let waited = self.waited.get().saturating_add(passed);
         self.waited.set(waited);
-        if waited < RATE_WINDOW {
+        if waited < RATE_WINDOW || self.moved.get() == 0 {
             return false;
         }
         let slow = self.moved.get() < min_rate.saturating_mul(waited) / 1000;
@@ -626,6 +653,28 @@ mod tests {
         drop(it.read_while(Reading::Body, 1));
         drop(it.write_while(1));
         None
+    }
+
+    /// What a large receive buffer does to a client that reads steadily: the kernel lets it be filled again in steps.
+    #[test]
+    fn who_takes_in_steps_is_as_fast_as_its_steps_are_large() {
+        let steps = |bytes: u64| {
+            let second = Cell::new(0);
+            rate(128, 0, move |it| {
+                second.set(second.get() + 1);
+                it.note(if second.get() % 12 == 0 { bytes } else { 0 });
+                write(it)
+            })
+        };
+        assert_eq!(Expired::No, steps(12 * 128));
+        assert_eq!(Expired::Writing, steps(10 * 128));
+    }
+
+    #[test]
+    fn who_took_much_at_once_may_be_silent_for_longer() {
+        let of = |taken| Watched::patience(1000, taken);
+        assert_eq!([1000, 1000, 2000, 4000, 4000], [0, 1 << 18, 1 << 19, 1 << 20, 1 << 30].map(of));
+        assert_eq!(NEVER, Watched::patience(NEVER, 1 << 20));
     }
 
     #[test]

@@ -92,6 +92,23 @@ fn a_client_that_does_not_read_is_reset() {
     assert_eq!(std::io::ErrorKind::ConnectionReset, peer.closed().unwrap_err().kind());
 }
 
+/// Its receive buffer has grown, and is opened to us again in steps of a mebibyte or so, for which it may need long.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "what is looked at is how long it took")]
+fn who_read_fast_may_be_silent_for_longer() {
+    let server = Server::with(Limits { write_timeout: SHORT, ..limits() });
+    let mut peer = server.connect();
+    peer.say("GET /file HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut some = vec![0; 8 << 20];
+    peer.stream.read_exact(&mut some).unwrap();
+    let begun = std::time::Instant::now();
+    while server.counters.connections_open.get() > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(1, server.counters.client_write_timeouts.get());
+    assert!(begun.elapsed() >= 3 * SHORT, "{:?}", begun.elapsed());
+}
+
 #[test]
 fn connections_over_the_limit_are_closed_at_once() {
     let server = Server::with(Limits { connections: 2, ..limits() });
