@@ -142,6 +142,7 @@ fn every_byte_format_has_a_fuzz_target_of_its_name() {
     let targets = root().join("fuzz/fuzz_targets");
     for (folder, modules) in [
         ("http1", &["request", "response", "chunked"][..]),
+        ("http2", &["frame", "head"]),
         ("memcached", &["meta", "binary"]),
         ("", &["envelope"]),
     ] {

@@ -11,7 +11,7 @@ use larder_semantics::request::RequestFacts;
 use larder_stdx::clock;
 use larder_store::Body;
 use larder_store::ram::KeyHash;
-use larder_transport::http1::Outbox;
+use larder_transport::Answer;
 use larder_wire::http1::request::RequestHead;
 
 impl Gateway {
@@ -24,9 +24,8 @@ impl Gateway {
         facts: &RequestFacts<'_>,
         key: &[u8],
         hash: KeyHash,
-        last: bool,
         began: Option<u64>,
-        out: &mut Outbox,
+        answer: &mut Answer<'_>,
     ) -> Option<FastHit> {
         let policy = &route.policy;
         let disk = self.disk_of(policy).filter(|it| it.knows(key))?;
@@ -49,6 +48,6 @@ impl Gateway {
         self.counters.cache_hits.add(1);
         self.counters.cache_hits_disk.add(1);
         let not_modified = precondition == Precondition::NotModified;
-        Some(hit::respond(&stored, Tier::Disk, None, head, not_modified, last, policy, now, began, out))
+        Some(hit::respond(&stored, Tier::Disk, None, head, not_modified, policy, now, began, answer))
     }
 }

@@ -21,10 +21,8 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::forms::Peek;
 use larder_store::ram::{Body, Lookup};
 use larder_store::{Form, Forms, Stored};
-use larder_transport::http1::Outbox;
-use larder_wire::http1::Version;
+use larder_transport::Answer;
 use larder_wire::http1::request::RequestHead;
-use larder_wire::http1::write;
 use std::sync::Arc;
 
 /// What a fast hit sent, for the log.
@@ -39,13 +37,12 @@ pub struct FastHit {
 }
 
 impl Gateway {
-    /// Answers a request from RAM into `out`, or declines with `None` and nothing written.
+    /// Answers a request from RAM, or declines with `None` and nothing written.
     pub fn answer_now(
         &self,
         route: &Route,
         head: &RequestHead<'_>,
-        last: bool,
-        out: &mut Outbox,
+        answer: &mut Answer<'_>,
     ) -> Option<FastHit> {
         let facts = RequestFacts::read(head.method, head.fields);
         if facts.range.is_some()
@@ -63,7 +60,7 @@ impl Gateway {
         let shelf = match self.store.lookup(hash, &scratch.key, 0) {
             Lookup::Shelf(shelf) => shelf,
             Lookup::Nothing => {
-                return self.on_disk_now(route, head, &facts, &scratch.key, hash, last, began, out);
+                return self.on_disk_now(route, head, &facts, &scratch.key, hash, began, answer);
             }
             Lookup::HitForMiss => return None,
         };
@@ -83,7 +80,7 @@ impl Gateway {
             self.counters.coding_hits.add(1);
         }
         let not_modified = precondition == Precondition::NotModified;
-        Some(respond(stored, Tier::Ram, form, head, not_modified, last, &route.policy, now, began, out))
+        Some(respond(stored, Tier::Ram, form, head, not_modified, &route.policy, now, began, answer))
     }
 
     /// The form that a request is served, `None` within for the stored one; and has a better one made if there could be
@@ -158,14 +155,12 @@ pub(crate) fn respond(
     form: Option<&Form>,
     head: &RequestHead<'_>,
     not_modified: bool,
-    last: bool,
     policy: &Policy,
     now: WallTime,
     began: Option<u64>,
-    out: &mut Outbox,
+    answer: &mut Answer<'_>,
 ) -> FastHit {
     let report = Report::Hit { ttl: ttl(&stored.meta, now), tier };
-    let text = out.text();
     let (ready, fields, body) = match form {
         None => (&stored.head, &stored.fields, &stored.body),
         Some(form) => {
@@ -174,36 +169,34 @@ pub(crate) fn respond(
         }
     };
     if not_modified {
-        write::status_line(304, text);
+        answer.status(304);
         for it in
             fields.iter().filter(|it| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags))
         {
-            write::field(it.name, it.value, text);
+            answer.field(it.name, it.value);
         }
     } else {
-        text.extend_from_slice(ready);
+        answer.ready(ready);
     }
-    write_own_lines(stored.meta.age(now), report, policy, text);
+    write_own_lines(stored.meta.age(now), report, policy, answer);
     if let Some(began) = began {
-        stages::write_lookup_since(began, text);
+        stages::tell_lookup_since(began, answer);
     }
-    match (last, head.version) {
-        (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
-        (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
-        (false, Version::Http11) => {}
-    }
-    text.extend_from_slice(b"\r\n");
     if not_modified {
+        answer.end();
         return FastHit { status: 304, body: 0, report };
     }
     let body = match body {
-        _ if head.method == "HEAD" => 0,
+        _ if head.method == "HEAD" => {
+            answer.end();
+            0
+        }
         Body::Heap(bytes) => {
-            text.extend_from_slice(bytes);
+            answer.end_with(bytes);
             bytes.len() as u64
         }
         arena => {
-            out.push(arena.piece());
+            answer.end_with_piece(arena.piece());
             arena.len()
         }
     };
@@ -211,17 +204,13 @@ pub(crate) fn respond(
 }
 
 /// The lines that each hit has for itself.
-fn write_own_lines(age: u32, report: Report, policy: &Policy, text: &mut Vec<u8>) {
-    text.extend_from_slice(b"Age: ");
-    text.extend_from_slice(itoa::Buffer::new().format(age).as_bytes());
-    text.extend_from_slice(b"\r\n");
+fn write_own_lines(age: u32, report: Report, policy: &Policy, answer: &mut Answer<'_>) {
+    answer.field("Age", itoa::Buffer::new().format(age).as_bytes());
     if policy.cache_status {
-        text.extend_from_slice(b"Cache-Status: ");
-        cache_status::write(report, text);
-        text.extend_from_slice(b"\r\n");
+        answer.field_with("Cache-Status", |text| cache_status::write(report, text));
     }
     if policy.x_cache {
-        text.extend_from_slice(b"X-Cache: HIT\r\n");
+        answer.field("X-Cache", b"HIT");
     }
 }
 

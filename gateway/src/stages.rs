@@ -4,6 +4,7 @@
 
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
+use larder_transport::Answer;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -124,12 +125,10 @@ pub fn write_server_timing(spent: &Spent, out: &mut Vec<u8>) {
 }
 
 /// Appends a line of `Server-Timing` for a fast answer that was begun at `began`, by the precise clock.
-pub fn write_lookup_since(began: u64, out: &mut Vec<u8>) {
+pub fn tell_lookup_since(began: u64, answer: &mut Answer<'_>) {
     let mut spent = Spent::default();
     spent.add(Stage::Lookup, clock::precise_micros().saturating_sub(began));
-    out.extend_from_slice(b"Server-Timing: ");
-    write_server_timing(&spent, out);
-    out.extend_from_slice(b"\r\n");
+    answer.field_with("Server-Timing", |text| write_server_timing(&spent, text));
 }
 
 /// Whether a value of `Server-Timing` was written by a larder: by one that is our origin, where we did not.

@@ -4,8 +4,9 @@
 
 use larder_counters::Counters;
 use larder_stdx::clock;
+use larder_transport::Answer;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
-use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody};
+use larder_transport::http1::{Client, Handler, Now, Reply, RequestBody};
 use larder_transport::listener::{self, Listen};
 use larder_transport::worker::{self, Limits, Worker};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
@@ -16,11 +17,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The response, for a connection that lives on and for one that closes, and the body where it is large.
+/// The response.
 struct Canned {
-    more: Vec<u8>,
-    last: Vec<u8>,
-    file: Option<FileSlice>,
+    head: Vec<u8>,
+    body: Piece,
 }
 
 struct Memory(File);
@@ -37,30 +37,25 @@ impl FileOwner for Memory {
 
 impl Canned {
     fn new(size: usize) -> std::io::Result<Self> {
-        let is_file = size > 16 * 1024;
-        let response = |connection: &str| {
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n{connection}\r\n"
-            );
-            let mut text = head.into_bytes();
-            text.resize(text.len() + if is_file { 0 } else { size }, b'x');
-            text
-        };
-        let mut file = None;
-        if is_file {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {size}\r\n");
+        let content = vec![b'x'; size];
+        let body = if size > 16 * 1024 {
             let mut memory = File::from(rustix::fs::memfd_create("canned", rustix::fs::MemfdFlags::CLOEXEC)?);
-            memory.write_all(&vec![b'x'; size])?;
-            file = Some(FileSlice { owner: Arc::new(Memory(memory)), offset: 0, length: size as u64 });
-        }
-        Ok(Self { more: response(""), last: response("Connection: close\r\n"), file })
+            memory.write_all(&content)?;
+            Piece::File(FileSlice { owner: Arc::new(Memory(memory)), offset: 0, length: size as u64 })
+        } else {
+            Piece::Bytes(content.into())
+        };
+        Ok(Self { head: head.into_bytes(), body })
     }
 }
 
 impl Handler for Canned {
-    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, last: bool, out: &mut Outbox) -> Now {
-        out.text().extend_from_slice(if last { &self.last } else { &self.more });
-        if let Some(file) = &self.file {
-            out.push(Piece::File(file.clone()));
+    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, answer: &mut Answer<'_>) -> Now {
+        answer.ready(&self.head);
+        match &self.body {
+            Piece::Bytes(bytes) => answer.end_with(bytes),
+            file => answer.end_with_piece(file.clone()),
         }
         Now::Answered
     }

@@ -1,5 +1,6 @@
 //! Sockets, deadlines and connections. What a request means is not here: a [`http1::Handler`] answers.
 
+mod answer;
 pub mod body;
 mod haste;
 pub mod http1;
@@ -8,3 +9,5 @@ pub mod listener;
 mod outbox;
 mod room;
 pub mod worker;
+
+pub use answer::Answer;

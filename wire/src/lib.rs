@@ -2,6 +2,7 @@
 
 pub mod envelope;
 pub mod http1;
+pub mod http2;
 pub mod memcached;
 pub mod purge_entry;
 pub mod segment;

@@ -13,6 +13,10 @@ mod http1_chunked;
 mod http1_request;
 #[path = "../../fuzz/laws/http1_response.rs"]
 mod http1_response;
+#[path = "../../fuzz/laws/http2_frame.rs"]
+mod http2_frame;
+#[path = "../../fuzz/laws/http2_head.rs"]
+mod http2_head;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
 #[path = "../../fuzz/laws/purge_entry.rs"]
@@ -52,7 +56,7 @@ fn every_codec_has_its_target() {
     };
     let stem = |path: &Path| path.file_stem().unwrap().to_string_lossy().into_owned();
     let mut targets: Vec<_> = names(&root.join("fuzz/fuzz_targets")).iter().map(|it| stem(it)).collect();
-    let mut codecs: Vec<_> = ["http1", "memcached"]
+    let mut codecs: Vec<_> = ["http1", "http2", "memcached"]
         .iter()
         .flat_map(|folder| names(&root.join("wire/src").join(folder)).into_iter().map(move |it| (folder, it)))
         .filter(|(_, it)| {
@@ -73,6 +77,8 @@ fn seeds_obey() {
     seeds("http1_request").iter().for_each(|it| http1_request::check(it));
     seeds("http1_response").iter().for_each(|it| http1_response::check(it));
     seeds("http1_chunked").iter().for_each(|it| http1_chunked::check(it));
+    seeds("http2_frame").iter().for_each(|it| http2_frame::check(it));
+    seeds("http2_head").iter().for_each(|it| http2_head::check(it));
     seeds("envelope").iter().for_each(|it| envelope::check(it));
     seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
@@ -94,6 +100,16 @@ proptest! {
     #[test]
     fn chunked_bodies_obey(raw in mixed("http1_chunked")) {
         http1_chunked::check(&raw);
+    }
+
+    #[test]
+    fn frames_obey(raw in mixed("http2_frame")) {
+        http2_frame::check(&raw);
+    }
+
+    #[test]
+    fn field_sections_obey(raw in mixed("http2_head")) {
+        http2_head::check(&raw);
     }
 
     #[test]

@@ -20,8 +20,8 @@ pub struct Entry<'a> {
     pub method: &'a [u8],
     /// The request's target, as it goes to the origin.
     pub target: &'a [u8],
-    /// The minor version: `HTTP/1.x`.
-    pub minor: u8,
+    /// As `HTTP/1.1`.
+    pub protocol: &'static str,
     /// The request's host.
     pub host: &'a [u8],
     /// The status that was sent.
@@ -107,8 +107,8 @@ pub static FIELDS: &[Field] = &[
         json: |it, _, out| escape::json(it.target, out),
         plain: |it, _, out| escape::escaped(it.target, out) },
     Field { name: "protocol", since: Since::Common, help: "The request's protocol.",
-        json: |it, _, out| { let _ = write!(out, "\"HTTP/1.{}\"", it.minor); },
-        plain: |it, _, out| { let _ = write!(out, "HTTP/1.{}", it.minor); } },
+        json: |it, _, out| { let _ = write!(out, "\"{}\"", it.protocol); },
+        plain: |it, _, out| out.extend_from_slice(it.protocol.as_bytes()) },
     Field { name: "status", since: Since::Common, help: "The status that was sent.",
         json: |it, _, out| number(u64::from(it.status), out),
         plain: |it, _, out| number(u64::from(it.status), out) },
@@ -188,7 +188,7 @@ impl Entry<'_> {
         escape::quoted(self.method, out);
         out.push(b' ');
         escape::quoted(self.target, out);
-        let _ = write!(out, " HTTP/1.{}\" {} ", self.minor, self.status);
+        let _ = write!(out, " {}\" {} ", self.protocol, self.status);
         match self.bytes {
             0 => out.push(b'-'),
             bytes => number(bytes, out),

@@ -20,7 +20,7 @@ fn entry() -> Entry<'static> {
         client: Some([192, 0, 2, 1].into()),
         method: b"GET",
         target: b"/a?b=\"c\"",
-        minor: 1,
+        protocol: "HTTP/1.1",
         host: b"www.example.com",
         status: 200,
         bytes: 1795,

@@ -8,9 +8,9 @@ use larder_gateway::stages::{self, Stage, Stages};
 use larder_semantics::date;
 use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock;
+use larder_transport::Answer as FastAnswer;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Outbox, Reply, ResponseBody};
-use larder_wire::http1::Version;
+use larder_transport::http1::{Reply, ResponseBody};
 use larder_wire::http1::request::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -61,42 +61,36 @@ impl FileRoute {
     }
 
     /// Answers a plain GET or HEAD from the open-file cache; status and bytes of body, or nothing written.
-    pub fn answer_now(&self, head: &RequestHead<'_>, last: bool, out: &mut Outbox) -> Option<(u16, u64)> {
+    pub fn answer_now(&self, head: &RequestHead<'_>, answer: &mut FastAnswer<'_>) -> Option<(u16, u64)> {
         if !is_plain(head) {
             return None;
         }
         let began = self.server_timing.then(clock::precise_micros);
         let file = self.root.lookup_now(head.target, head.fields, clock::monotonic())?;
-        let text = out.text();
-        text.extend_from_slice(&file.head);
-        self.write_date(text);
+        answer.ready(&file.head);
+        self.tell_date(answer);
         if let Some(began) = began {
-            stages::write_lookup_since(began, text);
+            stages::tell_lookup_since(began, answer);
         }
-        match (last, head.version) {
-            (true, _) => text.extend_from_slice(b"Connection: close\r\n"),
-            (false, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
-            (false, Version::Http11) => {}
-        }
-        text.extend_from_slice(b"\r\n");
         if head.method == "HEAD" {
+            answer.end();
             return Some((200, 0));
         }
         match &file.body {
-            Piece::Bytes(bytes) => text.extend_from_slice(bytes),
-            body => out.push(body.clone()),
+            Piece::Bytes(bytes) => answer.end_with(bytes),
+            body => answer.end_with_piece(body.clone()),
         }
         Some((200, file.length()))
     }
 
-    /// `Date: …\r\n`, formatted once a second.
-    fn write_date(&self, text: &mut Vec<u8>) {
+    /// `Date`, formatted once a second.
+    fn tell_date(&self, answer: &mut FastAnswer<'_>) {
         let now = clock::wall();
         let mut cached = self.date.borrow_mut();
         if cached.0 != now.0 {
-            *cached = (now.0, format!("Date: {}\r\n", date::format(now)));
+            *cached = (now.0, date::format(now));
         }
-        text.extend_from_slice(cached.1.as_bytes());
+        answer.field("Date", cached.1.as_bytes());
     }
 
     /// Answers anything else; the disk may have to be asked. `stages` is told where the time goes.

@@ -10,8 +10,9 @@ use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, explain};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
+use larder_transport::Answer;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Client, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
+use larder_transport::http1::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -32,7 +33,7 @@ pub struct Front {
 }
 
 impl Handler for Front {
-    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, last: bool, out: &mut Outbox) -> Now {
+    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, answer: &mut Answer<'_>) -> Now {
         let scopes = &self.observer.scopes;
         let timed = scopes.begin();
         let started = self.observer.times_fast().then(clock::precise_micros);
@@ -46,13 +47,13 @@ impl Handler for Front {
         let is_timed = traced || span.is_some();
         let stages = if is_timed { Stages::begin(client.began.get()) } else { Stages::off() };
         let outcome = match (&overlay, found) {
-            (Some(overlay), _) => overlay.answer_now(head, last, &self.gateway.counters, out),
+            (Some(overlay), _) => overlay.answer_now(head, &self.gateway.counters, answer),
             (None, Some((Target::Proxy(route), ..))) => {
-                let hit = self.gateway.answer_now(route, head, last, out);
+                let hit = self.gateway.answer_now(route, head, answer);
                 hit.map(|it| Outcome::whole(it.status, it.body, Some(it.report)))
             }
             (None, Some((Target::Files(files), ..))) => {
-                let sent = files.answer_now(head, last, out);
+                let sent = files.answer_now(head, answer);
                 sent.map(|(status, body)| Outcome::whole(status, body, None))
             }
             (None, None) => None,

@@ -3,6 +3,7 @@
 use super::reply::{After, Reply};
 use super::request_body::{BodyState, RequestBody};
 use super::{Client, Handler, Now, Outbox};
+use crate::Answer;
 use crate::link::Link;
 use crate::outbox::Sent;
 use crate::worker::{Expired, Reading, Watched, Worker};
@@ -399,7 +400,8 @@ fn take<H: Handler>(
         let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty
             || head.needs_encoding
-            || handler.answer_now(&head, client, last, output) == Now::Later;
+            || handler.answer_now(&head, client, &mut Answer::http1(head.version, last, output))
+                == Now::Later;
         if declined {
             let keep_alive = if head.keep_alive { KeepAlive::Yes } else { KeepAlive::No };
             return Taken::Slow(Rc::new(head.to_owned()), keep_alive);

@@ -19,6 +19,7 @@ pub(crate) use connection::serve;
 pub use reply::Reply;
 pub use request_body::RequestBody;
 
+use crate::Answer;
 use larder_semantics::scheme::Scheme;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use larder_wire::http1::write;
@@ -46,7 +47,7 @@ pub struct Client {
 /// What [`Handler::answer_now`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Now {
-    /// The whole response is in the outbox.
+    /// The whole response is written.
     Answered,
     /// Not answered, nothing written: take the slow speed.
     Later,
@@ -55,9 +56,7 @@ pub enum Now {
 /// Answers requests. One instance per worker; `&self` because one thread runs many connections.
 pub trait Handler: 'static {
     /// Answers at once and without waiting, or declines. Called only for requests without a body.
-    /// `last` is true when the connection closes after this response: a `Connection: close` line is then
-    /// the handler's to write (and `keep-alive` for HTTP/1.0 otherwise).
-    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, last: bool, out: &mut Outbox) -> Now;
+    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, answer: &mut Answer<'_>) -> Now;
 
     /// Answers in its own time. Returning without [`Reply::finish`] closes the connection hard, so that
     /// the client sees a truncated response as one.

@@ -113,7 +113,7 @@ impl<'c> Reply<'c> {
             match (self.keep_alive, self.version) {
                 (KeepAlive::No, _) => text.extend_from_slice(b"Connection: close\r\n"),
                 (KeepAlive::Yes, Version::Http10) => text.extend_from_slice(b"Connection: keep-alive\r\n"),
-                (KeepAlive::Yes, Version::Http11) => {}
+                (KeepAlive::Yes, Version::Http11 | Version::Http2) => {}
             }
             text.extend_from_slice(b"\r\n");
         });

@@ -4,8 +4,9 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
+use larder_transport::Answer;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
-use larder_transport::http1::{Client, ClientGone, Handler, Now, Outbox, Reply, RequestBody, ResponseBody};
+use larder_transport::http1::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{self, Limits, Worker};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
@@ -286,15 +287,14 @@ fn bytes(text: &str) -> Piece {
 
 impl Handler for Answers {
     /// `/fast…` is answered at once, with the target as its body.
-    fn answer_now(&self, head: &RequestHead<'_>, _: &Client, last: bool, out: &mut Outbox) -> Now {
+    fn answer_now(&self, head: &RequestHead<'_>, _: &Client, answer: &mut Answer<'_>) -> Now {
         if !head.target.starts_with("/fast") {
             return Now::Later;
         }
         assert_ne!("/fast/panic", head.target, "asked for");
-        let close = if last { "Connection: close\r\n" } else { "" };
-        let text = format!("HTTP/1.1 200 OK\r\n{close}Content-Length: {}\r\n\r\n", head.target.len());
-        out.text().extend_from_slice(text.as_bytes());
-        out.push(Piece::Bytes(Bytes::copy_from_slice(head.target.as_bytes())));
+        answer.status(200);
+        answer.field("Content-Length", head.target.len().to_string().as_bytes());
+        answer.end_with(&Bytes::copy_from_slice(head.target.as_bytes()));
         Now::Answered
     }
 

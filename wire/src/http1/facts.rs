@@ -5,7 +5,7 @@ use larder_semantics::field::Field;
 
 /// The lines of one name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Seen<'a> {
+pub(crate) enum Seen<'a> {
     /// No line has this name.
     #[default]
     Absent,
@@ -29,7 +29,7 @@ impl<'a> Seen<'a> {
 
 /// The fields that concern the message and not what it carries.
 #[derive(Debug, Default)]
-pub(super) struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     pub host: Seen<'a>,
     pub content_length: Seen<'a>,
     pub transfer_encoding: Seen<'a>,
@@ -43,7 +43,7 @@ pub(super) struct Facts<'a> {
 impl<'a> Facts<'a> {
     /// Looks at every line once; the length of a name settles most of them.
     #[inline]
-    pub(super) fn note(&mut self, name: &str, value: &'a [u8]) {
+    pub(crate) fn note(&mut self, name: &str, value: &'a [u8]) {
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => self.host.add(value),
             6 if name.eq_ignore_ascii_case("expect") => self.expect.add(value),
@@ -66,9 +66,9 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether the connection lives on after this message (RFC 9112 §9.3).
-    pub(super) fn persists(&self, version: super::Version) -> bool {
+    pub(crate) fn persists(&self, version: super::Version) -> bool {
         match version {
-            super::Version::Http11 => !self.close,
+            super::Version::Http11 | super::Version::Http2 => !self.close,
             super::Version::Http10 => self.keep_alive && !self.close,
         }
     }
@@ -85,7 +85,7 @@ impl<'a> FromIterator<Field<'a>> for Facts<'a> {
 }
 
 /// A byte of a token (RFC 9110 §5.6.2).
-pub(super) const fn is_token_byte(byte: u8) -> bool {
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
@@ -107,7 +107,7 @@ pub(super) const fn is_token_byte(byte: u8) -> bool {
 }
 
 /// Reads a `Content-Length` value: digits and nothing else, at most 2^63 - 1 (RFC 9110 §8.6).
-pub(super) fn length(value: &[u8]) -> Option<u64> {
+pub(crate) fn length(value: &[u8]) -> Option<u64> {
     if value.is_empty() {
         return None;
     }

@@ -2,7 +2,7 @@
 //! strict when it reads from an origin, and canonical when it writes.
 
 pub mod chunked;
-mod facts;
+pub(crate) mod facts;
 mod lines;
 pub mod request;
 pub mod response;
@@ -28,6 +28,20 @@ pub enum Version {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Version {
+    /// As logs have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::Http10 => "HTTP/1.0",
+            Version::Http11 => "HTTP/1.1",
+            Version::Http2 => "HTTP/2.0",
+        }
+    }
 }
 
 /// Most field lines in one head, on either side.

@@ -1,6 +1,6 @@
 //! The head of a request, read strictly: anything that two parsers could read differently is refused.
 
-mod target;
+pub(crate) mod target;
 #[cfg(test)]
 mod tests;
 
@@ -88,6 +88,10 @@ pub enum Reject {
     UnknownCoding,
     /// `Expect` other than `100-continue` (417).
     Expectation,
+    /// A pseudo-field of HTTP/2 is missing, repeated, unknown, out of place or not valid (400).
+    Pseudo,
+    /// HTTP/2 with a field that speaks of an HTTP/1.1 connection (400).
+    ConnectionField,
 }
 
 impl Reject {
@@ -109,7 +113,9 @@ impl Reject {
             | Reject::HostMismatch
             | Reject::ContentLength
             | Reject::BothLengths
-            | Reject::TransferEncoding => 400,
+            | Reject::TransferEncoding
+            | Reject::Pseudo
+            | Reject::ConnectionField => 400,
         }
     }
 
@@ -134,6 +140,8 @@ impl Reject {
             Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",
             Reject::TransferEncoding => "The Transfer-Encoding is not a single chunked, or not allowed here.",
             Reject::UnknownCoding => "The transfer coding is not known here.",
+            Reject::Pseudo => "A pseudo-field of the request is missing, repeated, unknown or not valid.",
+            Reject::ConnectionField => "A field that HTTP/2 forbids speaks of the connection.",
             Reject::Expectation => "The Expect field asks for something other than 100-continue.",
         }
     }
@@ -160,6 +168,21 @@ impl<'a> Storage<'a> {
     #[inline]
     pub fn new() -> Self {
         Self { fields: [const { MaybeUninit::uninit() }; MAX_FIELDS] }
+    }
+
+    /// Puts fields behind the first `count`; how many there are then. Any above [`MAX_FIELDS`] are left out.
+    pub(crate) fn extend(&mut self, count: usize, fields: impl Iterator<Item = Field<'a>>) -> usize {
+        let room = self.fields.get_mut(count..).unwrap_or_default();
+        room.iter_mut().zip(fields).fold(count, |count, (room, field)| {
+            room.write(field);
+            count + 1
+        })
+    }
+
+    /// The first `count` fields, which [`Storage::extend`] put here.
+    pub(crate) fn view(&self, count: usize) -> &[Field<'a>] {
+        // SAFETY: see below; nothing is told of more than was written.
+        unsafe { std::slice::from_raw_parts(self.fields.as_ptr().cast(), count.min(MAX_FIELDS)) }
     }
 
     /// Keeps `lines`, of which there are at most [`MAX_FIELDS`]; any that are over are left out.
@@ -371,7 +394,7 @@ fn coding(value: &[u8]) -> Result<Framing, Reject> {
 }
 
 /// Whether the client waits for `100 Continue` (RFC 9110 §10.1.1); HTTP/1.0 cannot.
-fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject> {
+pub(crate) fn expects_continue(facts: &Facts<'_>, version: Version) -> Result<bool, Reject> {
     match facts.expect {
         _ if version == Version::Http10 => Ok(false),
         Seen::Absent => Ok(false),

@@ -249,7 +249,7 @@ impl Observer {
             client: it.client.peer.map(|it| it.ip()),
             method: it.method.as_bytes(),
             target: it.target.as_bytes(),
-            minor: if it.version == Version::Http10 { 0 } else { 1 },
+            protocol: it.version.name(),
             host: it.authority.as_bytes(),
             status: outcome.status,
             bytes: outcome.body,

@@ -7,8 +7,8 @@ use larder_counters::Counters;
 use larder_semantics::cache_status::{self, Report};
 use larder_semantics::date;
 use larder_stdx::clock;
-use larder_transport::http1::{Outbox, Reply};
-use larder_wire::http1::Version;
+use larder_transport::Answer;
+use larder_transport::http1::Reply;
 use larder_wire::http1::request::{Request, RequestHead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,27 +35,19 @@ impl Overlay {
     pub fn answer_now(
         &self,
         head: &RequestHead<'_>,
-        last: bool,
         counters: &Counters,
-        out: &mut Outbox,
+        answer: &mut Answer<'_>,
     ) -> Option<Outcome> {
         if !larder_files::is_plain(head.fields) {
             return None;
         }
-        let text = out.text();
-        text.extend_from_slice(&self.page.head);
-        text.extend_from_slice(b"Date: ");
-        date::write(clock::wall(), text);
-        text.extend_from_slice(b"\r\nCache-Status: ");
-        cache_status::write(Report::Overlay, text);
-        text.extend_from_slice(match (last, head.version) {
-            (true, _) => b"\r\nConnection: close\r\n\r\n",
-            (false, Version::Http10) => b"\r\nConnection: keep-alive\r\n\r\n",
-            (false, Version::Http11) => b"\r\n\r\n",
-        });
+        answer.ready(&self.page.head);
+        answer.field_with("Date", |text| date::write(clock::wall(), text));
+        answer.field_with("Cache-Status", |text| cache_status::write(Report::Overlay, text));
         let body = if head.method == "HEAD" { 0 } else { self.page.length() };
-        if body > 0 {
-            out.push(self.page.body.clone());
+        match body {
+            0 => answer.end(),
+            _ => answer.end_with_piece(self.page.body.clone()),
         }
         self.note_use(counters);
         Some(Outcome::whole(self.page.meta.status, body, Some(Report::Overlay)))

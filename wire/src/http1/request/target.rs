@@ -5,7 +5,7 @@ use super::Reject;
 use larder_semantics::scheme::Scheme;
 
 /// A target that was taken apart.
-pub(super) struct Target<'a> {
+pub(crate) struct Target<'a> {
     /// Origin-form, `*`, or authority-form.
     pub target: &'a str,
     /// The authority of an absolute-form or the whole authority-form, and the port that need not be written.
@@ -13,7 +13,7 @@ pub(super) struct Target<'a> {
 }
 
 /// Takes `raw` apart for `method`, over a connection of `own` scheme.
-pub(super) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
+pub(crate) fn read<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, Reject> {
     // The field parser let VCHAR and obs-text through: everything below 0x21 and DEL is already refused.
     if !raw.is_ascii() || memchr::memchr(b'#', raw.as_bytes()).is_some() {
         return Err(Reject::Target);
@@ -62,7 +62,7 @@ fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, R
 
 /// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the
 /// comma (which joins repeated fields), or an IPv6 address in brackets. No user information.
-pub(super) fn is_authority(authority: &[u8]) -> bool {
+pub(crate) fn is_authority(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'[') {
         return is_bracketed(authority);
     }
@@ -109,7 +109,7 @@ fn is_name(host: &[u8]) -> bool {
 
 /// Whether two authorities name one server, given the scheme's port: case and a port that says nothing new
 /// make no difference (RFC 9110 §4.2.3).
-pub(super) fn is_same(a: &[u8], b: &[u8], port: &str) -> bool {
+pub(crate) fn is_same(a: &[u8], b: &[u8], port: &str) -> bool {
     fn bare<'a>(authority: &'a [u8], port: &str) -> &'a [u8] {
         let authority = authority.strip_suffix(port.as_bytes()).map_or(authority, |it| match it.last() {
             Some(b':') => it,

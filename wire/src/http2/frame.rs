@@ -1,0 +1,513 @@
+//! Frames (RFC 9113 §4, §6): read strictly, each with the error code that a broken rule has, and written. What may follow
+//! what is not here.
+
+use super::ErrorCode;
+
+/// Bytes before a frame's payload.
+pub const HEADER: usize = 9;
+/// The largest payload that must be taken, and the largest that we take (`SETTINGS_MAX_FRAME_SIZE`).
+pub const MAX_SIZE: usize = 16_384;
+/// The window that streams and connections begin with (RFC 9113 §6.9.2).
+pub const FIRST_WINDOW: u32 = 65_535;
+/// No window is larger.
+pub const MAX_WINDOW: u32 = (1 << 31) - 1;
+
+const DATA: u8 = 0x0;
+const HEADERS: u8 = 0x1;
+const PRIORITY: u8 = 0x2;
+const RST_STREAM: u8 = 0x3;
+const SETTINGS: u8 = 0x4;
+const PUSH_PROMISE: u8 = 0x5;
+const PING: u8 = 0x6;
+const GOAWAY: u8 = 0x7;
+const WINDOW_UPDATE: u8 = 0x8;
+const CONTINUATION: u8 = 0x9;
+
+const END_STREAM: u8 = 0x1;
+const ACK: u8 = 0x1;
+const END_HEADERS: u8 = 0x4;
+const PADDED: u8 = 0x8;
+const HAS_PRIORITY: u8 = 0x20;
+
+/// One frame of a client, borrowed from the read buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Some of a body.
+    Data {
+        /// Never 0, as wherever a stream is named.
+        stream: u32,
+        /// Without padding.
+        data: &'a [u8],
+        /// Bytes that count against the windows: padding is among them.
+        flow: u32,
+        /// The last of the stream.
+        end_stream: bool,
+    },
+    /// The beginning of a field section.
+    Headers {
+        /// Which.
+        stream: u32,
+        /// Compressed fields.
+        block: &'a [u8],
+        /// No body follows, or the section is the trailers.
+        end_stream: bool,
+        /// No CONTINUATION follows.
+        end_headers: bool,
+    },
+    /// More of a field section.
+    Continuation {
+        /// Which.
+        stream: u32,
+        /// Compressed fields.
+        block: &'a [u8],
+        /// The last.
+        end_headers: bool,
+    },
+    /// A priority of RFC 7540, which nobody heeds any more.
+    Priority {
+        /// Whose; may be idle.
+        stream: u32,
+    },
+    /// The client ends a stream.
+    Reset {
+        /// Which.
+        stream: u32,
+        /// An [`ErrorCode`], or what the client takes for one.
+        code: u32,
+    },
+    /// The client's settings.
+    Settings(Settings<'a>),
+    /// The client took our settings.
+    SettingsAck,
+    /// To be sent back.
+    Ping([u8; 8]),
+    /// Our ping came back.
+    PingAck([u8; 8]),
+    /// The client begins nothing more.
+    GoAway {
+        /// An [`ErrorCode`], or what the client takes for one.
+        code: u32,
+    },
+    /// We may send more.
+    WindowUpdate {
+        /// Of which stream; 0 is the connection.
+        stream: u32,
+        /// By so many bytes, above 0.
+        increment: u32,
+    },
+    /// A type that is not known here, to be ignored (RFC 9113 §4.1).
+    Unknown,
+    /// One that is against the rules, at the cost of its stream alone.
+    Broken {
+        /// Which.
+        stream: u32,
+        /// How.
+        code: ErrorCode,
+    },
+}
+
+/// What [`parse`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed<'a> {
+    /// A whole frame, and its length in bytes.
+    Frame(Frame<'a>, usize),
+    /// More bytes are needed.
+    Partial,
+}
+
+/// Reads the frame at the start of `bytes`.
+///
+/// # Errors
+/// What ends the connection. Found from the frame's header alone where that tells.
+pub fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ErrorCode> {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER>() else { return Ok(Parsed::Partial) };
+    let [a, b, c, kind, flags, stream @ ..] = *header;
+    let length = u32::from_be_bytes([0, a, b, c]) as usize;
+    let stream = u32::from_be_bytes(stream) & MAX_WINDOW;
+    if length > MAX_SIZE {
+        return Err(ErrorCode::FrameSize);
+    }
+    check(kind, flags, stream, length)?;
+    let Some(payload) = rest.get(..length) else { return Ok(Parsed::Partial) };
+    Ok(Parsed::Frame(frame(kind, flags, stream, payload)?, HEADER + length))
+}
+
+/// What the header alone tells.
+fn check(kind: u8, flags: u8, stream: u32, length: usize) -> Result<(), ErrorCode> {
+    let is_of_stream = match kind {
+        DATA | HEADERS | PRIORITY | RST_STREAM | CONTINUATION => Some(true),
+        SETTINGS | PING | GOAWAY => Some(false),
+        // A client pushes nothing (RFC 9113 §8.4).
+        PUSH_PROMISE => return Err(ErrorCode::Protocol),
+        _ => None,
+    };
+    if is_of_stream.is_some_and(|it| it != (stream != 0)) {
+        return Err(ErrorCode::Protocol);
+    }
+    let fits = match kind {
+        RST_STREAM | WINDOW_UPDATE => length == 4,
+        SETTINGS if flags & ACK != 0 => length == 0,
+        SETTINGS => length % 6 == 0,
+        PING => length == 8,
+        GOAWAY => length >= 8,
+        _ => true,
+    };
+    if fits { Ok(()) } else { Err(ErrorCode::FrameSize) }
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Result<Frame<'_>, ErrorCode> {
+    let end_stream = flags & END_STREAM != 0;
+    let end_headers = flags & END_HEADERS != 0;
+    Ok(match kind {
+        DATA => {
+            let flow = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+            Frame::Data { stream, data: unpadded(flags, payload)?, flow, end_stream }
+        }
+        HEADERS => headers(flags, stream, unpadded(flags, payload)?)?,
+        CONTINUATION => Frame::Continuation { stream, block: payload, end_headers },
+        PRIORITY => match payload.first_chunk::<5>() {
+            Some(first) if payload.len() == first.len() && dependency(first) != stream => {
+                Frame::Priority { stream }
+            }
+            Some(first) if payload.len() == first.len() => {
+                Frame::Broken { stream, code: ErrorCode::Protocol }
+            }
+            _ => Frame::Broken { stream, code: ErrorCode::FrameSize },
+        },
+        RST_STREAM => Frame::Reset { stream, code: number(payload) },
+        SETTINGS if flags & ACK != 0 => Frame::SettingsAck,
+        SETTINGS => Frame::Settings(Settings { bytes: payload }),
+        PING => {
+            let data = payload.first_chunk().copied().unwrap_or_default();
+            if flags & ACK != 0 { Frame::PingAck(data) } else { Frame::Ping(data) }
+        }
+        GOAWAY => Frame::GoAway { code: number(payload.get(4..).unwrap_or_default()) },
+        WINDOW_UPDATE => match number(payload) & MAX_WINDOW {
+            0 if stream == 0 => return Err(ErrorCode::Protocol),
+            0 => Frame::Broken { stream, code: ErrorCode::Protocol },
+            increment => Frame::WindowUpdate { stream, increment },
+        },
+        _ => Frame::Unknown,
+    })
+}
+
+fn headers(flags: u8, stream: u32, mut block: &[u8]) -> Result<Frame<'_>, ErrorCode> {
+    if flags & HAS_PRIORITY != 0 {
+        let (first, rest) = block.split_first_chunk::<5>().ok_or(ErrorCode::FrameSize)?;
+        // A stream that waits for itself. Its fields would have to be read all the same: RFC 7540 §5.3.1 lets it be a
+        // matter of the stream, and nobody does it by mistake.
+        if dependency(first) == stream {
+            return Err(ErrorCode::Protocol);
+        }
+        block = rest;
+    }
+    let (end_stream, end_headers) = (flags & END_STREAM != 0, flags & END_HEADERS != 0);
+    Ok(Frame::Headers { stream, block, end_stream, end_headers })
+}
+
+fn dependency(bytes: &[u8; 5]) -> u32 {
+    number(bytes) & MAX_WINDOW
+}
+
+/// Four bytes.
+fn number(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().map_or(0, |it| u32::from_be_bytes(*it))
+}
+
+/// Takes the padding off, of which there may not be more than there is payload (RFC 9113 §6.1).
+fn unpadded(flags: u8, payload: &[u8]) -> Result<&[u8], ErrorCode> {
+    if flags & PADDED == 0 {
+        return Ok(payload);
+    }
+    let (padding, rest) = payload.split_first().ok_or(ErrorCode::FrameSize)?;
+    let length = rest.len().checked_sub(usize::from(*padding)).ok_or(ErrorCode::Protocol)?;
+    Ok(rest.get(..length).unwrap_or_default())
+}
+
+/// The settings of one frame, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings<'a> {
+    bytes: &'a [u8],
+}
+
+/// One setting that is known here (RFC 9113 §6.5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Bytes of the dynamic table that we may use when we write.
+    HeaderTableSize(u32),
+    /// Whether we may push; 0 or 1.
+    EnablePush(bool),
+    /// Streams at once that the client lets us begin: none are ours to begin.
+    MaxConcurrentStreams(u32),
+    /// The window that streams begin with.
+    InitialWindowSize(u32),
+    /// The largest payload that the client takes.
+    MaxFrameSize(u32),
+    /// What the client thinks too large a field section.
+    MaxHeaderListSize(u32),
+    /// Extended CONNECT (RFC 8441 §3); a client's has no meaning.
+    EnableConnectProtocol,
+    /// Not known here, to be ignored.
+    Unknown,
+}
+
+impl Settings<'_> {
+    /// Each in order, with the code of the rule that it breaks.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Setting, ErrorCode>> {
+        self.bytes.chunks_exact(6).map(|it| {
+            let value = number(it.get(2..).unwrap_or_default());
+            Ok(match it.first_chunk().map_or(0, |it| u16::from_be_bytes(*it)) {
+                0x1 => Setting::HeaderTableSize(value),
+                0x2 if value > 1 => return Err(ErrorCode::Protocol),
+                0x2 => Setting::EnablePush(value == 1),
+                0x3 => Setting::MaxConcurrentStreams(value),
+                0x4 if value > MAX_WINDOW => return Err(ErrorCode::FlowControl),
+                0x4 => Setting::InitialWindowSize(value),
+                0x5 if !(16_384..=16_777_215).contains(&value) => return Err(ErrorCode::Protocol),
+                0x5 => Setting::MaxFrameSize(value),
+                0x6 => Setting::MaxHeaderListSize(value),
+                0x8 => Setting::EnableConnectProtocol,
+                _ => Setting::Unknown,
+            })
+        })
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes.len() / 6
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// Whether a frame is the last of its kind in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// More follows.
+    Open,
+    /// The last.
+    Stream,
+}
+
+fn header(length: usize, kind: u8, flags: u8, stream: u32) -> [u8; HEADER] {
+    debug_assert!(length < 1 << 24, "a payload has a length of 24 bits");
+    let [_, a, b, c] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    let [d, e, f, g] = stream.to_be_bytes();
+    [a, b, c, kind, flags, d, e, f, g]
+}
+
+/// Appends the header of a DATA frame of `length` bytes, which follow.
+pub fn write_data_header(stream: u32, length: usize, end: End, out: &mut Vec<u8>) {
+    let flags = if end == End::Stream { END_STREAM } else { 0 };
+    out.extend_from_slice(&header(length, DATA, flags, stream));
+}
+
+/// Makes room for the header of a field section that is appended to `out` next; [`end_headers`] is told where.
+pub fn begin_headers(out: &mut Vec<u8>) -> usize {
+    let at = out.len();
+    out.extend_from_slice(&[0; HEADER]);
+    at
+}
+
+/// Closes the field section that began at `at`: its header is written, and where it is longer than a frame may be, those
+/// of CONTINUATIONs.
+pub fn end_headers(at: usize, stream: u32, end: End, out: &mut Vec<u8>) {
+    let length = out.len() - at - HEADER;
+    let flags = if end == End::Stream { END_STREAM } else { 0 };
+    if length <= MAX_SIZE {
+        out[at..at + HEADER].copy_from_slice(&header(length, HEADERS, flags | END_HEADERS, stream));
+    } else {
+        split_headers(at, stream, flags, out);
+    }
+}
+
+#[cold]
+fn split_headers(at: usize, stream: u32, flags: u8, out: &mut Vec<u8>) {
+    let block = out.split_off(at + HEADER);
+    out.truncate(at);
+    let last = block.len().div_ceil(MAX_SIZE) - 1;
+    for (index, part) in block.chunks(MAX_SIZE).enumerate() {
+        let ends = if index == last { END_HEADERS } else { 0 };
+        let (kind, flags) = if index == 0 { (HEADERS, flags | ends) } else { (CONTINUATION, ends) };
+        out.extend_from_slice(&header(part.len(), kind, flags, stream));
+        out.extend_from_slice(part);
+    }
+}
+
+/// Appends RST_STREAM.
+pub fn write_reset(stream: u32, code: ErrorCode, out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(4, RST_STREAM, 0, stream));
+    out.extend_from_slice(&(code as u32).to_be_bytes());
+}
+
+/// Appends SETTINGS with these identifiers and values.
+pub fn write_settings(settings: &[(u16, u32)], out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(settings.len() * 6, SETTINGS, 0, 0));
+    for (name, value) in settings {
+        out.extend_from_slice(&name.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Appends the acknowledgement of the peer's settings.
+pub fn write_settings_ack(out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(0, SETTINGS, ACK, 0));
+}
+
+/// Appends a PING, or with `ack` the answer to one.
+pub fn write_ping(data: [u8; 8], ack: bool, out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(8, PING, if ack { ACK } else { 0 }, 0));
+    out.extend_from_slice(&data);
+}
+
+/// Appends GOAWAY: streams above `last` were not begun.
+pub fn write_goaway(last: u32, code: ErrorCode, out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(8, GOAWAY, 0, 0));
+    out.extend_from_slice(&last.to_be_bytes());
+    out.extend_from_slice(&(code as u32).to_be_bytes());
+}
+
+/// Appends WINDOW_UPDATE.
+pub fn write_window_update(stream: u32, increment: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(4, WINDOW_UPDATE, 0, stream));
+    out.extend_from_slice(&increment.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A frame of these parts.
+    fn raw(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        [&header(payload.len(), kind, flags, stream)[..], payload].concat()
+    }
+
+    #[track_caller]
+    fn check(kind: u8, flags: u8, stream: u32, payload: &[u8], expect: Result<Frame<'_>, ErrorCode>) {
+        let raw = raw(kind, flags, stream, payload);
+        assert_eq!(expect.map(|it| Parsed::Frame(it, raw.len())), parse(&raw));
+    }
+
+    fn data(data: &[u8], flow: u32) -> Result<Frame<'_>, ErrorCode> {
+        Ok(Frame::Data { stream: 1, data, flow, end_stream: false })
+    }
+
+    #[test]
+    fn padding_is_taken_off_and_counts() {
+        check(DATA, 0, 1, b"abc", data(b"abc", 3));
+        check(DATA, PADDED, 1, b"\x02abc\0\0", data(b"abc", 6));
+        check(DATA, PADDED, 1, b"\x05abc\0\0", data(b"", 6));
+        check(DATA, PADDED, 1, b"\x06abc\0\0", Err(ErrorCode::Protocol));
+        check(DATA, PADDED, 1, b"", Err(ErrorCode::FrameSize));
+    }
+
+    #[test]
+    fn frames_of_streams_have_one_and_others_have_none() {
+        for kind in [DATA, HEADERS, PRIORITY, RST_STREAM, CONTINUATION] {
+            check(kind, 0, 0, &[0; 4], Err(ErrorCode::Protocol));
+        }
+        for kind in [SETTINGS, PING, GOAWAY] {
+            check(kind, 0, 1, &[0; 8], Err(ErrorCode::Protocol));
+        }
+        check(PUSH_PROMISE, 0, 1, &[0; 8], Err(ErrorCode::Protocol));
+        check(0x77, 0xff, 0, b"x", Ok(Frame::Unknown));
+    }
+
+    #[test]
+    fn sizes_that_a_type_cannot_have() {
+        check(RST_STREAM, 0, 1, &[0; 3], Err(ErrorCode::FrameSize));
+        check(SETTINGS, 0, 0, &[0; 7], Err(ErrorCode::FrameSize));
+        check(SETTINGS, ACK, 0, &[0; 6], Err(ErrorCode::FrameSize));
+        check(PING, 0, 0, &[0; 7], Err(ErrorCode::FrameSize));
+        check(GOAWAY, 0, 0, &[0; 7], Err(ErrorCode::FrameSize));
+        check(WINDOW_UPDATE, 0, 0, &[0; 5], Err(ErrorCode::FrameSize));
+        check(HEADERS, HAS_PRIORITY, 1, &[0; 4], Err(ErrorCode::FrameSize));
+        check(PRIORITY, 0, 1, &[0; 4], Ok(Frame::Broken { stream: 1, code: ErrorCode::FrameSize }));
+        assert_eq!(Err(ErrorCode::FrameSize), parse(&header(MAX_SIZE + 1, DATA, 0, 1)), "told by its header");
+        assert_eq!(Ok(Parsed::Partial), parse(&header(MAX_SIZE, DATA, 0, 1)));
+    }
+
+    #[test]
+    fn values_that_a_field_cannot_have() {
+        let broken = Ok(Frame::Broken { stream: 3, code: ErrorCode::Protocol });
+        check(WINDOW_UPDATE, 0, 3, &[0x80, 0, 0, 0], broken);
+        check(WINDOW_UPDATE, 0, 0, &[0; 4], Err(ErrorCode::Protocol));
+        check(WINDOW_UPDATE, 0, 0, &[0xff; 4], Ok(Frame::WindowUpdate { stream: 0, increment: MAX_WINDOW }));
+        check(PRIORITY, 0, 3, &[0, 0, 0, 3, 1], broken);
+        check(HEADERS, HAS_PRIORITY, 3, &[0, 0, 0, 3, 1], Err(ErrorCode::Protocol));
+    }
+
+    #[test]
+    fn settings_are_read_in_order_and_checked() {
+        let read = |name: u16, value: u32| {
+            let mut raw = Vec::new();
+            write_settings(&[(0xff, 1), (name, value)], &mut raw);
+            let Ok(Parsed::Frame(Frame::Settings(it), _)) = parse(&raw) else { panic!("{raw:?}") };
+            it.iter().last().unwrap()
+        };
+        assert_eq!(Ok(Setting::EnablePush(false)), read(2, 0));
+        assert_eq!(Err(ErrorCode::Protocol), read(2, 2));
+        assert_eq!(Ok(Setting::InitialWindowSize(MAX_WINDOW)), read(4, MAX_WINDOW));
+        assert_eq!(Err(ErrorCode::FlowControl), read(4, MAX_WINDOW + 1));
+        assert_eq!(Err(ErrorCode::Protocol), read(5, 16_383));
+        assert_eq!(Ok(Setting::MaxFrameSize(16_777_215)), read(5, 16_777_215));
+        assert_eq!(Err(ErrorCode::Protocol), read(5, 16_777_216));
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut out = Vec::new();
+        let at = begin_headers(&mut out);
+        out.extend_from_slice(&[7; 2 * MAX_SIZE + 5]);
+        end_headers(at, 9, End::Stream, &mut out);
+        write_data_header(9, 2, End::Stream, &mut out);
+        out.extend_from_slice(b"ab");
+        write_reset(9, ErrorCode::Cancel, &mut out);
+        write_settings_ack(&mut out);
+        write_ping(*b"12345678", true, &mut out);
+        write_goaway(9, ErrorCode::EnhanceYourCalm, &mut out);
+        write_window_update(9, 77, &mut out);
+        let mut rest = &out[..];
+        let mut got = Vec::new();
+        while let Ok(Parsed::Frame(frame, length)) = parse(rest) {
+            got.push(frame);
+            rest = &rest[length..];
+        }
+        assert!(rest.is_empty());
+        let block = [7; MAX_SIZE];
+        let expect = [
+            Frame::Headers { stream: 9, block: &block, end_stream: true, end_headers: false },
+            Frame::Continuation { stream: 9, block: &block, end_headers: false },
+            Frame::Continuation { stream: 9, block: &block[..5], end_headers: true },
+            Frame::Data { stream: 9, data: b"ab", flow: 2, end_stream: true },
+            Frame::Reset { stream: 9, code: 8 },
+            Frame::SettingsAck,
+            Frame::PingAck(*b"12345678"),
+            Frame::GoAway { code: 11 },
+            Frame::WindowUpdate { stream: 9, increment: 77 },
+        ];
+        assert_eq!(&expect[..], got);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic_and_a_cut_frame_is_partial_or_refused(
+            kind in 0..12u8, flags: u8, stream in 0..4u32, payload in proptest::collection::vec(any::<u8>(), 0..40)
+        ) {
+            let raw = raw(kind, flags, stream, &payload);
+            let whole = parse(&raw);
+            for cut in 0..raw.len() {
+                match parse(&raw[..cut]) {
+                    Ok(it) => assert_eq!(Parsed::Partial, it),
+                    Err(code) => assert_eq!(Err(code), whole),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Requests and trailers out of field sections (RFC 9113 §8.2, §8.3): the rules of HTTP/1.1 and those that HTTP/2 adds, so
+//! that nothing passes here which two parsers could read differently.
+
+use super::hpack::{Flaw, Section};
+use crate::http1::facts::{Facts, Seen};
+use crate::http1::request::{Limits, Reject, RequestHead, Storage, expects_continue, target};
+use crate::http1::{Framing, Version, facts};
+use larder_semantics::field::{Field, FieldList, is_token};
+use larder_semantics::scheme::Scheme;
+use larder_semantics::target::needs_encoding;
+
+/// The pseudo-fields of a request (RFC 9113 §8.3.1).
+#[derive(Default)]
+struct Pseudo<'a> {
+    method: Option<&'a str>,
+    scheme: Option<&'a str>,
+    authority: Option<&'a str>,
+    path: Option<&'a str>,
+}
+
+impl<'a> Pseudo<'a> {
+    fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Reject> {
+        let place = match name {
+            b":method" => &mut self.method,
+            b":scheme" => &mut self.scheme,
+            b":authority" => &mut self.authority,
+            b":path" => &mut self.path,
+            _ => return Err(Reject::Pseudo),
+        };
+        let value = std::str::from_utf8(value).map_err(|_| Reject::Pseudo)?;
+        if place.replace(value).is_some() { Err(Reject::Pseudo) } else { Ok(()) }
+    }
+}
+
+/// The request that a field section makes up. A body follows unless the section ended its stream.
+///
+/// # Errors
+/// The first thing that is wrong. Those with status 400 make the request malformed (RFC 9113 §8.1.1): its stream is reset.
+pub fn parse<'a>(
+    section: &'a Section,
+    end_stream: bool,
+    limits: &Limits,
+    storage: &'a mut Storage<'a>,
+) -> Result<RequestHead<'a>, Reject> {
+    if section.is_too_large() {
+        return Err(Reject::HeadTooLarge);
+    }
+    check_flaw(section)?;
+    let mut pseudo = Pseudo::default();
+    let mut lines = section.iter().peekable();
+    while let Some((name, value)) = lines.next_if(|it| it.0.first() == Some(&b':')) {
+        pseudo.note(name, value)?;
+    }
+    let mut facts = Facts::default();
+    let mut bad = None;
+    let mut has_host = false;
+    let fields = lines.map(|(name, value)| {
+        if let Err(reject) = check_field(name, value) {
+            bad = bad.or(Some(reject));
+        }
+        let name = std::str::from_utf8(name).unwrap_or_default();
+        facts.note(name, value);
+        has_host |= name == "host";
+        Field { name, value }
+    });
+    let count = storage.extend(0, fields);
+    if let Some(reject) = bad {
+        return Err(reject);
+    }
+    let (method, target, authority) = names(&pseudo, &facts, limits)?;
+    // HTTP/1.1 has it among its fields, and so has whoever looks at them (RFC 9113 §8.3.1).
+    let host = (!has_host).then_some(Field { name: "host", value: authority.as_bytes() });
+    let count = storage.extend(count, host.into_iter());
+    let framing = framing(&facts, end_stream)?;
+    Ok(RequestHead {
+        method,
+        scheme: limits.scheme,
+        target,
+        needs_encoding: method != "CONNECT" && needs_encoding(target),
+        authority,
+        version: Version::Http2,
+        fields: storage.view(count),
+        framing,
+        keep_alive: true,
+        expects_continue: expects_continue(&facts, Version::Http2)? && framing != Framing::Empty,
+    })
+}
+
+/// The trailer section of a request; fields that may not be trailers (RFC 9110 §6.5.1) are left out.
+///
+/// # Errors
+/// It is malformed.
+pub fn trailers(section: &Section) -> Result<FieldList, Reject> {
+    if section.is_too_large() {
+        return Err(Reject::HeadTooLarge);
+    }
+    check_flaw(section)?;
+    let mut list = FieldList::new();
+    for (name, value) in section.iter() {
+        if name.first() == Some(&b':') {
+            return Err(Reject::Pseudo);
+        }
+        check_field(name, value)?;
+        let name = std::str::from_utf8(name).map_err(|_| Reject::Field)?;
+        if crate::http1::chunked::is_allowed_trailer(name) {
+            list.push(name, value);
+        }
+    }
+    Ok(list)
+}
+
+fn check_flaw(section: &Section) -> Result<(), Reject> {
+    match section.flaw() {
+        None => Ok(()),
+        Some(Flaw::Name | Flaw::Value) => Err(Reject::Field),
+    }
+}
+
+/// What HTTP/2 forbids beyond what is wrong anywhere (RFC 9113 §8.2.2).
+fn check_field(name: &[u8], value: &[u8]) -> Result<(), Reject> {
+    match name {
+        // Behind the others.
+        [b':', ..] => Err(Reject::Pseudo),
+        b"connection" | b"proxy-connection" | b"keep-alive" | b"transfer-encoding" | b"upgrade" => {
+            Err(Reject::ConnectionField)
+        }
+        b"te" if !value.eq_ignore_ascii_case(b"trailers") => Err(Reject::ConnectionField),
+        _ => Ok(()),
+    }
+}
+
+/// Method, target and authority.
+fn names<'a>(
+    pseudo: &Pseudo<'a>,
+    facts: &Facts<'a>,
+    limits: &Limits,
+) -> Result<(&'a str, &'a str, &'a str), Reject> {
+    let method = pseudo.method.filter(|it| is_token(it.as_bytes())).ok_or(Reject::Pseudo)?;
+    if method == "CONNECT" {
+        let (None, None, Some(authority)) = (pseudo.scheme, pseudo.path, pseudo.authority) else {
+            return Err(Reject::Pseudo);
+        };
+        let read = target::read(method, authority, limits.scheme)?;
+        return Ok((method, read.target, self::authority(Some(read.target), facts, "")?));
+    }
+    let (Some(scheme), Some(path)) = (pseudo.scheme, pseudo.path) else { return Err(Reject::Pseudo) };
+    match scheme {
+        "https" if limits.scheme == Scheme::Http => return Err(Reject::NotSecured),
+        "http" if limits.scheme == Scheme::Https => return Err(Reject::Secured),
+        "http" | "https" => {}
+        _ => return Err(Reject::Pseudo),
+    }
+    if path.len() > limits.target {
+        return Err(Reject::TargetTooLong);
+    }
+    // Absolute-form is HTTP/1.1's alone.
+    let is_form = path.starts_with('/') || path == "*";
+    if !is_form || !path.bytes().all(|it| matches!(it, 0x21..=0x7e)) {
+        return Err(Reject::Target);
+    }
+    let target = target::read(method, path, limits.scheme)?.target;
+    Ok((method, target, authority(pseudo.authority, facts, limits.scheme.default_port())?))
+}
+
+/// The authority: `:authority`, with which `Host` agrees if it is there; else `Host`.
+fn authority<'a>(authority: Option<&'a str>, facts: &Facts<'a>, port: &str) -> Result<&'a str, Reject> {
+    let host = match facts.host {
+        Seen::Absent => None,
+        Seen::Once(it) => Some(std::str::from_utf8(it).map_err(|_| Reject::Host)?),
+        Seen::Same(_) | Seen::Differing => return Err(Reject::Host),
+    };
+    let named = authority.or(host).filter(|it| target::is_authority(it.as_bytes())).ok_or(Reject::Host)?;
+    match host {
+        Some(host) if !target::is_same(named.as_bytes(), host.as_bytes(), port) => Err(Reject::HostMismatch),
+        _ => Ok(named),
+    }
+}
+
+/// Where the body ends: at the end of the stream, and where `Content-Length` says (RFC 9113 §8.1.1).
+fn framing(facts: &Facts<'_>, end_stream: bool) -> Result<Framing, Reject> {
+    let length = match facts.content_length {
+        Seen::Absent => None,
+        Seen::Once(value) => Some(facts::length(value).ok_or(Reject::ContentLength)?),
+        Seen::Same(_) | Seen::Differing => return Err(Reject::ContentLength),
+    };
+    match (length, end_stream) {
+        (None | Some(0), true) => Ok(Framing::Empty),
+        (Some(_), true) => Err(Reject::ContentLength),
+        (None, false) => Ok(Framing::Chunked),
+        // An end of stream is still to come, with no byte before it.
+        (Some(0), false) => Ok(Framing::Chunked),
+        (Some(length), false) => Ok(Framing::Length(length)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

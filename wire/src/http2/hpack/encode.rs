@@ -1,0 +1,97 @@
+//! Fields as they are written: literals that nobody has to remember, named from the static table.
+
+use super::table::place_of;
+
+/// Appends `:status`.
+pub fn status(status: u16, out: &mut Vec<u8>) {
+    let indexed: u8 = match status {
+        200 => 8,
+        204 => 9,
+        206 => 10,
+        304 => 11,
+        400 => 12,
+        404 => 13,
+        500 => 14,
+        _ => {
+            debug_assert!((100..=999).contains(&status), "a status has three digits");
+            let digit = |unit: u16| b'0' + u8::try_from(status / unit % 10).unwrap_or_default();
+            return out.extend_from_slice(&[0x08, 3, digit(100), digit(10), digit(1)]);
+        }
+    };
+    out.push(0x80 | indexed);
+}
+
+/// Appends a field. The name is written in lower case, the value as it is.
+#[inline]
+pub fn field(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    self::name(name, out);
+    integer(0x00, 7, value.len(), out);
+    out.extend_from_slice(value);
+}
+
+/// Appends a field whose value `write` appends.
+#[inline]
+pub fn field_with(name: &[u8], write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    self::name(name, out);
+    let at = out.len();
+    out.push(0);
+    write(out);
+    let length = out.len() - at - 1;
+    match u8::try_from(length) {
+        Ok(short) if short < 0x7f => out[at] = short,
+        _ => {
+            let mut prefix = Vec::new();
+            integer(0x00, 7, length, &mut prefix);
+            out.splice(at..=at, prefix);
+        }
+    }
+}
+
+/// Appends a whole head that is ready as HTTP/1.1 text: a status line and field lines without the empty one. It has no
+/// field that HTTP/2 forbids.
+pub fn head(text: &[u8], out: &mut Vec<u8>) {
+    let mut lines = text.split_inclusive(|it| *it == b'\n');
+    let code = lines.next().and_then(|it| it.get(9..12)).unwrap_or(b"500");
+    status(code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0'))), out);
+    let mut rest =
+        text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
+    while let Some(end) = memchr::memchr(b'\n', rest) {
+        let (line, after) = rest.split_at(end + 1);
+        rest = after;
+        let Some(colon) = memchr::memchr(b':', line) else { continue };
+        let (name, value) = line.split_at(colon);
+        let value = value.strip_prefix(b": ").and_then(|it| it.strip_suffix(b"\r\n")).unwrap_or_default();
+        field(name, value, out);
+    }
+}
+
+/// A literal without indexing (RFC 7541 §6.2.2), up to its value.
+#[inline]
+fn name(name: &[u8], out: &mut Vec<u8>) {
+    match place_of(name) {
+        0 => {
+            out.push(0);
+            integer(0x00, 7, name.len(), out);
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+        }
+        place @ ..15 => out.push(place),
+        place => out.extend_from_slice(&[0x0f, place - 15]),
+    }
+}
+
+/// An integer behind `flags`, with a prefix of so many bits (RFC 7541 §5.1).
+#[inline]
+fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
+    let mask = (1usize << prefix) - 1;
+    if value < mask {
+        out.push(flags | u8::try_from(value).unwrap_or_default());
+        return;
+    }
+    out.push(flags | u8::try_from(mask).unwrap_or_default());
+    let mut rest = value - mask;
+    while rest >= 0x80 {
+        out.push(0x80 | u8::try_from(rest & 0x7f).unwrap_or_default());
+        rest >>= 7;
+    }
+    out.push(u8::try_from(rest).unwrap_or_default());
+}
