@@ -4,6 +4,7 @@
 use crate::http1::{self, Client, Handler};
 use crate::worker::{SHED, Worker};
 use larder_semantics::scheme::Scheme;
+use larder_stdx::descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -328,7 +329,11 @@ impl<H: Handler> Door<H> {
 
     fn want(&self) -> Accepted {
         self.worker.counters.accept_errors.add(1);
-        self.worker.shed(SHED);
+        if self.worker.shed(SHED) > 0 {
+            return Accepted::Batch; // As soon as these are gone.
+        }
+        // Those of other workers may have some.
+        descriptors::miss();
         Accepted::Want
     }
 

@@ -55,11 +55,8 @@ const RATE_WINDOW: u64 = 10_000;
 /// Who took twice, three, at most four times so many bytes at once may be silent for so many times as long as others.
 const STEP: u64 = 256 * 1024;
 const MOST_STEPS: u64 = 4;
-/// How long a connection that was accepted and has sent nothing may hold up a drain, and how long one must have been
-/// idle to be closed for want of descriptors; milliseconds.
+/// How long a connection that was accepted and has sent nothing may hold up a drain, milliseconds.
 const GRACE: u64 = 1_000;
-/// Idle connections that are closed at a time, to make room for those that wait.
-pub(crate) const SHED: usize = 16;
 /// Asks a socket how many bytes its peer has not taken (`SIOCOUTQ` of tcp(7), which is the same number).
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// No deadline.
@@ -74,6 +71,10 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .max_blocking_threads(8)
         .build_local(tokio::runtime::LocalOptions::default())
 }
+
+mod shedding;
+
+pub(crate) use shedding::SHED;
 
 /// The state of one worker.
 pub struct Worker {
@@ -346,31 +347,6 @@ impl Worker {
         }
     }
 
-    /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
-    /// are not so many, those whose head has been coming for as long: called when descriptors run out. Who asks again and
-    /// again is not among them.
-    pub(crate) fn shed(&self, count: usize) {
-        let (now, times) = (clock::monotonic().0, self.times.get());
-        let rests = |it: &Watched| {
-            let limit = match it.reading.get() {
-                Reading::First | Reading::Head => times.head,
-                Reading::Idle => times.idle,
-                _ => return false,
-            };
-            let since = it.read_by.get().saturating_sub(limit);
-            it.expired.get() == Expired::No && since + GRACE <= now
-        };
-        let watched = self.watched.borrow();
-        let resting = || watched.iter().flatten().filter(|it| rests(it));
-        let has_begun = |it: &&Rc<Watched>| it.reading.get() == Reading::Head;
-        let (silent, begun) = (resting().filter(|it| !has_begun(it)), resting().filter(has_begun));
-        for it in silent.chain(begun).take(count) {
-            it.expired.set(Expired::Reading(it.reading.get()));
-            self.counters.connections_shed.add(1);
-            it.shut(Shutdown::Read);
-        }
-    }
-
     /// Takes a connection on; `None` where the limit is reached.
     pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Rc<Watched>> {
         if self.open.get() >= self.limits.get().connections {
@@ -607,22 +583,12 @@ pub(crate) fn watch(socket: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shedding::tests::hours;
     use std::os::unix::net::UnixStream;
 
     /// Moves `bytes` in every second, in which the client is waited for as `wait` has it; how it ends.
     fn rate(min_rate: u64, bytes: u64, wait: impl Fn(&Watched) -> Option<Wait<'_>>) -> Expired {
-        let long = Duration::from_secs(3600);
-        let limits = Limits {
-            head_size: 4096,
-            target_size: 4096,
-            body_size: 4096,
-            head_timeout: long,
-            body_timeout: long,
-            idle_timeout: long,
-            write_timeout: long,
-            min_rate,
-            connections: 1,
-        };
+        let limits = Limits { min_rate, ..hours(1) };
         runtime().unwrap().block_on(async {
             let worker = Worker::new(Arc::default(), limits);
             let (ours, _theirs) = UnixStream::pair().unwrap();

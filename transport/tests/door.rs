@@ -18,7 +18,8 @@ fn only_who_waits_at_the_door_is_counted() {
     let errors = || server.counters.accept_errors.get();
     let mut first = server.connect();
     assert!(is_served(&mut first));
-    let silent = server.connect();
+    let mut slow = server.connect();
+    slow.say("G");
     while server.counters.connections_accepted.get() < 2 {
         std::thread::yield_now();
     }
@@ -29,6 +30,6 @@ fn only_who_waits_at_the_door_is_counted() {
         std::thread::yield_now();
     }
     assert_eq!(2, server.counters.connections_accepted.get());
-    drop(silent);
+    drop(slow);
     assert!(is_served(&mut third));
 }

@@ -1,0 +1,122 @@
+//! Who gives way where descriptors are short: clients that rest, the longest silent first. When that is, is said in
+//! `listener` and `larder_stdx::descriptors`.
+
+use super::{Expired, Reading, Times, Watched, Worker};
+use larder_stdx::clock;
+use rustix::net::Shutdown;
+use std::os::fd::AsRawFd;
+
+/// How long a client must have rested to be closed for want of descriptors, milliseconds.
+const GRACE: u64 = 1_000;
+/// The same, where nothing has come since the client connected: a request comes along with the connection, or right behind it.
+const SILENT: u64 = 250;
+/// Idle connections that are closed at a time, to make room for those that wait.
+pub(crate) const SHED: usize = 16;
+
+impl Worker {
+    /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
+    /// are not so many, those whose head has been coming for as long; of each the longest silent first. Called when descriptors
+    /// run out; says how many these were. Who asks again and again is not among them.
+    pub(crate) fn shed(&self, count: usize) -> usize {
+        self.shed_at(clock::monotonic().0, count)
+    }
+
+    fn shed_at(&self, now: u64, count: usize) -> usize {
+        let times = self.times.get();
+        let watched = self.watched.borrow();
+        let resting = watched.iter().flatten().filter_map(|it| Some((it.rests_since(now, &times)?, it)));
+        let mut resting: Vec<_> = resting.collect();
+        resting.sort_by_key(|(since, it)| (it.reading.get() == Reading::Head, *since));
+        resting.truncate(count);
+        for (_, it) in &resting {
+            it.expired.set(Expired::Reading(it.reading.get()));
+            self.counters.connections_shed.add(1);
+            it.shut(Shutdown::Read);
+        }
+        resting.len()
+    }
+}
+
+impl Watched {
+    /// Since when nothing has come of it, if it may be closed for that by now.
+    fn rests_since(&self, now: u64, times: &Times) -> Option<u64> {
+        let (limit, grace) = match self.reading.get() {
+            Reading::First => (times.head, SILENT),
+            Reading::Head => (times.head, GRACE),
+            Reading::Idle => (times.idle, GRACE),
+            _ => return None,
+        };
+        let since = self.read_by.get().saturating_sub(limit);
+        let long = since + grace <= now
+            // It may have been as silent while it waited to be let in itself.
+            || self.reading.get() == Reading::First && self.silence().is_some_and(|it| it >= grace);
+        (self.expired.get() == Expired::No && long).then_some(since)
+    }
+
+    /// How long ago the client connected that has sent nothing since, milliseconds; `None` where it has, and but for TCP.
+    fn silence(&self) -> Option<u64> {
+        // It may have waited with its request, which is not read yet.
+        if rustix::io::ioctl_fionread(&self.socket) != Ok(0) {
+            return None;
+        }
+        // SAFETY: all zeros is a value of it, which has numbers alone.
+        let mut about: libc::tcp_info = unsafe { std::mem::zeroed() };
+        let mut length = libc::socklen_t::try_from(size_of_val(&about)).ok()?;
+        let fd = self.socket.as_raw_fd();
+        // SAFETY: the kernel writes `length` bytes at most, which `about` has; both live through the call.
+        let done = unsafe {
+            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, (&raw mut about).cast(), &raw mut length)
+        };
+        (done == 0).then_some(u64::from(about.tcpi_last_data_recv))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::worker::Limits;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    /// An hour for everything, and so many connections.
+    pub fn hours(connections: usize) -> Limits {
+        let long = Duration::from_secs(3600);
+        Limits {
+            head_size: 4096,
+            target_size: 4096,
+            body_size: 4096,
+            head_timeout: long,
+            body_timeout: long,
+            idle_timeout: long,
+            write_timeout: long,
+            min_rate: 0,
+            connections,
+        }
+    }
+
+    /// Each has been silent for so many milliseconds.
+    #[test]
+    fn the_longest_silent_makes_room_first() {
+        let check = |count: usize, ages: &[(Reading, u64)], expect: &[usize]| {
+            let worker = Worker::new(Arc::default(), hours(10));
+            let now = clock::monotonic().0 + 10_000;
+            let admitted = ages.iter().map(|(reading, age)| {
+                let it = worker.admit(UnixStream::pair().unwrap().0.into()).unwrap();
+                it.reading.set(*reading);
+                it.read_by.set((now + 3_600_000).saturating_sub(*age));
+                it
+            });
+            let admitted: Vec<_> = admitted.collect();
+            assert_eq!(expect.len(), worker.shed_at(now, count));
+            let gone = |it: &usize| admitted[*it].expired() != Expired::No;
+            assert_eq!(expect, (0..ages.len()).filter(gone).collect::<Vec<_>>());
+        };
+        use Reading::{Body, First, Head, Idle};
+        let all =
+            [(First, 0), (First, 300), (Head, 5000), (First, 700), (Idle, 2000), (Idle, 700), (Body, 9000)];
+        check(2, &all, &[3, 4]);
+        check(3, &all, &[1, 3, 4]);
+        check(9, &all, &[1, 2, 3, 4]);
+    }
+}
