@@ -134,6 +134,7 @@ counters! {
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";
+    get_bodies_dropped: Count, "Bodies of GET and HEAD that went no further than here, as the route uses the cache: they are in no key.";
     cache_two_ways: Count, "Requests, of `cache_passes`, whose path can be read in two ways, of which different routes answer.";
     cache_stores: Count, "Responses stored.";
     cache_refusals: Count, "Responses that might not be stored (explain names the rule).";

@@ -5,6 +5,7 @@ use crate::assemble::{assemble, contents, join};
 use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::forward::{self, Ask};
+use crate::hit;
 use crate::judge::Judge;
 use crate::large::{self, Large, Nowhere};
 use crate::route::{Gateway, Route};
@@ -452,12 +453,11 @@ impl Job {
     /// Asks the judge, with everything that it may want to know; `range` is a `Range` of our own making.
     fn judge<T>(&self, range: Option<&[u8]>, ask: impl FnOnce(&Judge<'_>) -> T) -> T {
         let fields = self.request.fields.view();
-        let authority = self.request.authority.to_ascii_lowercase();
         let scheme = self.request.scheme;
-        let authority = scheme.without_port(&authority);
+        let authority = hit::normal(scheme, &self.request.authority);
         let mut facts = RequestFacts::read(&self.request.method, &fields).with_uri(
             scheme.name(),
-            authority,
+            &authority,
             &self.request.target,
         );
         facts.range = facts.range.or(range);

@@ -1,6 +1,7 @@
 //! What a request becomes on its way to the origin, and a response on its way to the client: end-to-end
 //! fields only, made anew from what was understood (RFC 9110 §7.6).
 
+use crate::hit;
 use crate::route::{Gateway, Route};
 use crate::way;
 use larder_origin::{Line, Outgoing};
@@ -20,6 +21,7 @@ use larder_transport::http1::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::write::{self, is_never_nominated};
 use larder_wire::http1::{Framing, Version};
+use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -27,7 +29,9 @@ use std::rc::Rc;
 /// What is asked of the origin.
 #[derive(Clone, Copy)]
 pub enum Ask<'a> {
-    /// Exactly what the client asked, its conditions and range included.
+    /// Exactly what the client asked, with nothing to keep of the answer.
+    Passed,
+    /// What the client asked, its conditions and range included, by the key: the answer may be kept.
     AsSent,
     /// The same in the coding in which a GET would ask for the whole, so that the head of the one is that of the other.
     Head,
@@ -67,12 +71,13 @@ pub fn outgoing(
         6 => !(anonymous && it.is("cookie") || it.is("expect")),
         _ => !(drops_conditions && is_condition(it)),
     };
-    let mut fields = FieldList::with_room_for(sent, write::ROOM + request.authority.len());
-    fields.push("Host", route.host.of(&request.authority));
+    let authority = authority(policy, request, ask);
+    let mut fields = FieldList::with_room_for(sent, write::ROOM + authority.len());
+    fields.push("Host", route.host.of(&authority));
     let keep = |it: &Field<'_>| way::reaches_an_origin(it.name, |name| in_key(policy, name)) && keep(it);
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
-        Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
+        Ask::Passed | Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
         Ask::Rest(range, tag) | Ask::Onward(Some((range, tag)), _) => {
             fields.push("Range", range);
@@ -93,13 +98,31 @@ pub fn outgoing(
     if let Some(peer) = client.peer {
         let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
         let length = write_address(peer.ip().to_canonical(), &mut text);
-        append(&mut fields, "X-Forwarded-For", &text[..length]);
+        fields.push("X-Forwarded-For", &text[..length]);
     }
     say(&mut fields, policy, "X-Forwarded-Proto", request.scheme.name());
-    if !request.authority.is_empty() {
-        say(&mut fields, policy, "X-Forwarded-Host", &request.authority);
+    if !authority.is_empty() {
+        say(&mut fields, policy, "X-Forwarded-Host", &authority);
     }
-    Outgoing { line: Line::Of(request.clone()), fields, framing, asked: None }
+    Outgoing { line: line(policy, request, ask), fields, framing, asked: None }
+}
+
+/// The authority that the origin is told: in the one spelling that keys have, and the site's where its hosts share one cache.
+fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: Ask<'_>) -> Cow<'a, str> {
+    match &policy.key.any_host_of {
+        Some(site) if !site.is_empty() && !matches!(ask, Ask::Passed) => Cow::Borrowed(site),
+        _ => hit::normal(request.scheme, &request.authority),
+    }
+}
+
+/// The request line: what is asked for the cache is the target as the key has it.
+fn line(policy: &Policy, request: &Rc<Request>, ask: Ask<'_>) -> Line {
+    match policy.key.target(&request.target) {
+        Cow::Owned(target) if !matches!(ask, Ask::Passed) => {
+            Line::Own { method: request.method.clone(), target }
+        }
+        _ => Line::Of(request.clone()),
+    }
 }
 
 /// Says by which way the request came, where nobody before has said it: what a client wrote there was dropped unless the key
@@ -129,7 +152,7 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
     let stored = match ask {
         _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
+        Ask::Passed | Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,
@@ -333,7 +356,9 @@ impl Bypass {
             Bypass::Disabled => "the route does not use the cache (cache.enabled = false)",
             Bypass::TwoWays => "the path can be read in two ways, of which different routes answer",
             Bypass::Method => "only GET and HEAD are answered from the cache",
-            Bypass::Body => "the request has a body, which no key can hold",
+            Bypass::Body => {
+                "the request has a body, which no key can hold: it is dropped, and nothing is kept"
+            }
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
             Bypass::Override => "a header field asks the application to override the method or the target",
             Bypass::Target => "the target names no resource",
@@ -346,7 +371,9 @@ impl Bypass {
 #[must_use]
 pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fields: &[Field<'_>]) -> bool {
     let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
-    facts.method == "POST" && bypass(policy, &get, target, fields).is_none()
+    // What it was asked with is what a GET would be asked with.
+    let by_key = policy.key.any_host_of.is_none() && policy.key.target(target) == target;
+    facts.method == "POST" && by_key && bypass(policy, &get, target, fields).is_none()
 }
 
 /// Whether the route has the field in its key, so that what it changes is nobody else's.

@@ -23,6 +23,7 @@ use larder_store::ram::{Body, Lookup};
 use larder_store::{Form, Forms, Stored};
 use larder_transport::Answer;
 use larder_wire::http1::request::RequestHead;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// What a fast hit sent, for the log.
@@ -139,11 +140,15 @@ pub fn write_key(
     fields: &[larder_semantics::field::Field<'_>],
     out: &mut Vec<u8>,
 ) {
-    let authority = scheme.without_port(authority);
-    if authority.bytes().any(|it| it.is_ascii_uppercase()) {
-        policy.key.write(scheme.name(), &authority.to_ascii_lowercase(), target, fields, out);
-    } else {
-        policy.key.write(scheme.name(), authority, target, fields, out);
+    policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
+}
+
+/// The one spelling of an authority, which stands in keys and is sent to origins: lower case, without the scheme's own port.
+pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
+    let shorter = scheme.without_port(authority);
+    match shorter.bytes().any(|it| it.is_ascii_uppercase()) {
+        true => Cow::Owned(shorter.to_ascii_lowercase()),
+        false => Cow::Borrowed(shorter),
     }
 }
 

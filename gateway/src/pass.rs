@@ -36,7 +36,7 @@ impl<'c> Machine<'_, 'c> {
         if self.answer.is_some() {
             return Step::Deliver; // `Fetch` or `Validate` found that the response is this client's only.
         }
-        let framing = self.request.framing;
+        let framing = self.framing();
         // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
         let first = match self.body.as_mut().map(RequestBody::arrived).transpose() {
             Ok(first) => first.flatten(),
@@ -52,7 +52,7 @@ impl<'c> Machine<'_, 'c> {
             self.route,
             self.client,
             framing,
-            Ask::AsSent,
+            Ask::Passed,
         );
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
@@ -93,6 +93,18 @@ impl<'c> Machine<'_, 'c> {
         self.invalidate(&response).await;
         let response_time = clock::wall();
         self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
+    }
+
+    /// How the request goes on. The body of a GET means nothing that is defined (RFC 9110 §9.3.1) and is in no key: where the
+    /// route uses the cache it goes no further, so that no application is asked one thing and larder another.
+    fn framing(&self) -> Framing {
+        let framing = self.request.framing;
+        let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
+        if framing == Framing::Empty || !is_read || !self.route.policy.enabled {
+            return framing;
+        }
+        self.gateway.counters.get_bodies_dropped.add(1);
+        Framing::Empty
     }
 
     /// A POST whose response says for how long it holds, and for which target, is kept for GET

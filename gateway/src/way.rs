@@ -11,8 +11,8 @@ enum Deed {
     /// It reaches no origin, as larder says by which way the request came. Where `cache.key.headers` names it, a server before
     /// larder knows that better: it is passed on, in place of what larder says, and its value is in the key.
     Way,
-    /// It is passed on.
-    Keep,
+    /// It reaches no origin: it says who asks, and larder says that itself (`X-Forwarded-For`).
+    Who,
     /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
     /// operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is used.
     Bypass,
@@ -48,9 +48,44 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-sendfile-type", Deed::Drop),
     ("x-accel-mapping", Deed::Drop),
     ("surrogate-capability", Deed::Drop),
-    // Whose request it is, not what is asked: larder adds itself.
-    ("x-forwarded-for", Deed::Keep),
+    // Whose request it is, in the words of whoever sends it.
+    ("x-forwarded-for", Deed::Who),
+    ("x-real-ip", Deed::Who),
+    ("x-client-ip", Deed::Who),
+    ("x-remote-ip", Deed::Who),
+    ("x-remote-addr", Deed::Who),
+    ("x-originating-ip", Deed::Who),
+    ("x-cluster-client-ip", Deed::Who),
+    ("x-azure-clientip", Deed::Who),
+    ("client-ip", Deed::Who),
+    ("true-client-ip", Deed::Who),
+    ("cf-connecting-ip", Deed::Who),
+    ("cf-connecting-ipv6", Deed::Who),
+    ("fastly-client-ip", Deed::Who),
+    ("x-forward", Deed::Way),
+    ("x-forwarded", Deed::Way),
+    ("x-host-override", Deed::Way),
+    ("x-backend-host", Deed::Way),
+    ("x-proxy-host", Deed::Way),
     ("x-original-url", Deed::Bypass), // Symfony, Zend, IIS
+    ("x-original-path", Deed::Bypass),
+    ("x-rewrite-uri", Deed::Bypass),
+    ("x-override-url", Deed::Bypass),
+    ("x-http-path-override", Deed::Bypass),
+    ("x-proxy-url", Deed::Bypass),
+    ("x-pathname", Deed::Bypass),
+    // Next.js and React Router to themselves (CVE-2024-46982, CVE-2025-29927, CVE-2025-43864, CVE-2025-43865).
+    ("x-now-route-matches", Deed::Bypass),
+    ("x-matched-path", Deed::Bypass),
+    ("x-invoke-path", Deed::Bypass),
+    ("x-invoke-status", Deed::Bypass),
+    ("x-invoke-query", Deed::Bypass),
+    ("x-invoke-output", Deed::Bypass),
+    ("x-middleware-prefetch", Deed::Bypass),
+    ("x-middleware-subrequest", Deed::Bypass),
+    ("x-middleware-rewrite", Deed::Bypass),
+    ("x-react-router-spa-mode", Deed::Bypass),
+    ("x-react-router-prerender-data", Deed::Bypass),
     ("x-rewrite-url", Deed::Bypass),
     ("x-original-uri", Deed::Bypass), // nginx's auth_request
     ("x-original-method", Deed::Bypass),
@@ -67,7 +102,7 @@ const FAMILY: &str = "x-forwarded-";
 
 fn deed(name: &str) -> Option<Deed> {
     // Most fields begin otherwise.
-    if !matches!(name.as_bytes().first()? | 0x20, b'x' | b'h' | b'f' | b'p' | b'w' | b'c' | b's') {
+    if !matches!(name.as_bytes().first()? | 0x20, b'x' | b'h' | b'f' | b'p' | b'w' | b'c' | b's' | b't') {
         return None;
     }
     let known = FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
@@ -82,9 +117,9 @@ fn deed(name: &str) -> Option<Deed> {
 pub fn reaches_an_origin(name: &str, in_key: impl Fn(&str) -> bool) -> bool {
     name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
         && match deed(name) {
-            Some(Deed::Drop) => false,
+            Some(Deed::Drop | Deed::Who) => false,
             Some(Deed::Way) => in_key(name),
-            Some(Deed::Keep | Deed::Bypass) | None => true,
+            Some(Deed::Bypass) | None => true,
         }
 }
 
@@ -115,7 +150,7 @@ mod tests {
             assert!(!reaches_an_origin(name, |_| name != "x-scheme"), "{name}");
         }
         assert!(reaches_an_origin("X-Forwarded-Proto", |it| it == "X-Forwarded-Proto"));
-        for name in ["Accept-Language", "X-1", "ETag", "x-forwarded-for", "X-Forwarded-Prefix", "Priority"] {
+        for name in ["Accept-Language", "X-1", "ETag", "X-Forwarded-Prefix", "Priority"] {
             assert!(reaches_an_origin(name, |_| false), "{name}");
         }
     }

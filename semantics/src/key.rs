@@ -7,6 +7,7 @@
 
 use crate::field::{self, Field};
 use crate::vary;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// How the key is made from a request (row G13). The default is the exact target.
@@ -107,18 +108,44 @@ impl Recipe {
         all.write(scheme, authority, target, &[], out);
     }
 
+    /// The target as the key has it, so that what is asked of an origin for the cache is that and nothing else: a parameter
+    /// that is in no key must not have a say in a page of everybody's.
+    #[must_use]
+    pub fn target<'t>(&self, target: &'t str) -> Cow<'t, str> {
+        if self.keeps_targets() || !target.contains('?') {
+            return Cow::Borrowed(target);
+        }
+        let mut kept = String::with_capacity(target.len());
+        self.parts_of_target(target, |mark, part| {
+            kept.extend(mark);
+            kept.push_str(part);
+        });
+        if kept == target { Cow::Borrowed(target) } else { Cow::Owned(kept) }
+    }
+
+    fn keeps_targets(&self) -> bool {
+        self.query == Query::All && !self.sort_query
+    }
+
     fn write_target(&self, target: &str, out: &mut Vec<u8>) {
-        if self.query == Query::All && !self.sort_query {
+        if self.keeps_targets() {
             return escape(target.as_bytes(), |_| false, out);
         }
+        self.parts_of_target(target, |mark, part| {
+            out.extend(mark.map(|it| it as u8));
+            escape(part.as_bytes(), |_| false, out);
+        });
+    }
+
+    /// Tells the path, and each parameter that is kept with the mark before it.
+    fn parts_of_target(&self, target: &str, mut tell: impl FnMut(Option<char>, &str)) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        escape(path.as_bytes(), |_| false, out);
+        tell(None, path);
         let kept = query.split('&').filter(|it| !it.is_empty() && self.keeps(it));
-        let mut mark = b'?';
+        let mut mark = '?';
         let mut push = |parameter: &str| {
-            out.push(mark);
-            mark = b'&';
-            escape(parameter.as_bytes(), |_| false, out);
+            tell(Some(mark), parameter);
+            mark = '&';
         };
         if self.sort_query {
             let mut sorted: Vec<&str> = kept.collect();

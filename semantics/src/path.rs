@@ -161,6 +161,11 @@ pub fn holds_for_all(path: &[u8], room: &mut Vec<u8>, mut holds: impl FnMut(&[u8
                         if !holds(room, *decode) {
                             return false;
                         }
+                        // What is decoded too early, or by a server that ends strings and lines so, ends the path.
+                        let end = room.iter().position(|it| matches!(it, b'?' | b'#' | 0 | b'\n' | b'\r'));
+                        if end.is_some_and(|end| !holds(&room[..end], *decode)) {
+                            return false;
+                        }
                     }
                 }
             }

@@ -53,10 +53,7 @@ fn parameters_dropped_and_sorted() {
     query(&pages, "a=1", "a=1&%75tm_source=x", Hit);
     let page = pages.page(&["Cache-Control: max-age=60"]);
     page.with_query("utm_a=1&b=2&a=1").get("");
-    assert!(
-        page.received()[0].target().ends_with("?utm_a=1&b=2&a=1"),
-        "the origin sees the target as it was"
-    );
+    assert!(page.received()[0].target().ends_with("?a=1&b=2"), "the origin sees the target that the key has");
 }
 
 #[test]

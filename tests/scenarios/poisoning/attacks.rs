@@ -1,0 +1,293 @@
+//! The corpus of poisoning and deception, run: an origin that reflects whatever is evil in a request, one request of an
+//! attacker, and then the victim's. The requests themselves are in `corpus`.
+
+use super::corpus::{
+    ABSOLUTE, DECEPTIONS, FIELDS, HOSTS, MESSAGES, ODD_HOSTS, PATHS, PROVOKING, QUERIES, VARIED,
+};
+use crate::harness::origin::Received;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin};
+use std::net::Shutdown;
+
+/// What an application makes of a request that believes every line: `METHOD HOST TARGET`, and each evil line.
+fn reflected(it: &Received) -> String {
+    let mut text = format!("{} {}", it.field("host").unwrap_or("none"), it.target());
+    let evil = |it: &str| it.to_ascii_lowercase().contains("evil");
+    for line in it.head.lines().skip(1).filter(|line| evil(line) && !line.starts_with("Host:")) {
+        text.push_str(&format!(" <{:.60}>", line.trim()));
+    }
+    if evil(&String::from_utf8_lossy(&it.body)) || evil(it.line().split(' ').next().unwrap_or("")) {
+        text.push_str(" <evil>");
+    }
+    text
+}
+
+/// An origin that says of every answer, errors too, that everybody may have it for a minute.
+fn reflecting(evil: &'static str) -> Origin {
+    Origin::new(move |it| {
+        let text = reflected(it);
+        let status = if text.contains('<') { evil } else { "200 OK" };
+        let vary = match it.target().strip_prefix("/vary/") {
+            Some(rest) => format!("Vary: {}\n", rest.split('/').next().unwrap_or("")),
+            None => String::new(),
+        };
+        format!("HTTP/1.1 {status}\nCache-Control: max-age=60\n{vary}Location: {text}\n\n{text}")
+    })
+}
+
+/// Sends bytes and reads every answer to them, with nothing behind them.
+fn attack(larder: &Larder, bytes: &[u8]) -> Vec<(u16, String)> {
+    let mut client = larder.client();
+    client.send(bytes);
+    let _ = client.stream.shutdown(Shutdown::Write);
+    let mut answers = Vec::new();
+    loop {
+        let it = client.read();
+        if it.status == 0 {
+            return answers;
+        }
+        answers.push((it.status, it.text()));
+    }
+}
+
+/// After the attack at `target` the victim has the page as it is, from the origin or from the cache.
+#[track_caller]
+fn unharmed(larder: &Larder, target: &str, attack: &str) {
+    for _ in 0..2 {
+        let it = larder.get(target);
+        assert_eq!((200, format!("h {target}")), (it.status, it.text()), "{attack:.200}: {it:?}");
+    }
+    assert!(larder.get(target).is_hit(), "{attack:.200}: the page itself is kept");
+}
+
+#[test]
+fn fields_of_an_attacker() {
+    for status in ["200 OK", "301 Moved Permanently", "404 Not Found"] {
+        let origin = reflecting(status);
+        let larder = Larder::before(&origin, "");
+        for (number, lines) in FIELDS.iter().enumerate() {
+            let target = format!("/f/{number}");
+            attack(&larder, format!("GET {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n\r\n").as_bytes());
+            unharmed(&larder, &target, lines);
+        }
+    }
+}
+
+#[test]
+fn fields_that_vary() {
+    let origin = reflecting("200 OK");
+    let larder = Larder::before(&origin, "");
+    for (number, line) in VARIED.iter().enumerate() {
+        let target = format!("/vary/{}/{number}", line.split(':').next().unwrap());
+        attack(&larder, format!("GET {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n").as_bytes());
+        unharmed(&larder, &target, line);
+    }
+}
+
+#[test]
+fn heads_that_provoke() {
+    let filling = "x".repeat(9000);
+    for status in ["400 Bad Request", "404 Not Found", "413 Too Large", "431 Too Large", "501 No", "502 No"] {
+        let origin = reflecting(status);
+        let larder = Larder::before(&origin, "default_ttl = \"60s\"");
+        for (number, line) in PROVOKING.iter().enumerate() {
+            let target = format!("/e/{number}");
+            let line = line.replace("{}", &filling);
+            // What an origin says of any field that it does not like, and of a 404 with explicit freshness, is its word.
+            if line.len() < 8192 && status.starts_with("404") {
+                continue;
+            }
+            attack(&larder, format!("GET {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n").as_bytes());
+            if !matches!(&status[..3], "501" | "502") {
+                unharmed(&larder, &target, &line);
+            }
+        }
+    }
+}
+
+#[test]
+fn methods_and_bodies() {
+    let origin = reflecting("200 OK");
+    let larder = Larder::before(&origin, "");
+    for (number, (method, lines, body)) in MESSAGES.iter().enumerate() {
+        let target = format!("/m/{number}");
+        let raw = format!("{method} {target} HTTP/1.1\r\nHost: h\r\n{lines}\r\n{body}");
+        attack(&larder, raw.as_bytes());
+        unharmed(&larder, &target, &raw);
+    }
+}
+
+/// Two larders before one origin, of which one keeps nothing: what it answers is what the origin makes of a request, and the
+/// other must say the same, whatever came before.
+struct Twins {
+    keeping: Larder,
+    plain: Larder,
+}
+
+impl Twins {
+    fn before(origin: &Origin) -> Self {
+        Self { keeping: Larder::before(origin, ""), plain: Larder::before(origin, "enabled = false") }
+    }
+
+    #[track_caller]
+    fn agree(&self, raw: &str) {
+        let expected = attack(&self.plain, raw.as_bytes());
+        assert_eq!(expected, attack(&self.keeping, raw.as_bytes()), "{raw:?}");
+    }
+}
+
+#[test]
+fn hosts_however_they_are_spelled() {
+    let origin = reflecting("200 OK");
+    let twins = Twins::before(&origin);
+    // The first of two spellings of one key is the one that is kept, so that each must come first once.
+    for (number, first) in HOSTS.iter().enumerate() {
+        for host in [&[*first][..], HOSTS].concat() {
+            twins.agree(&format!("GET /{number} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        }
+        for target in ABSOLUTE {
+            twins.agree(&format!(
+                "GET {} HTTP/1.1\r\nHost: {first}\r\n\r\n",
+                target.replace("/t", &format!("/{number}"))
+            ));
+        }
+    }
+}
+
+#[test]
+fn hosts_that_are_none() {
+    let origin = reflecting("200 OK");
+    let larder = Larder::before(&origin, "");
+    for (number, lines) in ODD_HOSTS.iter().enumerate() {
+        let target = format!("/{number}");
+        let raw = format!("GET {target} HTTP/1.1\r\n{lines}\r\n\r\n");
+        let answers = attack(&larder, raw.as_bytes());
+        assert!(answers.iter().all(|it| it.0 == 400), "{raw:?}: {answers:?}");
+        unharmed(&larder, &target, &raw);
+    }
+}
+
+#[test]
+fn targets_however_they_are_spelled() {
+    let origin = reflecting("200 OK");
+    let twins = Twins::before(&origin);
+    for _ in 0..2 {
+        for path in PATHS {
+            for host in ["h", "H:80"] {
+                twins.agree(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            }
+        }
+    }
+}
+
+/// What a parameter that is not in the key says reaches no page that is kept.
+#[test]
+fn parameters_that_the_key_leaves_out() {
+    for key in [
+        "drop = [\"utm_*\"]",
+        "keep = [\"a\"]",
+        "drop = [\"utm_*\"], sort = true",
+        "keep = [\"a\"], sort = true",
+        "query = \"none\"",
+    ] {
+        let origin = reflecting("200 OK");
+        let larder = Larder::before(&origin, &format!("key = {{ {key} }}"));
+        for (number, query) in QUERIES.iter().enumerate() {
+            let raw = format!("GET /q/{number}?{query} HTTP/1.1\r\nHost: h\r\n\r\n");
+            attack(&larder, raw.as_bytes());
+            let it = larder.get(&format!("/q/{number}?a=1"));
+            let kept = if key.starts_with("query") { "" } else { "?a=1" };
+            assert_eq!(format!("h /q/{number}{kept}"), it.text(), "{key}: {raw}");
+        }
+    }
+}
+
+#[test]
+fn parameters_in_another_order() {
+    let origin = reflecting("200 OK");
+    let larder = Larder::before(&origin, "key = { sort = true }");
+    assert_eq!("h /?a=2&a=1&b=3", larder.get("/?b=3&a=2&&a=1&").text());
+    assert!(larder.get("/?a=2&a=1&b=3").is_hit());
+    assert_eq!("h /?a=1&a=2&b=3", larder.get("/?b=3&a=1&a=2").text());
+    // What is passed is passed as it came.
+    let posted = larder.client().request("POST", "/?b=3&a=2&&a=1&", "", "");
+    assert_eq!("h /?b=3&a=2&&a=1&", posted.text());
+}
+
+/// A POST whose answer would be kept for GET is no way around it.
+#[test]
+fn a_post_that_would_be_kept() {
+    let origin = Origin::new(|it| {
+        let text = reflected(it);
+        format!("HTTP/1.1 200 OK\nCache-Control: public, max-age=60\nContent-Location: /page\n\n{text}")
+    });
+    let larder = Larder::before(&origin, "key = { query = \"none\" }");
+    larder.client().request("POST", "/page?evil", "", "");
+    assert_eq!("h /page", larder.get("/page").text());
+}
+
+/// Where all hosts of a site share one cache, the origin is asked for the one that stands in the key.
+#[test]
+fn hosts_that_share_one_cache() {
+    let origin = reflecting("200 OK");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"h\", \"*.evil\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    attack(&larder, b"GET /page HTTP/1.1\r\nHost: www.evil\r\n\r\n");
+    unharmed(&larder, "/page", "Host: www.evil");
+}
+
+#[test]
+fn cookies_that_are_in_no_key() {
+    let origin = reflecting("200 OK");
+    let larder =
+        Larder::before(&origin, "private_cookies = [\"session\"], key = { cookies = [\"currency\"] }");
+    for (number, cookies) in [
+        "id=evil",
+        "a=b; id=evil",
+        "currency=EUR; id=evil",
+        "currency=evil",
+        "session=evil",
+        "id=\"evil\"; a",
+        "evil",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let target = format!("/c/{number}");
+        attack(&larder, format!("GET {target} HTTP/1.1\r\nHost: h\r\nCookie: {cookies}\r\n\r\n").as_bytes());
+        unharmed(&larder, &target, cookies);
+    }
+}
+
+/// A private page keeps its route's policy, whatever the spelling of its path ends in.
+#[test]
+fn deception() {
+    let origin =
+        Origin::new(|it| format!("HTTP/1.1 200 OK\n\nfor {}", it.field("cookie").unwrap_or("nobody")));
+    let to = format!("proxy = {{ to = [\"{}\"] }}", origin.url());
+    let private =
+        |path: &str| format!("[[site.route]]\npath = \"{path}\"\n{to}\ncache = {{ enabled = false }}\n");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n{}{}\
+         [[site.route]]\npath = \"/static/*\"\n{to}\ncache = {{ override_ttl = \"1h\" }}\n\
+         [[site.route]]\npath = \"/*\"\n{to}\ncache = {{ default_ttl = \"60s\" }}\n",
+        private("/account"),
+        private("/account/*"),
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    for target in DECEPTIONS {
+        let victim = larder.client().get_with(target, "Cookie: id=1\r\n");
+        assert_eq!("for id=1", victim.text(), "{target}");
+        let attacker = larder.get(target);
+        assert_eq!(
+            ("for nobody", false),
+            (attacker.text().as_str(), attacker.is_hit()),
+            "{target}: {attacker:?}"
+        );
+    }
+    assert_eq!(0, larder.counter("cache_stores"));
+}
