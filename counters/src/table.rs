@@ -199,7 +199,12 @@ counters! {
     origin_too_many_fields: Limit, "Origin responses refused because the head had too many fields.";
     origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
     origin_descriptor_waits: Limit, "Requests that waited because no descriptor was left for a connection to their origin.";
-    origin_busy: Limit, "Requests refused because `proxy.connections` was reached.";
+    origin_busy: Limit, "Requests for which one of `proxy.connections` was not free in time, or that found `proxy.queue` full; each that another origin took included.";
+    origin_retries_elsewhere: Count, "Requests sent to another origin because one had failed them.";
+    origin_retry_budget: Limit, "Requests that were not sent to another origin because `proxy.retry_budget` was used up.";
+    origin_ejections: Limit, "Times that an origin was left alone, as it had failed `proxy.eject_after` times in a row.";
+    origin_readmissions: Count, "Times that an origin that had been left alone was used again.";
+    origin_refused_ejected: Limit, "Requests refused because every origin of their route was left alone or drained.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";
     files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second the file did not stand still, or for half a minute no descriptor was left.";

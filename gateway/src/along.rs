@@ -99,13 +99,12 @@ impl Machine<'_, '_> {
             return None;
         }
         self.stages.enter(Stage::Connect);
-        let origin = self.route.origin();
-        let onward = origin.onward().await.ok()?;
+        let onward = self.route.origins.onward(self.asked()).await.ok()?;
         let fields = head.fields.view();
         let range = resume::range(left.at);
         let rest = tag.map(|it| (range.as_str(), it));
         let ask = Ask::Onward(rest, transcode::coding_of(&fields));
-        let arrived = self.exchange_with(origin, ask).await.ok()?;
+        let arrived = self.exchange(ask).await.ok()?;
         let length = match arrived.response.framing {
             Framing::Length(length) => Some(length),
             Framing::Empty => Some(0),

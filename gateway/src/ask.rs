@@ -8,7 +8,7 @@ use crate::judge::Judge;
 use crate::machine::Step;
 use crate::run::{Company, LOOKS, Machine};
 use crate::stages::Stage;
-use larder_origin::{Origin, OriginError, Reserved, Wait};
+use larder_origin::{Asked, OriginError, Reserved, Wait};
 use larder_semantics::cache_status::Report;
 use larder_semantics::coding::Coding;
 use larder_semantics::field::{self, FieldList};
@@ -23,7 +23,6 @@ use larder_store::ram::Removals;
 use larder_store::{Disk, FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
-use std::rc::Rc;
 use std::sync::Arc;
 
 impl Machine<'_, '_> {
@@ -111,7 +110,7 @@ impl Machine<'_, '_> {
         };
         let started = clock::precise_micros();
         self.stages.enter(Stage::Connect);
-        let reserved = self.route.origin().reserve().await;
+        let reserved = self.route.origins.reserve(self.asked()).await;
         if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
             && let Some(step) = self.came_meanwhile()
         {
@@ -249,16 +248,16 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// One bodyless exchange up to its final head; interim heads are passed on.
-    pub async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
-        self.exchange_with(self.route.origin(), ask).await
+    /// What the choice of an origin needs to know of a request without its body.
+    pub fn asked(&self) -> Asked {
+        self.route.asked(self.request, self.fields, self.client, Framing::Empty)
     }
 
-    /// The same with one of the route's origins.
-    pub async fn exchange_with(&mut self, origin: &Rc<Origin>, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+    /// One bodyless exchange up to its final head; interim heads are passed on.
+    pub async fn exchange(&mut self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let started = clock::precise_micros();
         self.stages.enter(Stage::Connect);
-        let reserved = origin.reserve().await?;
+        let reserved = self.route.origins.reserve(self.asked()).await?;
         self.exchange_by(reserved, started, ask).await
     }
 

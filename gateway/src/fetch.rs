@@ -136,7 +136,7 @@ impl Job {
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
         let reserved = {
-            let reserving = pin!(self.route.origin().reserve());
+            let reserving = pin!(self.route.origins.reserve(self.asked()));
             let Some(reserved) = self.watched(&writer, reserving).await else { return };
             reserved
         };

@@ -29,5 +29,5 @@ pub mod stages;
 mod way;
 
 pub use below::Tiers;
-pub use route::{Gateway, HostSent, Route};
+pub use route::{Gateway, HashBy, HostSent, Route};
 pub use run::Summary;

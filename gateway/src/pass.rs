@@ -58,7 +58,8 @@ impl<'c> Machine<'_, 'c> {
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
         self.stages.enter(Stage::Connect);
-        let exchange = match self.route.origin().send(outgoing).await {
+        let asked = self.route.asked(self.request, self.fields, self.client, framing);
+        let exchange = match self.route.origins.send(asked, outgoing).await {
             Ok(exchange) => exchange,
             Err(error) => {
                 self.error = error.status();

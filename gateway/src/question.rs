@@ -3,7 +3,7 @@
 use crate::fetch::{Arrived, Job};
 use crate::forward::{self, Ask};
 use crate::stages::Stage;
-use larder_origin::{OriginError, Reserved};
+use larder_origin::{Asked, OriginError, Reserved};
 use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
 use larder_stdx::clock;
@@ -25,6 +25,12 @@ impl Job {
     pub fn rest(&self) -> Option<(String, Vec<u8>)> {
         let stored = self.stored.as_ref().filter(|_| self.request.fields.get("range").is_none())?;
         partial::completion(&stored.meta)
+    }
+
+    /// What the choice of an origin needs to know.
+    pub fn asked(&self) -> Asked {
+        let fields = self.request.fields.view();
+        self.route.asked(&self.request, &fields, &self.client, Framing::Empty)
     }
 
     /// Does `work`; `None` if everybody who waited has gone and the fill is then to be cancelled.
@@ -51,7 +57,7 @@ impl Job {
     pub async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
-        let reserved = self.route.origin().reserve().await?;
+        let reserved = self.route.origins.reserve(self.asked()).await?;
         self.ask_by(reserved, started, ask).await
     }
 

@@ -4,10 +4,15 @@ use crate::below::{SharedUses, Tiers};
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use larder_counters::Counters;
-use larder_origin::Origin;
+use larder_origin::{Asked, Group, is_idempotent};
+use larder_semantics::cookies;
+use larder_semantics::field::{self, Field};
 use larder_semantics::policy::Policy;
 use larder_store::{Rule, Seq, Store};
-use std::cell::{Cell, OnceCell, RefCell};
+use larder_transport::http1::Client;
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::Request;
+use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -100,35 +105,38 @@ pub struct Route {
     pub name: String,
     /// What the configuration says about caching.
     pub policy: Policy,
-    /// Where requests go; never empty.
-    pub origins: Vec<Rc<Origin>>,
+    /// Where requests go.
+    pub origins: Rc<Group>,
+    /// What of a request decides which of them, where the rule of the choice wants that.
+    pub hash_by: HashBy,
     /// Which `Host` the origin gets.
     pub host: HostSent,
     /// `site.route.server_timing`: whether responses say where their time went.
     pub server_timing: bool,
     /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
     pub two_ways: bool,
-    /// Round robin over `origins`.
-    pub(crate) next: Cell<usize>,
+}
+
+/// What of a request decides which origin gets it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HashBy {
+    /// Host and target: each page has one origin.
+    #[default]
+    Target,
+    /// The address of the client.
+    Client,
+    /// The value of this header field.
+    Header(String),
+    /// The value of this cookie.
+    Cookie(String),
 }
 
 impl Route {
     /// A route over one or more origins.
-    ///
-    /// # Panics
-    /// Without an origin: the configuration has checked that.
     #[must_use]
-    pub fn new(name: String, policy: Policy, origins: Vec<Rc<Origin>>, host: HostSent) -> Rc<Self> {
-        assert!(!origins.is_empty(), "a proxied route has an origin");
-        Rc::new(Self {
-            name,
-            policy,
-            origins,
-            host,
-            server_timing: false,
-            two_ways: false,
-            next: Cell::new(0),
-        })
+    pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
+        let hash_by = HashBy::default();
+        Rc::new(Self { name, policy, origins, hash_by, host, server_timing: false, two_ways: false })
     }
 
     /// The same route for paths that can be read in two ways, of which different routes would answer: without the
@@ -137,14 +145,42 @@ impl Route {
     pub fn for_two_ways(&self) -> Rc<Self> {
         let policy = Policy { enabled: false, ..self.policy.clone() };
         let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
-        let server_timing = self.server_timing;
-        Rc::new(Self { name, policy, origins, host, server_timing, two_ways: true, next: Cell::new(0) })
+        let (server_timing, hash_by) = (self.server_timing, self.hash_by.clone());
+        Rc::new(Self { name, policy, origins, hash_by, host, server_timing, two_ways: true })
     }
 
-    /// The origin whose turn it is.
-    pub(crate) fn origin(&self) -> &Rc<Origin> {
-        let at = self.next.get();
-        self.next.set(at.wrapping_add(1));
-        &self.origins[at % self.origins.len()]
+    /// What the choice of an origin needs to know of a request with these `fields`.
+    pub(crate) fn asked(
+        &self,
+        request: &Request,
+        fields: &[Field<'_>],
+        client: &Client,
+        framing: Framing,
+    ) -> Asked {
+        let repeatable =
+            is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
+        let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
+        Asked { key, repeatable }
+    }
+}
+
+impl HashBy {
+    /// The hash of it; `None` where the request has none.
+    fn key(&self, request: &Request, fields: &[Field<'_>], client: &Client) -> Option<u64> {
+        match self {
+            HashBy::Target => {
+                let mut text = request.authority.to_ascii_lowercase();
+                text.push_str(&request.target);
+                Some(larder_origin::hash(text.as_bytes()))
+            }
+            HashBy::Client => {
+                let peer = client.peer?.ip().to_canonical();
+                Some(larder_origin::hash(peer.to_string().as_bytes()))
+            }
+            HashBy::Header(name) => field::first(fields, name).map(larder_origin::hash),
+            HashBy::Cookie(name) => {
+                cookies::only(fields, std::slice::from_ref(name)).map(|it| larder_origin::hash(&it))
+            }
+        }
     }
 }

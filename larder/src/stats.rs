@@ -57,6 +57,7 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     out.push('\n');
     latencies(&mut out, &stats["latency"], screen);
     routes(&mut out, stats, screen);
+    origins(&mut out, stats, screen);
     tiers(&mut out, stats, screen);
     memory(&mut out, &stats["memory"], screen);
     limits(&mut out, counters, screen);
@@ -93,6 +94,34 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
     };
     let head = ["route", "requests", "hit ratio", "4xx", "5xx", "sent", "origin", "99 %"];
     table(out, &head, list(&stats["routes"]).iter().map(row).collect(), screen);
+}
+
+/// Each origin and how it is; nothing where there is one, and nothing is the matter with it.
+fn origins(out: &mut String, stats: &Value, screen: Screen) {
+    let all = list(&stats["origins"]);
+    if all.len() < 2 && all.iter().all(|it| it["state"] == "up" && number(&it["counters"]["failures"]) == 0.0)
+    {
+        return;
+    }
+    let row = |it: &Value| {
+        let of = |name: &str| number(&it["counters"][name]);
+        let state = harmless(it["state"].as_str().unwrap_or("")).replace('_', " ");
+        let state = match number(&it["ejected_ms"]) {
+            0.0 => state,
+            left => format!("{state} for {}", micros(1000.0 * left)),
+        };
+        vec![
+            harmless(it["name"].as_str().unwrap_or("")),
+            state,
+            count(number(&it["in_flight"])),
+            count(of("requests")),
+            count(of("failures")),
+            count(number(&it["ejections"])),
+            micros(number(&it["latency"]["p99_us"])),
+        ]
+    };
+    let head = ["origin", "is", "under way", "requests", "failures", "ejected", "99 %"];
+    table(out, &head, all.iter().map(row).collect(), screen);
 }
 
 fn tiers(out: &mut String, stats: &Value, screen: Screen) {
@@ -225,6 +254,8 @@ mod tests {
             "tiers": [{ "name": "ram", "state": "on", "objects": 3, "used_bytes": 1024, "budget_bytes": 2048, "hits": 9 },
                 { "name": "disk", "state": "off", "hits": 0 }],
             "memory": { "rss_bytes": 4096, "parts": [{ "tier": "ram", "purpose": "arena", "bytes": 1024 }] },
+            "origins": [{ "name": "http://a:1", "state": "ejected", "ejected_ms": 2000, "in_flight": 1, "ejections": 2,
+                "counters": { "requests": 7, "failures": 3 }, "latency": latency }],
             "saved": { "origin_us": 45_000 },
         });
         let told = tell(&stats, Screen::NONE);
@@ -249,6 +280,8 @@ mod tests {
         assert!(!told.contains("\nmiss "), "nothing missed: {told}");
         let route = format!("a/* GET 12 75.0 % 0 0 {} {} {}", bytes(2048.0), micros(5000.0), micros(1500.0));
         assert_eq!(route, words("a/*"));
+        let origin = format!("http://a:1 ejected for {} 1 7 3 2 {}", micros(2_000_000.0), micros(1500.0));
+        assert_eq!(origin, words("http://a:1"));
         assert_eq!("disk off - - - 0 -", words("disk"));
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
         assert!(words("  head_too_large").starts_with("head_too_large 2 Requests refused"), "{told}");

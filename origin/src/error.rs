@@ -24,6 +24,10 @@ pub enum OriginError {
     InterimFlood,
     /// Every connection is in use and waiting took too long.
     Busy,
+    /// Every origin of the route is left alone, or drained.
+    Ejected,
+    /// It answered with a status by which it says that it failed; only where another origin is asked then.
+    Status(u16),
 }
 
 /// Whose fault an error is: it decides the level at which it is logged.
@@ -41,7 +45,8 @@ impl OriginError {
     pub fn status(&self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::Timeout => 504,
-            Self::Busy | Self::NoDescriptor => 503,
+            Self::Busy | Self::NoDescriptor | Self::Ejected => 503,
+            Self::Status(status) => *status,
             Self::Connect(_) | Self::Disconnected | Self::BadHead(_) | Self::BadBody | Self::InterimFlood => {
                 502
             }
@@ -51,7 +56,10 @@ impl OriginError {
     /// Whether no connection could be had, so that nothing of the request reached the origin: no request can provoke that.
     #[must_use]
     pub fn is_without_connection(&self) -> bool {
-        matches!(self, Self::Connect(_) | Self::ConnectTimeout | Self::NoDescriptor | Self::Busy)
+        matches!(
+            self,
+            Self::Connect(_) | Self::ConnectTimeout | Self::NoDescriptor | Self::Busy | Self::Ejected
+        )
     }
 
     /// Whose fault it is.
@@ -78,6 +86,8 @@ impl OriginError {
             Self::BadBody => "the origin's response body is not validly chunked",
             Self::InterimFlood => "the origin sent more interim responses than are allowed",
             Self::Busy => "every connection to the origin is in use",
+            Self::Ejected => "every origin of the route is left alone or drained",
+            Self::Status(status) => return Cow::Owned(format!("the origin answered {status}")),
         })
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
+//!           Open ──(failed before a final head came, may go to another origin)── Opening ── Open
 //! sending   Length(n) | Chunked ── Done           (Failed: the origin takes no more; it may still answer)
 //! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
 //! ```
@@ -10,22 +11,25 @@
 //! Every wait is a `poll` over this state, so that dropping a future loses nothing, and writing and reading can be
 //! awaited side by side.
 
+mod again;
+
 use crate::body::{AtClose, Body, Taken};
-use crate::connection::{Connection, History};
+use crate::connection::Connection;
 use crate::deadline::Deadlines;
+use crate::group::Turn;
 use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
 use crate::{Limits, Origin, OriginError, Outgoing};
+use again::{Next, Opening};
 use bytes::{Buf, Bytes};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
 use larder_wire::http1::{Framing, chunked};
 use std::cell::{Cell, RefCell};
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::IoSlice;
 use std::mem;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
@@ -38,8 +42,6 @@ const SCRATCH: usize = 64 * 1024;
 /// Its futures may be awaited side by side by one task (`select!`, `join!`): one that writes, one that reads.
 pub struct Exchange {
     state: RefCell<State>,
-    /// Its failure has been told.
-    is_told: Cell<bool>,
     /// When it was asked for, by the precise clock, until its final head has come; `None` where nobody measures.
     asked: Cell<Option<u64>>,
     /// When that came, where it was measured.
@@ -53,12 +55,13 @@ impl Exchange {
         connection: Connection,
         request: Outgoing,
         asked: Option<u64>,
+        turn: Option<Turn>,
     ) -> Rc<Self> {
         let measured = place.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
-        let state = RefCell::new(State::new(place, connection, request));
+        let state = RefCell::new(State::new(place, connection, request, turn));
         // Where it stays: it is large, and handed on often.
-        Rc::new(Self { state, is_told: Cell::new(false), asked: Cell::new(asked), answered: Cell::new(None) })
+        Rc::new(Self { state, asked: Cell::new(asked), answered: Cell::new(None) })
     }
 
     /// Begins by writing the head.
@@ -103,7 +106,8 @@ impl Exchange {
 
     /// Waits for the next head: interim (status below 200) or final. Repeats a request once on a fresh connection if a
     /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request
-    /// without a body, or one with a body of which no byte had been written (RFC 9110 §9.2.2).
+    /// without a body, or one with a body of which no byte had been written (RFC 9110 §9.2.2). Of a group, another origin is
+    /// asked where one fails before its final head, as often as the group allows, for such an idempotent request.
     ///
     /// # Errors
     /// See [`OriginError`].
@@ -139,8 +143,9 @@ impl Exchange {
 
     /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.
     fn tell(&self, error: &OriginError) {
-        if !self.is_told.replace(true) {
-            self.state.borrow().origin.tell(error);
+        let state = self.state.borrow();
+        if !state.is_told.replace(true) {
+            state.origin.tell(error);
         }
     }
 
@@ -181,13 +186,15 @@ impl Drop for Writing<'_> {
     }
 }
 
-type Opening = Pin<Box<dyn Future<Output = Result<Connection, OriginError>>>>;
-
 /// The connection.
 enum Link {
     Open(Connection),
     /// A fresh one is being opened, in place of one that died.
-    Opening(Opening),
+    Opening {
+        opening: Opening,
+        /// To another origin, of whose failures somebody else tells.
+        is_elsewhere: bool,
+    },
     /// Given back, or closed.
     Closed,
 }
@@ -231,6 +238,10 @@ struct State {
     origin: Rc<Origin>,
     request: Outgoing,
     place: Option<Place>,
+    /// The way through the group, where there is one to go.
+    turn: Option<Turn>,
+    /// Its failure has been told.
+    is_told: Cell<bool>,
     link: Link,
     unsent: Unsent,
     sending: Sending,
@@ -252,10 +263,12 @@ struct State {
 }
 
 impl State {
-    fn new(place: Place, connection: Connection, request: Outgoing) -> Self {
+    fn new(place: Place, connection: Connection, request: Outgoing, turn: Option<Turn>) -> Self {
         Self {
             origin: place.origin().clone(),
             place: Some(place),
+            turn,
+            is_told: Cell::new(false),
             link: Link::Open(connection),
             unsent: Unsent::default(),
             sending: match request.framing {
@@ -300,7 +313,9 @@ impl State {
             OriginError::Connect(_)
             | OriginError::ConnectTimeout
             | OriginError::NoDescriptor
-            | OriginError::Busy => {}
+            | OriginError::Busy
+            | OriginError::Ejected
+            | OriginError::Status(_) => {}
         }
         self.give_up(error.clone());
         error
@@ -335,48 +350,6 @@ impl State {
     /// Whether the origin has taken the whole request.
     fn is_sent(&self) -> bool {
         self.sending == Sending::Done && self.unsent.is_empty()
-    }
-
-    // ---- the connection ----
-
-    /// Ready once there is a connection with the head written or on its way.
-    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        if let Link::Opening(opening) = &mut self.link {
-            match ready!(opening.as_mut().poll(cx)) {
-                Ok(connection) => {
-                    self.link = Link::Open(connection);
-                    self.send_head(cx);
-                    self.wake_reader();
-                }
-                Err(error) => return Poll::Ready(Err(self.fail(error))),
-            }
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Whether the request may be sent again on another connection (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
-    fn may_repeat(&self) -> bool {
-        let Link::Open(connection) = &self.link else {
-            return false;
-        };
-        let died_unused = connection.history == History::Reused && self.received == 0 && self.repeats == 0;
-        let harmless = match self.request.framing {
-            Framing::Empty | Framing::Length(0) => self.request.is_idempotent(),
-            // Without its body it is no whole request, so the origin cannot have acted on it.
-            _ => self.unsent.body_taken() == 0,
-        };
-        died_unused && (harmless || self.unsent.head_taken() == 0)
-    }
-
-    fn repeat(&mut self) {
-        self.repeats += 1;
-        self.origin.counters.origin_retries.add(1);
-        self.partial = 0;
-        self.deadlines.read = None;
-        let origin = self.origin.clone();
-        // The old connection is closed first, so that there is one connection for the place we have.
-        self.link = Link::Closed;
-        self.link = Link::Opening(Box::pin(async move { origin.open(&Cell::new(None), || None).await }));
     }
 
     /// Gives the connection back, or closes it, if the response is whole.
@@ -498,7 +471,10 @@ impl State {
                     self.settle();
                     return Poll::Ready(Err(self.failure()));
                 }
-                Err(error) => return Poll::Ready(Err(self.fail(error))),
+                Err(error) if self.next_after(&error) == Next::Fail => {
+                    return Poll::Ready(Err(self.fail(error)));
+                }
+                Err(_) => {}
             }
         }
     }
@@ -550,16 +526,22 @@ impl State {
                 }
                 ready!(self.poll_open(cx))?;
             }
-            match self.take_head() {
+            let error = match self.take_head() {
                 Ok(Some(response)) => return Poll::Ready(Ok(response)),
-                Ok(None) => {}
-                Err(error) => return Poll::Ready(Err(self.fail(error))),
-            }
-            match ready!(self.poll_fill(0, cx)) {
-                Ok(Filled::Bytes) => {}
-                Ok(Filled::End) | Err(OriginError::Disconnected) if self.may_repeat() => self.repeat(),
-                Ok(Filled::End) => return Poll::Ready(Err(self.fail(OriginError::Disconnected))),
-                Err(error) => return Poll::Ready(Err(self.fail(error))),
+                Ok(None) if matches!(self.link, Link::Opening { .. }) => continue,
+                Ok(None) => match ready!(self.poll_fill(0, cx)) {
+                    Ok(Filled::Bytes) => continue,
+                    Ok(Filled::End) | Err(OriginError::Disconnected) if self.may_repeat() => {
+                        self.repeat();
+                        continue;
+                    }
+                    Ok(Filled::End) => OriginError::Disconnected,
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if self.next_after(&error) == Next::Fail {
+                return Poll::Ready(Err(self.fail(error)));
             }
         }
     }
@@ -585,7 +567,13 @@ impl State {
             }
             Err(bad) => return Err(OriginError::BadHead(bad)),
         };
-        buffer.advance(length);
+        if response.status >= 200 && self.judge(response.status) == Next::Elsewhere {
+            return Ok(None);
+        }
+        let Link::Open(connection) = &mut self.link else {
+            return Ok(None);
+        };
+        connection.buffer.advance(length);
         self.partial = 0;
         match response.status {
             // We never ask for it.

@@ -1,26 +1,33 @@
-//! Talking to origins. The HTTP/1.1 client, its pool, its deadlines. What the answer means is not here.
+//! Talking to origins. The HTTP/1.1 client, its pool, its deadlines; who of several is asked. What the answer means is not here.
 //!
 //! An [`Origin`] is one worker's connections to one address; [`Origin::send`] starts an [`Exchange`], which is one
-//! request and its response. All of it lives on one thread, inside a `LocalSet`.
+//! request and its response. A [`Group`] is the origins of a route: its exchanges go from one that fails to another. All of it
+//! lives on one thread, inside a `LocalSet`; what workers share of an origin is its [`Standing`].
 
 mod address;
+mod balance;
 mod body;
 mod connection;
 mod deadline;
 mod dial;
 mod error;
 mod exchange;
+mod group;
 mod line;
 mod pool;
 mod request;
+mod standing;
 mod unsent;
 
 pub use address::Address;
+pub use balance::{Balance, MOST_ORIGINS, hash};
 pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
+pub use group::{AllEjected, Asked, Group, Rules};
 pub use line::Wait;
-pub use pool::{Measures, Onward, Origin, Reserved, Told};
-pub use request::{Line, Outgoing};
+pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Told};
+pub use request::{Line, Outgoing, is_idempotent};
+pub use standing::{Change, Ejection, Standing, State};
 
 use std::time::Duration;
 
@@ -41,6 +48,10 @@ pub struct Limits {
     pub head_size: usize,
     /// Open connections of this worker to one origin; zero counts as one.
     pub connections: usize,
+    /// Requests that wait for one of them, at most.
+    pub queue: usize,
+    /// For how long; `None` is as long as there is for a connection, and of the same time.
+    pub queue_wait: Option<Duration>,
     /// Unused connections of this worker kept to one origin.
     pub idle_connections: usize,
     /// Interim responses to one request.

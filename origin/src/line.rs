@@ -12,9 +12,6 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use tokio::time::{Instant, timeout_at};
 
-/// Requests that may wait for a place, for each place there is.
-const WAITERS_PER_PLACE: usize = 16;
-
 /// Who is served first where more come than can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jam {
@@ -89,16 +86,10 @@ impl Drop for InLine<'_> {
 }
 
 impl Line {
-    /// A line for `places`, one at least.
-    pub(crate) fn new(places: usize, jam: Jam) -> Self {
+    /// A line for `places`, one at least, in which `most` may wait.
+    pub(crate) fn new(places: usize, most: usize, jam: Jam) -> Self {
         let places = places.max(1);
-        Self {
-            jam,
-            free: Cell::new(places),
-            waiting: RefCell::default(),
-            most: places.saturating_mul(WAITERS_PER_PLACE),
-            jammed: Cell::new(false),
-        }
+        Self { jam, free: Cell::new(places), waiting: RefCell::default(), most, jammed: Cell::new(false) }
     }
 
     /// Places that nobody has.
@@ -177,6 +168,8 @@ mod tests {
     use tokio::task::{LocalSet, yield_now};
     use tokio::time::advance;
 
+    const MOST: usize = 16;
+
     /// A line of one place that is taken, and who was served, sent away or came too late, in that order.
     struct Scene {
         line: Rc<Line>,
@@ -185,7 +178,7 @@ mod tests {
 
     impl Scene {
         async fn new(jam: Jam) -> Self {
-            let it = Self { line: Rc::new(Line::new(1, jam)), told: Rc::default() };
+            let it = Self { line: Rc::new(Line::new(1, MOST, jam)), told: Rc::default() };
             assert_eq!(Some(Wait::None), it.line.take(now).await);
             it
         }
@@ -233,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_line_that_was_full_serves_the_newest_first_until_it_has_ended() {
-        let most = WAITERS_PER_PLACE;
+        let most = MOST;
         for (jam, expect) in
             [(Jam::NewestFirst, ["-0", "+16 +15", "+1 +a +b"]), (Jam::InOrder, ["-16", "+0 +1", "+15 +a +b"])]
         {

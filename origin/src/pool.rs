@@ -6,10 +6,13 @@
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
 use crate::dial::Dialer;
+use crate::group::Turn;
 use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
+use crate::standing::{Admission, Change, Ejection, Sent, Standing};
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
 use larder_counters::{Counters, OriginScope, RouteScope};
+use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -34,6 +37,13 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 /// The connections of one worker to one origin.
 pub struct Origin {
     address: Address,
+    name: String,
+    /// Shared by all workers.
+    pub(crate) standing: Arc<Standing>,
+    /// Its part of what a group has to do, beside those of the others.
+    pub(crate) weight: u32,
+    ejection: Ejection,
+    drained: bool,
     pub(crate) limits: Limits,
     pub(crate) counters: Arc<Counters>,
     pub(crate) spares: Spares,
@@ -56,6 +66,8 @@ pub struct Origin {
     head_surplus_until: Cell<Option<Instant>>,
     /// Who is told of failures.
     told: OnceCell<Told>,
+    /// Who is told that it is left alone, or used again.
+    changed: OnceCell<Changed>,
     /// What is counted beside `counters`.
     pub(crate) measures: OnceCell<Measures>,
 }
@@ -70,6 +82,22 @@ pub struct Measures {
 
 /// Who is told of each exchange that failed, and why.
 pub type Told = Box<dyn Fn(&OriginError)>;
+
+/// Who is told that the origin is left alone, or used again.
+pub type Changed = Box<dyn Fn(Change)>;
+
+/// What an origin is to the group that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Membership {
+    /// How it is, for all workers.
+    pub standing: Arc<Standing>,
+    /// Its part of what the group has to do, beside those of the others; above zero.
+    pub weight: u32,
+    /// When it is left alone.
+    pub ejection: Ejection,
+    /// It gets no new requests of this group, whatever its standing.
+    pub drained: bool,
+}
 
 struct Unused {
     connection: Connection,
@@ -93,12 +121,39 @@ enum Sweeper {
     Running,
 }
 
+/// A request that an origin has to do with, from when it waits for a place.
+pub(crate) struct Load {
+    origin: Rc<Origin>,
+    sent: Cell<Sent>,
+}
+
+impl Load {
+    /// One more for `origin`. Of [`Sent::Trying`] there is one: it ends with this.
+    pub(crate) fn new(origin: Rc<Origin>, sent: Sent) -> Self {
+        origin.standing.add();
+        Self { origin, sent: Cell::new(sent) }
+    }
+
+    fn end_trying(&self) {
+        if self.sent.replace(Sent::Up) == Sent::Trying {
+            self.origin.standing.end_trying();
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end_trying();
+        self.origin.standing.remove();
+    }
+}
+
 /// The right to one exchange, and to one open connection for it.
-pub(crate) struct Place(Rc<Origin>);
+pub(crate) struct Place(Load);
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.places.give_back();
+        self.0.origin.places.give_back();
     }
 }
 
@@ -114,10 +169,12 @@ impl Drop for Onward {
 
 /// A place for one request.
 pub struct Reserved {
-    place: Place,
+    pub(crate) place: Place,
     /// For the wait and the connect, where it came to that.
-    deadline: Cell<Option<Instant>>,
-    wait: Wait,
+    pub(crate) deadline: Cell<Option<Instant>>,
+    pub(crate) wait: Wait,
+    /// The way through the group, where it was one.
+    pub(crate) turn: Option<Turn>,
 }
 
 impl Reserved {
@@ -127,13 +184,26 @@ impl Reserved {
         self.wait
     }
 
-    /// [`Origin::send`] by this place.
+    /// [`Origin::send`] by this place; where that gets no connection, by one with another origin of the group.
     ///
     /// # Errors
     /// As there.
     pub async fn send(self, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
-        let origin = self.place.origin().clone();
-        origin.begin(self, request).await.inspect_err(|it| origin.tell(it))
+        let Reserved { mut place, deadline, mut turn, .. } = self;
+        let connection = match place.connect(&deadline).await {
+            Ok(connection) => connection,
+            Err(error) => {
+                place.origin().tell(&error);
+                let Some(rest) = turn.take().filter(|it| it.may_go_on(&error)) else { return Err(error) };
+                place.origin().counters.origin_retries_elsewhere.add(1);
+                drop(place);
+                let again = rest.again().await?;
+                (place, turn) = (again.0, Some(again.1));
+                again.2
+            }
+        };
+        let origin = place.origin().clone();
+        origin.begin(place, connection, request, &deadline, turn).await.inspect_err(|it| origin.tell(it))
     }
 }
 
@@ -141,11 +211,30 @@ impl Origin {
     /// An origin without connections yet.
     #[must_use]
     pub fn new(address: Address, limits: Limits, counters: Arc<Counters>) -> Rc<Self> {
+        let membership =
+            Membership { standing: Arc::default(), weight: 1, ejection: Ejection::OFF, drained: false };
+        Self::in_group(address, limits, counters, membership)
+    }
+
+    /// The same, for a group.
+    #[must_use]
+    pub fn in_group(
+        address: Address,
+        limits: Limits,
+        counters: Arc<Counters>,
+        membership: Membership,
+    ) -> Rc<Self> {
+        let Membership { standing, weight, ejection, drained } = membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
+            name: address.to_string(),
             address,
-            places: Line::new(limits.connections, Jam::NewestFirst),
-            onward: Line::new(limits.connections / 2, Jam::InOrder),
+            standing,
+            weight: weight.max(1),
+            ejection,
+            drained,
+            places: Line::new(limits.connections, limits.queue, Jam::NewestFirst),
+            onward: Line::new(limits.connections / 2, limits.queue, Jam::InOrder),
             limits,
             counters,
             spares: Spares::default(),
@@ -156,6 +245,7 @@ impl Origin {
             surplus_until: Cell::new(None),
             head_surplus_until: Cell::new(None),
             told: OnceCell::new(),
+            changed: OnceCell::new(),
             measures: OnceCell::new(),
         })
     }
@@ -163,6 +253,11 @@ impl Origin {
     /// Has `told` called from now on for each exchange that failed, whatever is made of it; later calls change nothing.
     pub fn on_failure(&self, told: Told) {
         let _ = self.told.set(told);
+    }
+
+    /// Has `changed` called from now on when a request of this worker has it left alone, or used again; later calls change nothing.
+    pub fn on_change(&self, changed: Changed) {
+        let _ = self.changed.set(changed);
     }
 
     /// Counts into `measures` from now on; later calls change nothing.
@@ -176,6 +271,33 @@ impl Origin {
         }
         if let Some(told) = self.told.get() {
             told(error);
+        }
+    }
+
+    /// What it is called: its address as it is spelt.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it is, for all workers.
+    #[must_use]
+    pub fn standing(&self) -> &Arc<Standing> {
+        &self.standing
+    }
+
+    pub(crate) fn admission(&self, now: Monotonic) -> Admission {
+        if self.drained { Admission::Drained } else { self.standing.admission(now) }
+    }
+
+    fn became(&self, change: Option<Change>) {
+        let Some(change) = change else { return };
+        match change {
+            Change::Ejected(_) => self.counters.origin_ejections.add(1),
+            Change::Back => self.counters.origin_readmissions.add(1),
+        }
+        if let Some(changed) = self.changed.get() {
+            changed(change);
         }
     }
 
@@ -200,10 +322,26 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Busy`].
     pub async fn reserve(self: &Rc<Self>) -> Result<Reserved, OriginError> {
-        let deadline = Cell::new(None); // one for the wait and the connect; the clock is read if it comes to that
-        match self.places.take(|| self.connect_by(&deadline)).await {
-            Some(wait) => Ok(Reserved { place: Place(self.clone()), deadline, wait }),
+        let (place, deadline, wait) = self.reserve_by(Load::new(self.clone(), Sent::Up)).await?;
+        Ok(Reserved { place, deadline, wait, turn: None })
+    }
+
+    pub(crate) async fn reserve_by(
+        &self,
+        load: Load,
+    ) -> Result<(Place, Cell<Option<Instant>>, Wait), OriginError> {
+        let deadline = Cell::new(None); // the clock is read if it comes to that
+        match self.places.take(|| self.wait_until(&deadline)).await {
+            Some(wait) => Ok((Place(load), deadline, wait)),
             None => Err(self.is_busy()).inspect_err(|it| self.tell(it)),
+        }
+    }
+
+    /// Until when a request waits for a place: unless that is said, it has one time for the wait and the connect.
+    fn wait_until(&self, deadline: &Cell<Option<Instant>>) -> Instant {
+        match self.limits.queue_wait {
+            Some(time) => after(now(), time),
+            None => self.connect_by(deadline),
         }
     }
 
@@ -222,19 +360,29 @@ impl Origin {
         OriginError::Busy
     }
 
-    async fn begin(&self, reserved: Reserved, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
-        let Reserved { place, deadline, .. } = reserved;
-        let connection = self.connection(&deadline).await?;
+    async fn begin(
+        &self,
+        place: Place,
+        connection: Connection,
+        request: Outgoing,
+        deadline: &Cell<Option<Instant>>,
+        turn: Option<Turn>,
+    ) -> Result<Rc<Exchange>, OriginError> {
+        self.count_request();
+        // What was waited for until here is not the origin's doing.
+        let asked = request.asked.filter(|_| deadline.get().is_none());
+        let exchange = Exchange::new(place, connection, request, asked, turn);
+        exchange.begin().await?;
+        Ok(exchange)
+    }
+
+    /// A request is about to be sent.
+    pub(crate) fn count_request(&self) {
         self.counters.origin_requests.add(1);
         if let Some(it) = self.measures.get() {
             it.route.counters.origin_requests.add(1);
             it.origin.counters.requests.add(1);
         }
-        // What was waited for until here is not the origin's doing.
-        let asked = request.asked.filter(|_| deadline.get().is_none());
-        let exchange = Exchange::new(place, connection, request, asked);
-        exchange.begin().await?;
-        Ok(exchange)
     }
 
     fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
@@ -413,6 +561,37 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
 impl Place {
     /// The origin it belongs to.
     pub(crate) fn origin(&self) -> &Rc<Origin> {
-        &self.0
+        &self.0.origin
+    }
+
+    /// A connection for it.
+    pub(crate) async fn connect(&self, deadline: &Cell<Option<Instant>>) -> Result<Connection, OriginError> {
+        self.origin().connection(deadline).await.inspect_err(|it| self.failed(it))
+    }
+
+    /// The origin answered.
+    pub(crate) fn answered(&self) {
+        let Load { origin, sent } = &self.0;
+        origin.became(origin.standing.answered(sent.get(), clock::monotonic()));
+        self.0.end_trying();
+    }
+
+    /// It did not. What a request may provoke by itself, an answer that is no HTTP, is nobody's reason to leave it alone.
+    pub(crate) fn failed(&self, error: &OriginError) {
+        let counts = match error {
+            OriginError::Connect(_) | OriginError::ConnectTimeout => true,
+            OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
+            OriginError::NoDescriptor
+            | OriginError::Busy
+            | OriginError::Ejected
+            | OriginError::BadHead(_)
+            | OriginError::BadBody
+            | OriginError::InterimFlood => false,
+        };
+        if counts {
+            let Load { origin, sent } = &self.0;
+            origin.became(origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic()));
+            self.0.end_trying();
+        }
     }
 }

@@ -87,7 +87,7 @@ impl Outgoing {
 
     /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
-        matches!(self.line.method(), "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
+        is_idempotent(self.line.method())
     }
 
     /// Whether the body is held back until the origin says 100 (RFC 9110 §10.1.1).
@@ -95,6 +95,12 @@ impl Outgoing {
         self.framing != Framing::Empty
             && self.fields.get("expect").is_some_and(|it| it.eq_ignore_ascii_case(b"100-continue"))
     }
+}
+
+/// Whether doing what the method asks for twice is like doing it once (RFC 9110 §9.2.2).
+#[must_use]
+pub fn is_idempotent(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD" | "OPTIONS" | "TRACE" | "PUT" | "DELETE")
 }
 
 fn is_ours(field: &Field<'_>) -> bool {

@@ -200,7 +200,7 @@ fn connections_are_bounded_and_waiters_served_in_order() {
             peer.send(OK);
         }
     });
-    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
     run(async {
         let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let tasks: Vec<_> = (0..3)
@@ -240,7 +240,7 @@ fn a_wait_for_a_place_is_bounded() {
 #[test]
 fn so_is_the_number_of_those_who_wait() {
     let scripted = Scripted::tcp(obliging);
-    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
     run(async {
         let first = origin.send(get()).await.unwrap();
         let waiters: Vec<_> = (0..20)
@@ -273,7 +273,7 @@ fn a_dropped_exchange_closes_its_connection_and_frees_its_place() {
             peer.send("ok");
         }
     });
-    let (origin, _) = client(&scripted, Limits { connections: 1, ..limits() });
+    let (origin, _) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
     run(async {
         let exchange = origin.send(get()).await.unwrap();
         exchange.head().await.unwrap();
@@ -309,7 +309,7 @@ fn a_resting_connection_makes_room_for_one_that_is_needed() {
         }
         peer.report(format!("{number} closed"));
     });
-    let (origin, counters) = client(&scripted, Limits { connections: 1, ..limits() });
+    let (origin, counters) = client(&scripted, Limits { connections: 1, queue: 16, ..limits() });
     run(async {
         assert_eq!("204 ", told(origin.send(request("HEAD", Framing::Empty)).await).await);
         assert_eq!("204 ", fetch(&origin).await);

@@ -31,6 +31,7 @@ mod memory;
 mod nodes;
 mod objects;
 mod operations;
+mod origins;
 mod outcomes;
 mod overlay;
 mod overload;

@@ -584,7 +584,10 @@ pub fn summary(config: &Config) -> String {
         for route in &site.routes {
             let cached = if route.cache.enabled { "" } else { " (not cached)" };
             let service = match &route.service {
-                Service::Proxy(proxy) => format!("proxy {}", spell_origin(&proxy.to)),
+                Service::Proxy(proxy) => {
+                    let members: Vec<String> = proxy.to.members.iter().map(ToString::to_string).collect();
+                    format!("proxy {}", members.join(", "))
+                }
                 Service::Files(files) => format!("files {}", files.root.display()),
             };
             let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());

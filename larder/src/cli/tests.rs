@@ -41,7 +41,7 @@ fn proxy_needs_no_file() {
     assert_eq!(2, it.listen.len());
     assert_eq!((8 << 20, AdminListen::Off), (it.ram.budget, it.admin.listen));
     let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("a proxy") };
-    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to));
+    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to.members[0].at));
     assert_eq!("127.0.0.1:8080", spell_listen(&config("proxy :1").listen[0]));
 }
 

@@ -1,5 +1,6 @@
 //! From values to the configuration: how they belong together, and the types that cannot be wrong.
 
+mod proxy;
 mod tiers;
 
 use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
@@ -9,12 +10,11 @@ use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
 use super::table::{self, Scope, TABLE, Takes};
 use super::{
-    Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Proxy, Route,
-    Service, Site, Symlinks, Target, Telemetry,
+    Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Route, Service,
+    Site, Symlinks, Target, Telemetry,
 };
 use crate::log::error::{Level, Levels};
 use larder_gateway::coding::{codec, pool};
-use larder_origin::Limits as OriginLimits;
 use larder_semantics::coding::Coding;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
@@ -110,7 +110,7 @@ impl Check {
         let AdminListen::At(admin) = config.admin.listen else { return };
         let routes = config.sites.iter().flat_map(|it| &it.routes);
         let socket = config.admin.socket.as_deref();
-        let leads = |it: &&Route| matches!(&it.service, Service::Proxy(proxy) if is_admin(&proxy.to, Some(admin), socket));
+        let leads = |it: &&Route| it.origins().any(|it| is_admin(&it.at, Some(admin), socket));
         for route in routes.filter(leads).filter(|_| admin.port() != 0) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {SENTENCE}"));
         }
@@ -119,8 +119,8 @@ impl Check {
     /// With another `Host` a request that comes back may mean another site; with the client's it means the same route.
     fn refuse_loops(&mut self, config: &Config) {
         let comes_back = |it: &&Route| {
-            matches!(&it.service, Service::Proxy(proxy)
-                if proxy.host == OriginHost::Client && config.listen.iter().any(|at| is_listener(&proxy.to, at)))
+            matches!(&it.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client)
+                && it.origins().any(|it| config.listen.iter().any(|at| is_listener(&it.at, at)))
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(comes_back) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {LOOP}"));
@@ -332,33 +332,6 @@ impl Check {
         let below = format!("{path}.");
         let first_below = self.values.given.range(below.clone()..).next();
         self.values.sections.contains_key(&path) || first_below.is_some_and(|it| it.0.starts_with(&below))
-    }
-
-    fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
-        let key = |name: &str| at.key(&format!("proxy.{name}"));
-        let to = self.texts(&key("to"));
-        let source = self.source(&key("to"));
-        if to.is_empty() && !self.is_wrong(&key("to")) {
-            let text = "missing; name the origin, such as to = [\"http://127.0.0.1:8000\"]";
-            self.problem(route.clone(), "site.route.proxy.to", text);
-        }
-        if to.len() > 1 {
-            let text = "more than one origin: balancing is not built yet; name one, or put a balancer there";
-            self.problem(source, "site.route.proxy.to", text);
-        }
-        let limits = OriginLimits {
-            connect: self.time(&key("connect_timeout")),
-            first_byte: self.time(&key("first_byte_timeout")),
-            between_bytes: self.time(&key("between_bytes_timeout")),
-            total: self.time(&key("total_timeout")),
-            idle: self.time(&key("idle_timeout")),
-            head_size: self.usize(&key("head_size")),
-            connections: self.usize(&key("connections")),
-            idle_connections: self.usize(&key("idle_connections")),
-            interim: self.usize(&key("interim")),
-        };
-        let host = if self.flag(&key("preserve_host")) { OriginHost::Client } else { OriginHost::Own };
-        Some(Proxy { to: kind::origin(to.first()?).ok()?, limits, host })
     }
 
     fn files(&mut self, at: &RoutePath, route: &Source) -> Option<Files> {

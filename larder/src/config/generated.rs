@@ -198,6 +198,11 @@ fn default_of(kind: Kind, text: &str) -> Json {
 fn text_schema(form: Form) -> Json {
     match form {
         Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
+        Form::Member => {
+            json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
+        }
+        Form::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
+        Form::FailureStatus => json!({ "type": "string", "pattern": "^[45][0-9][0-9]$" }),
         Form::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
         Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
         Form::Tier => json!({ "enum": TIERS }),

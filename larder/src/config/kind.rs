@@ -1,6 +1,7 @@
 //! What the value of a key may be: types, units and ranges, and the reading of one value from text.
 
 use super::Format;
+use super::member::{self, Member};
 use super::place::{Network, Server};
 use crate::log::form;
 use larder_origin::Address;
@@ -82,6 +83,12 @@ pub enum Form {
     SocketAddress,
     /// `http://HOST:PORT` or `unix:PATH`.
     Origin,
+    /// One of several origins, with its weight.
+    Member,
+    /// What a hash is of.
+    HashBy,
+    /// A status that says that an origin failed.
+    FailureStatus,
     /// A host name, `*.NAME` or `*`.
     Host,
     /// A host name.
@@ -270,6 +277,11 @@ impl Form {
     fn check(self, text: &str) -> Result<(), String> {
         let fits = match self {
             Form::Origin => return origin(text).map(drop),
+            Form::Member => return Member::parse(text).map(drop),
+            Form::HashBy => member::hash_by(text).is_some(),
+            Form::FailureStatus => {
+                text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
+            }
             Form::LogFormat => return text.parse::<Format>().map(drop),
             Form::Listen => listen(text).is_some(),
             Form::SocketAddress => socket_address(text).is_some(),
@@ -308,6 +320,11 @@ impl Form {
             Form::Listen => "ADDR:PORT such as \"0.0.0.0:8080\", or \"unix:/PATH\"",
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
+            Form::Member => {
+                "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
+            }
+            Form::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
+            Form::FailureStatus => "a status from 400 to 599",
             Form::Host => "a host name without port, \"*.NAME\" for any name below, or \"*\"",
             Form::HostName => "a host name without port, such as \"ops.example.com\"",
             Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
@@ -362,7 +379,7 @@ fn is_media_type(text: &str) -> bool {
 const MAX_KEY_TEXT: usize = 100;
 
 /// A token of RFC 9110 section 5.6.2.
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&it))
 }
 

@@ -11,6 +11,7 @@ pub mod edit;
 pub mod generated;
 pub mod itself;
 pub mod kind;
+pub mod member;
 pub mod place;
 pub mod presets;
 pub mod problem;
@@ -28,12 +29,13 @@ pub use read::{Values, dotted, plain_list};
 use crate::log::error::Levels;
 use crate::log::form::Format;
 use crate::log::sink::Target;
-use larder_origin::{Address, Limits as OriginLimits};
+use larder_origin::Limits as OriginLimits;
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
 use larder_store::ram;
 use larder_transport::listener::Listen;
 use larder_transport::worker;
+pub use member::{Member, Origins};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -201,6 +203,17 @@ pub struct Route {
     pub source: Source,
 }
 
+impl Route {
+    /// The origins that it leads to.
+    pub fn origins(&self) -> impl Iterator<Item = &Member> {
+        let members = match &self.service {
+            Service::Proxy(proxy) => &proxy.to.members[..],
+            Service::Files(_) => &[],
+        };
+        members.iter()
+    }
+}
+
 /// Which methods a route answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Methods {
@@ -224,17 +237,17 @@ impl Methods {
 /// Who answers for a route.
 #[derive(Clone, Debug)]
 pub enum Service {
-    /// An origin.
+    /// Origins.
     Proxy(Proxy),
     /// The file system.
     Files(Files),
 }
 
-/// An origin, as a route uses it.
+/// One or more origins, as a route uses them.
 #[derive(Clone, Debug)]
 pub struct Proxy {
-    /// Where it is.
-    pub to: Address,
+    /// Where it is, or they are.
+    pub to: Origins,
     /// Deadlines and bounds.
     pub limits: OriginLimits,
     /// Which `Host` it sees.

@@ -194,6 +194,28 @@ fn what_belongs_together() {
         "t.toml:4: site.route.proxy.to: found [\"https://a\"]; allowed: an \"http://\" origin: TLS towards \
          origins is not built yet",
     );
+    let route = |proxy: &str| format!("[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy = {{ {proxy} }}");
+    refuse_whole(
+        &route("to = [\"a:1\", \"http://a:1 weight=2\"]"),
+        "t.toml:4: site.route.proxy.to: http://a:1 is named twice; say weight=N to give it more",
+    );
+    refuse_whole(
+        &route("to = [\"a:1 weight=0\"]"),
+        "t.toml:4: site.route.proxy.to: found [\"a:1 weight=0\"]; allowed: a weight from 1 to 1000, or \"drain\" for none",
+    );
+    refuse_whole(
+        &route("to = [\"a:1 drain\", \"b:1 drain\"]"),
+        "t.toml:4: site.route.proxy.to: every origin is drained; one has to answer",
+    );
+    refuse_whole(
+        &route("to = [\"a:1\"], balance = \"fair\""),
+        "t.toml:4: site.route.proxy.balance: found \"fair\"; allowed: one of \"round_robin\", \"least_requests\", \
+         \"power_of_two\", \"hash\", \"consistent_hash\"",
+    );
+    refuse_whole(
+        &route("to = [\"a:1\"], hash_by = \"client\""),
+        "t.toml:4: site.route.proxy.hash_by: no hash decides here; say balance = \"consistent_hash\" or \"hash\" as well",
+    );
     refuse_whole(
         &format!("{SITE}cache.key = {{ keep = [\"a\"], drop = [\"b\"] }}"),
         "t.toml:6: cache.key: both keep and drop name parameters; keep alone leaves out all others",
@@ -248,6 +270,10 @@ fn file_with(path: &str, value: &str) -> String {
     match path.strip_prefix("site[].route[].") {
         Some("files.root" | "proxy.to") => {
             site.push_str(&format!("{} = {value}\n", &path["site[].route[].".len()..]))
+        }
+        // A hash is of something only where it decides.
+        Some("proxy.hash_by") => {
+            site.push_str(&format!("proxy = {{ to = \":1\", balance = \"hash\", hash_by = {value} }}\n"));
         }
         Some(rest) => {
             site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))

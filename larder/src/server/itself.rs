@@ -1,7 +1,7 @@
 //! A route must not lead to larder's own admin: whoever may ask the route would be before it, from this machine.
 
+use crate::config::Config;
 use crate::config::itself::{SENTENCE, is_admin};
-use crate::config::{Config, Service};
 use std::net::SocketAddr;
 
 /// Refuses a configuration that has larder's own admin, which listens at `admin`, as an origin.
@@ -11,9 +11,8 @@ use std::net::SocketAddr;
 pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let routes = config.sites.iter().flat_map(|it| &it.routes);
     for route in routes {
-        let Service::Proxy(proxy) = &route.service else { continue };
-        if is_admin(&proxy.to, admin, config.admin.socket.as_deref()) {
-            let origin = crate::cli::spell_origin(&proxy.to);
+        if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
+            let origin = crate::cli::spell_origin(&it.at);
             return Err(format!("{}: proxy.to: {origin} {SENTENCE}.", route.source));
         }
     }

@@ -1,7 +1,7 @@
 //! Origins whose names are not known when larder takes over a configuration: told, not refused, for a name may come
 //! later. The lookups of requests are not here.
 
-use crate::config::{Config, Problem, Service, Source};
+use crate::config::{Config, Problem, Source};
 use larder_origin::Address;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -57,14 +57,15 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
 fn names(config: &Config) -> Vec<Named> {
     let mut names: Vec<Named> = Vec::new();
     for route in config.sites.iter().flat_map(|it| &it.routes) {
-        let Service::Proxy(proxy) = &route.service else { continue };
-        let Address::Tcp(host, port) = &proxy.to else { continue };
-        if host.parse::<IpAddr>().is_err() && !names.iter().any(|it| it.host == *host) {
-            names.push(Named {
-                source: route.decided.by("site[].route[].proxy.to"),
-                host: host.clone(),
-                port: *port,
-            });
+        for member in route.origins() {
+            let Address::Tcp(host, port) = &member.at else { continue };
+            if host.parse::<IpAddr>().is_err() && !names.iter().any(|it| it.host == *host) {
+                names.push(Named {
+                    source: route.decided.by("site[].route[].proxy.to"),
+                    host: host.clone(),
+                    port: *port,
+                });
+            }
         }
     }
     names

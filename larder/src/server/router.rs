@@ -302,6 +302,8 @@ mod tests {
             idle: std::time::Duration::from_secs(1),
             head_size: 1024,
             connections: 1,
+            queue: 1,
+            queue_wait: None,
             idle_connections: 1,
             interim: 1,
         };
@@ -312,7 +314,12 @@ mod tests {
         );
         let host = || larder_gateway::HostSent::Own("h".to_owned());
         let target = |name: &str| {
-            Target::Proxy(Route::new(name.to_owned(), Policy::default(), vec![origin.clone()], host()))
+            Target::Proxy(Route::new(
+                name.to_owned(),
+                Policy::default(),
+                larder_origin::Group::of_one(origin.clone()),
+                host(),
+            ))
         };
         let site = |(hosts, paths): &(&str, &[&str])| Site {
             name: (*hosts).to_owned(),

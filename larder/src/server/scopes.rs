@@ -5,21 +5,24 @@
 //! A route stays while its site's first host, its path and its methods do; an origin while its address does. What goes
 //! takes its numbers with it, so that reloading for ever takes no memory: the totals of all routes keep them.
 
-use crate::config::{Config, Methods, Service};
+use crate::config::{Config, Member, Methods, Service};
 use larder_counters::{
     Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
 };
+use larder_origin::{Standing, State};
+use larder_stdx::clock;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What one worker counts into for one route.
 #[derive(Clone)]
 pub struct Part {
     /// The route's.
     pub route: Arc<RouteScope>,
-    /// Its origin's; `None` for files.
-    pub origin: Option<Arc<OriginScope>>,
+    /// Its origins', in the order of the configuration; none for files.
+    pub origins: Vec<Arc<OriginScope>>,
 }
 
 /// A site and its routes, in the order of the configuration.
@@ -42,14 +45,16 @@ pub struct Route {
     pub site: usize,
     /// What answers.
     pub kind: Kind,
+    /// The positions of its origins, in the order of the configuration; none where it has files.
+    pub origins: Vec<usize>,
     parts: Vec<Arc<RouteScope>>,
 }
 
 /// What answers on a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The origin at this position.
-    Proxy(usize),
+    /// Its origins.
+    Proxy,
     /// The file system.
     Files,
 }
@@ -60,6 +65,12 @@ pub struct Origin {
     pub name: String,
     /// The positions of the routes that use it.
     pub routes: Vec<usize>,
+    /// How it is, for all workers and routes.
+    pub standing: Arc<Standing>,
+    /// Some route sends it nothing new.
+    pub drained: bool,
+    /// For how long it gets less than its share when it is back, by the first route that names it.
+    pub slow_start: Duration,
     parts: Vec<Arc<OriginScope>>,
 }
 
@@ -80,6 +91,17 @@ pub struct Scopes {
     /// In the order in which they are named first.
     pub origins: Vec<Origin>,
     workers: Vec<Arc<WorkerScope>>,
+}
+
+impl Origin {
+    /// How it is now.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self.standing.state(self.slow_start, clock::monotonic()) {
+            _ if self.drained => State::Drained,
+            state => state,
+        }
+    }
 }
 
 impl Scopes {
@@ -107,31 +129,49 @@ impl Scopes {
                 if number < all.routes.len() {
                     continue;
                 }
-                let kind = match &route.service {
-                    Service::Proxy(proxy) => {
-                        Kind::Proxy(all.origin(&proxy.to.to_string(), number, count, before))
-                    }
-                    Service::Files(_) => Kind::Files,
+                let (kind, slow_start) = match &route.service {
+                    Service::Proxy(proxy) => (Kind::Proxy, proxy.to.rules.slow_start),
+                    Service::Files(_) => (Kind::Files, Duration::ZERO),
                 };
+                let origins = route.origins().map(|it| all.origin(it, number, slow_start, before));
+                let origins: Vec<usize> = origins.collect();
                 let (path, methods) = identity;
                 let parts = before
                     .and_then(|it| it.parts_of(&name, &path, &methods))
                     .unwrap_or_else(|| parts_of_route(count));
-                all.routes.push(Route { name: route.name.clone(), path, methods, site: at, kind, parts });
+                all.routes.push(Route {
+                    name: route.name.clone(),
+                    path,
+                    methods,
+                    site: at,
+                    kind,
+                    origins,
+                    parts,
+                });
             }
             all.sites.push(Site { name, routes: positions });
         }
         all
     }
 
-    fn origin(&mut self, name: &str, route: usize, workers: usize, before: Option<&Scopes>) -> usize {
+    fn origin(
+        &mut self,
+        member: &Member,
+        route: usize,
+        slow_start: Duration,
+        before: Option<&Scopes>,
+    ) -> usize {
+        let (name, drained) = (member.name(), member.drained);
         if let Some(at) = self.origins.iter().position(|it| it.name == name) {
             self.origins[at].routes.push(route);
+            self.origins[at].drained |= drained;
             return at;
         }
         let old = before.and_then(|it| it.origins.iter().find(|it| it.name == name));
-        let parts = old.map_or_else(|| parts(workers), |it| it.parts.clone());
-        self.origins.push(Origin { name: name.to_owned(), routes: vec![route], parts });
+        let parts = old.map_or_else(|| parts(self.workers.len()), |it| it.parts.clone());
+        let standing = old.map_or_else(Arc::default, |it| it.standing.clone());
+        let routes = vec![route];
+        self.origins.push(Origin { name, routes, standing, drained, slow_start, parts });
         self.origins.len() - 1
     }
 
@@ -144,11 +184,14 @@ impl Scopes {
     #[must_use]
     pub fn part(&self, worker: usize, (site, route): (usize, usize)) -> Part {
         let route = &self.routes[self.sites[site].routes[route]];
-        let origin = match route.kind {
-            Kind::Proxy(at) => Some(self.origins[at].parts[worker].clone()),
-            Kind::Files => None,
-        };
-        Part { route: route.parts[worker].clone(), origin }
+        let origins = route.origins.iter().map(|it| self.origins[*it].parts[worker].clone());
+        Part { origins: origins.collect(), route: route.parts[worker].clone() }
+    }
+
+    /// How the origin of that name is; anew where there is none.
+    #[must_use]
+    pub fn standing(&self, name: &str) -> Arc<Standing> {
+        self.origins.iter().find(|it| it.name == name).map_or_else(Arc::default, |it| it.standing.clone())
     }
 
     /// What `worker` counts all its requests into.
@@ -254,7 +297,7 @@ mod tests {
             let part = before.part(worker, (0, at));
             part.route.counters.requests.add(1 << (2 * at));
             part.route.lately.note(8 << at);
-            part.origin.unwrap().counters.requests.add(1);
+            part.origins[0].counters.requests.add(1);
         }
         before.of_worker(1).pass.record(10, 1);
         assert_eq!([2, 4, 16], [0, 1, 2].map(|it| requests(&before, it)));

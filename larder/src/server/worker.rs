@@ -21,15 +21,16 @@ use super::router::{Matched, Router, Site, Target};
 use super::scopes::{Part, Scopes};
 use super::tiers::Lower;
 use super::totals::Totals;
-use crate::config::{self, Config, OriginHost, Service};
+use crate::config::{self, Config, Member, OriginHost, Origins, Service};
 use crate::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
-use larder_origin::{Address, Blame, Measures, Origin, Told};
+use larder_origin::{Address, Blame, Change, Changed, Group, Measures, Membership, Origin, Told};
 use larder_semantics::tiers::TierSet;
+use larder_stdx::duration::spell;
 use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
 use larder_transport::worker::{Worker, runtime};
@@ -121,20 +122,18 @@ impl Live {
         let name = route.name.clone();
         match &route.service {
             Service::Proxy(proxy) => {
-                let origin = Origin::new(proxy.to.clone(), proxy.limits, counters.clone());
-                origin.on_failure(told(errors.of(Subsystem::Origin), &name, &proxy.to));
-                if let Some(Part { route, origin: Some(of_origin) }) = part {
-                    origin.measure(Measures { route: route.clone(), origin: of_origin.clone() });
-                }
+                let origins = self.group(&name, proxy, counters, errors, part);
+                let own = own_host(&proxy.to.members[0].at);
                 let host = match proxy.host {
-                    OriginHost::Client => HostSent::Clients(own_host(&proxy.to)),
-                    OriginHost::Own => HostSent::Own(own_host(&proxy.to)),
+                    OriginHost::Client => HostSent::Clients(own),
+                    OriginHost::Own => HostSent::Own(own),
                 };
                 let mut policy = route.cache.clone();
                 let used = route.tiers;
                 policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
-                let mut proxied = Route::new(name, policy, vec![origin], host);
+                let mut proxied = Route::new(name, policy, origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
+                    new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                 }
                 Target::Proxy(proxied)
@@ -144,6 +143,34 @@ impl Live {
                 Target::Files(Rc::new(FileRoute::new(name, root, route.server_timing)))
             }
         }
+    }
+}
+
+impl Live {
+    /// The origins of a route as one worker asks them.
+    fn group(
+        &self,
+        route: &str,
+        proxy: &config::Proxy,
+        counters: &Arc<Counters>,
+        errors: &ErrorLog,
+        part: Option<&Part>,
+    ) -> Rc<Group> {
+        let Origins { members, rules, ejection, .. } = &proxy.to;
+        let one = |(at, member): (usize, &Member)| {
+            let standing = self.scopes.standing(&member.name());
+            let (weight, drained) = (member.weight, member.drained);
+            let membership = Membership { standing, weight, ejection: *ejection, drained };
+            let origin = Origin::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
+            let teller = || errors.of(Subsystem::Origin);
+            origin.on_failure(told(teller(), route, origin.name()));
+            origin.on_change(changed(teller(), route, origin.name()));
+            if let Some(Part { route, origins }) = part {
+                origin.measure(Measures { route: route.clone(), origin: origins[at].clone() });
+            }
+            origin
+        };
+        Group::new(members.iter().enumerate().map(one).collect(), rules.clone())
     }
 }
 
@@ -288,7 +315,7 @@ async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usi
 }
 
 /// Tells the error log of failures of `origin`.
-fn told(teller: Teller, route: &str, origin: &Address) -> Told {
+fn told(teller: Teller, route: &str, origin: &str) -> Told {
     let (route, origin) = (route.to_owned(), origin.to_string());
     Box::new(move |error| {
         let level = match error.blame() {
@@ -299,6 +326,22 @@ fn told(teller: Teller, route: &str, origin: &Address) -> Told {
             let why = error.sentence();
             let values = [("route", route.as_str()), ("origin", &origin), ("why", &why)];
             teller.seldom_of(level, "origin-failed", &origin, &values);
+        }
+    })
+}
+
+/// Tells the error log when `origin` is left alone, and used again.
+fn changed(teller: Teller, route: &str, origin: &str) -> Changed {
+    let (route, origin) = (route.to_owned(), origin.to_owned());
+    Box::new(move |change| {
+        let (level, what, time) = match change {
+            Change::Ejected(time) => (Level::Warn, "origin-ejected", spell(time)),
+            Change::Back => (Level::Info, "origin-back", String::new()),
+        };
+        if teller.tells(level) {
+            let values = [("route", route.as_str()), ("origin", &origin), ("for", &time)];
+            let values = if time.is_empty() { &values[..2] } else { &values[..] };
+            teller.seldom_of(level, what, &origin, values);
         }
     })
 }

@@ -170,6 +170,8 @@ impl Larder {
             idle: Duration::from_secs(5),
             head_size: 256 << 10,
             connections: order.concurrency,
+            queue: order.concurrency,
+            queue_wait: None,
             idle_connections: order.concurrency,
             interim: 64,
         };

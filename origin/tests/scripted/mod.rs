@@ -165,6 +165,8 @@ pub fn limits() -> Limits {
         idle: Duration::from_secs(10),
         head_size: 16 * 1024,
         connections: 100,
+        queue: 1600,
+        queue_wait: None,
         idle_connections: 100,
         interim: 8,
     }

@@ -4,6 +4,7 @@
 use super::super::scopes::{Kind, Route, Scopes, Sums};
 use super::{Admin, Answer};
 use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
+use larder_origin::State;
 use larder_semantics::field::FieldList;
 use std::fmt::{Display, Write as _};
 
@@ -151,6 +152,26 @@ impl Text {
             let samples: Vec<(Labels<'_>, u64)> =
                 labels.iter().zip(&sums).map(|(labels, sums)| (&labels[..], sums.counters[at])).collect();
             self.counter("larder_origin_server", row, &samples);
+        }
+        let all = scopes.origins.iter().zip(&labels);
+        let name = "larder_origin_server_in_use";
+        self.head(
+            name,
+            "Whether an origin gets requests: 0 where it is left alone, tried, or drained.",
+            "gauge",
+        );
+        for (it, labels) in all.clone() {
+            self.sample(name, labels, u8::from(matches!(it.state(), State::Up | State::Slow)));
+        }
+        let name = "larder_origin_server_in_flight";
+        self.head(name, "Requests of an origin that are under way, or wait for a connection to it.", "gauge");
+        for (it, labels) in all.clone() {
+            self.sample(name, labels, it.standing.in_flight());
+        }
+        let name = "larder_origin_server_ejections_total";
+        self.head(name, "How often an origin was left alone.", "counter");
+        for (it, labels) in all {
+            self.sample(name, labels, it.standing.ejections());
         }
         let name = "larder_origin_server_response_seconds";
         self.head(name, "From a request to the head of the origin's final response.", "histogram");

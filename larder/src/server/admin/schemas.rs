@@ -68,7 +68,7 @@ pub const STATS: &str = concat!(
     r#"}}},
 "routes":{"type":"array","items":{"type":"object","required":["name","path","methods","site","kind","origin","counters","latency","saved_us"],"properties":{
 "name":{"type":"string"},"path":{"type":"string"},"methods":{"type":"array","items":{"type":"string"}},"site":{"type":"integer"},
-"kind":{"type":"string","enum":["proxy","files"]},"origin":{"type":["integer","null"]},"saved_us":{"type":"integer"},"counters":"#,
+"kind":{"type":"string","enum":["proxy","files"]},"origin":{"type":["integer","null"]},"origins":{"type":"array","items":{"type":"integer"}},"saved_us":{"type":"integer"},"counters":"#,
     counters!(),
     r#","latency":"#,
     latency!(),
@@ -77,7 +77,8 @@ pub const STATS: &str = concat!(
 "name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string","enum":["on","off","failed"]},"why":{"type":["string","null"]},
 "hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
 "budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_left_alone":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
-"origins":{"type":"array","items":{"type":"object","required":["name","routes","counters","latency"],"properties":{"name":{"type":"string"},
+"origins":{"type":"array","items":{"type":"object","required":["name","routes","state","in_flight","ejections","counters","latency"],"properties":{"name":{"type":"string"},
+"state":{"type":"string","enum":["up","slow_start","ejected","trying","drained"]},"ejected_ms":{"type":["integer","null"]},"in_flight":{"type":"integer"},"ejections":{"type":"integer"},
 "routes":{"type":"array","items":{"type":"integer"}},"counters":"#,
     counters!(),
     r#","latency":"#,

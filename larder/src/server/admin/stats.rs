@@ -4,8 +4,9 @@
 use super::super::scopes::{Kind, Scopes, Sums};
 use super::{Admin, Answer};
 use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
+use larder_origin::State;
 use larder_stdx::clock;
-use larder_store::disk::State;
+use larder_store::disk;
 use serde_json::{Map, Value, json};
 
 /// The version of the JSON: another one where a reader of this one would misread it.
@@ -61,8 +62,8 @@ impl Admin {
             None => tier("disk", "off", &disk, Value::Null),
             Some(it) => {
                 let (state, why) = match it.state() {
-                    State::On => ("on", None),
-                    State::Off(why) => ("failed", Some(why)),
+                    disk::State::On => ("on", None),
+                    disk::State::Off(why) => ("failed", Some(why)),
                 };
                 let budget = live.config.disk.as_ref().map_or(0, |it| it.size);
                 let own = json!({
@@ -135,12 +136,10 @@ fn sites(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
 
 fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
     let one = |(it, sums): (&super::super::scopes::Route, &Sums)| {
-        let (kind, origin) = match it.kind {
-            Kind::Proxy(origin) => ("proxy", Some(origin)),
-            Kind::Files => ("files", None),
-        };
+        let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
         json!({
-            "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind, "origin": origin,
+            "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind,
+            "origin": it.origins.first(), "origins": it.origins,
             "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
             "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
         })
@@ -151,8 +150,14 @@ fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
 fn origins(scopes: &Scopes) -> Vec<Value> {
     let one = |(at, it): (usize, &super::super::scopes::Origin)| {
         let sums = scopes.of_origin(at);
+        let state = it.state();
+        let left = match state {
+            State::Ejected(left) => u64::try_from(left.as_millis()).ok(),
+            _ => None,
+        };
         json!({
-            "name": it.name, "routes": it.routes, "counters": named(OriginCounters::TABLE, &sums.counters),
+            "name": it.name, "routes": it.routes, "state": state.name(), "ejected_ms": left,
+            "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(), "counters": named(OriginCounters::TABLE, &sums.counters),
             "latency": histogram(&sums.latency),
         })
     };

@@ -1,0 +1,103 @@
+//! What `proxy` says of a route: its origins, how one of them is chosen, and their bounds.
+
+use super::{Check, RoutePath, clamp};
+use crate::config::member::{self, Member, Origins};
+use crate::config::problem::Source;
+use crate::config::{OriginHost, Proxy};
+use larder_origin::{AllEjected, Balance, Ejection, Limits, MOST_ORIGINS, Rules};
+
+/// Requests that may wait for a connection, for each that there may be, where nothing is said.
+const QUEUE_OF_EACH: usize = 16;
+
+impl Check {
+    pub(super) fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
+        let key = |name: &str| at.key(&format!("proxy.{name}"));
+        let members = self.members(at, route);
+        let balance = self.balance(at);
+        let connections = self.usize(&key("connections"));
+        let limits = Limits {
+            connect: self.time(&key("connect_timeout")),
+            first_byte: self.time(&key("first_byte_timeout")),
+            between_bytes: self.time(&key("between_bytes_timeout")),
+            total: self.time(&key("total_timeout")),
+            idle: self.time(&key("idle_timeout")),
+            head_size: self.usize(&key("head_size")),
+            connections,
+            queue: self.given_number(&key("queue")).map_or(connections.saturating_mul(QUEUE_OF_EACH), clamp),
+            queue_wait: self
+                .values
+                .given
+                .contains_key(&key("queue_timeout"))
+                .then(|| self.time(&key("queue_timeout"))),
+            idle_connections: self.usize(&key("idle_connections")),
+            interim: self.usize(&key("interim")),
+        };
+        let host = if self.flag(&key("preserve_host")) { OriginHost::Client } else { OriginHost::Own };
+        let refuses = self.text(&key("all_ejected")) == "refuse";
+        let slow_start = self.time(&key("slow_start"));
+        let is_alone = members.len() < 2 && !refuses;
+        let number = |name: &str| u32::try_from(self.number(&key(name))).unwrap_or(u32::MAX);
+        let rules = Rules {
+            balance,
+            slow_start,
+            all_ejected: if refuses { AllEjected::Refuse } else { AllEjected::Try },
+            tries: number("tries"),
+            budget: number("retry_budget"),
+            failure_statuses: self
+                .texts(&key("failure_statuses"))
+                .iter()
+                .filter_map(|it| it.parse().ok())
+                .collect(),
+        };
+        let ejection = Ejection {
+            // Nobody is better off when the only one is left alone, and asked all the same.
+            failures: if is_alone { 0 } else { number("eject_after") },
+            window: self.time(&key("eject_window")),
+            time: self.time(&key("eject_time")),
+            most: self.time(&key("eject_max")),
+            slow_start,
+        };
+        let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
+        (!members.is_empty()).then_some(Proxy {
+            to: Origins { members, rules, ejection, hash_by },
+            limits,
+            host,
+        })
+    }
+
+    /// The origins; none where something is wrong with them.
+    fn members(&mut self, at: &RoutePath, route: &Source) -> Vec<Member> {
+        let key = at.key("proxy.to");
+        let (texts, source) = (self.texts(&key), self.source(&key));
+        if texts.is_empty() && !self.is_wrong(&key) {
+            let text = "missing; name the origin, such as to = [\"http://127.0.0.1:8000\"]";
+            self.problem(route.clone(), "site.route.proxy.to", text);
+        }
+        let members: Vec<Member> = texts.iter().filter_map(|it| Member::parse(it).ok()).collect();
+        if let Some(twice) =
+            (1..members.len()).find(|it| members[..*it].iter().any(|has| has.at == members[*it].at))
+        {
+            let text = format!("{} is named twice; say weight=N to give it more", members[twice].name());
+            self.problem(source.clone(), "site.route.proxy.to", &text);
+        }
+        if members.len() > MOST_ORIGINS {
+            let text = format!("{} origins; a route has {MOST_ORIGINS} at most", members.len());
+            self.problem(source.clone(), "site.route.proxy.to", &text);
+        }
+        if !members.is_empty() && members.iter().all(|it| it.drained) {
+            self.problem(source, "site.route.proxy.to", "every origin is drained; one has to answer");
+        }
+        members
+    }
+
+    fn balance(&mut self, at: &RoutePath) -> Balance {
+        let balance = Balance::named(&self.text(&at.key("proxy.balance"))).unwrap_or_default();
+        let by = at.key("proxy.hash_by");
+        let hashes = matches!(balance, Balance::Hash | Balance::ConsistentHash);
+        if self.values.given.contains_key(&by) && !hashes && !self.is_wrong(&at.key("proxy.balance")) {
+            let text = "no hash decides here; say balance = \"consistent_hash\" or \"hash\" as well";
+            self.problem(self.source(&by), "site.route.proxy.hash_by", text);
+        }
+        balance
+    }
+}

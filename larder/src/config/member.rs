@@ -1,0 +1,120 @@
+//! The origins of a route, as a file names and weighs them, and how they are used. Where one is, is read in `kind`.
+
+use super::kind;
+use larder_gateway::HashBy;
+use larder_origin::{Address, Ejection, Rules};
+use std::fmt;
+
+/// The largest weight of an origin.
+const MAX_WEIGHT: u32 = 1000;
+
+/// One origin of a route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where it is.
+    pub at: Address,
+    /// Its part of the requests, beside those of the others: 1 to 1000.
+    pub weight: u32,
+    /// It gets no new requests.
+    pub drained: bool,
+}
+
+/// The origins of a route.
+#[derive(Clone, Debug)]
+pub struct Origins {
+    /// Each; never empty, and none twice.
+    pub members: Vec<Member>,
+    /// How they are used.
+    pub rules: Rules,
+    /// When one is left alone.
+    pub ejection: Ejection,
+    /// What decides which of them gets a request, where a hash does.
+    pub hash_by: HashBy,
+}
+
+impl Member {
+    /// Reads an address, with ` weight=N` and ` drain` behind it or without.
+    ///
+    /// # Errors
+    /// What is allowed.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut words = text.split_ascii_whitespace();
+        let at = kind::origin(words.next().unwrap_or(""))?;
+        let mut member = Self { at, weight: 1, drained: false };
+        for word in words {
+            match word.strip_prefix("weight=") {
+                Some(weight) => {
+                    let is_plain = weight.bytes().all(|it| it.is_ascii_digit());
+                    let weight = weight.parse().ok().filter(|it| is_plain && (1..=MAX_WEIGHT).contains(it));
+                    member.weight = weight
+                        .ok_or_else(|| format!("a weight from 1 to {MAX_WEIGHT}, or \"drain\" for none"))?;
+                }
+                None if word == "drain" => member.drained = true,
+                None => return Err(kind::Form::Member.allowed().to_owned()),
+            }
+        }
+        Ok(member)
+    }
+
+    /// What it is called in statistics.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.at.to_string()
+    }
+}
+
+impl fmt::Display for Member {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&crate::cli::spell_origin(&self.at))?;
+        if self.weight != 1 {
+            write!(f, " weight={}", self.weight)?;
+        }
+        f.write_str(if self.drained { " drain" } else { "" })
+    }
+}
+
+/// Reads `target`, `client`, `header:NAME` or `cookie:NAME`.
+#[must_use]
+pub fn hash_by(text: &str) -> Option<HashBy> {
+    match text.split_once(':') {
+        None if text == "target" => Some(HashBy::Target),
+        None if text == "client" => Some(HashBy::Client),
+        Some(("header", name)) if kind::is_token(name) => Some(HashBy::Header(name.to_owned())),
+        Some(("cookie", name)) if kind::is_token(name) => Some(HashBy::Cookie(name.to_owned())),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expect: &str) {
+        match Member::parse(text) {
+            Ok(it) => assert_eq!(expect, it.to_string(), "{text}"),
+            Err(why) => assert!(!expect.is_empty() && why.contains(expect), "{text}: {why}"),
+        }
+    }
+
+    #[test]
+    fn members() {
+        check("http://a:1", "http://a:1");
+        check("a:1  weight=3", "http://a:1 weight=3");
+        check("a:1 drain weight=1", "http://a:1 drain");
+        check("unix:/run/a weight=1000", "unix:/run/a weight=1000");
+        for wrong in ["0", "1001", "+1", "", "1.5"] {
+            check(&format!("a:1 weight={wrong}"), "a weight from 1 to 1000, or \"drain\" for none");
+        }
+        check("a:1 heavy", "\"weight=N\"");
+        check("", "\"http://HOST:PORT\"");
+        check("http://a/b weight=1", "without a path");
+    }
+
+    #[test]
+    fn what_a_hash_is_of() {
+        assert_eq!(Some(HashBy::Cookie("id".into())), hash_by("cookie:id"));
+        assert_eq!(Some(HashBy::Header("X-User".into())), hash_by("header:X-User"));
+        assert_eq!([None, None, None], ["", "header:", "cookie:a b"].map(hash_by));
+    }
+}

@@ -1,0 +1,152 @@
+//! A request that is sent once more: on a fresh connection where a reused one died, or to another origin of the group. What may be
+//! sent again is decided here, how often and to whom in `group`.
+
+use super::{Link, Reading, Sending, State};
+use crate::connection::{Connection, History};
+use crate::group::Turn;
+use crate::pool::Place;
+use crate::{Origin, OriginError};
+use larder_wire::http1::Framing;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// A connection that is being opened in place of one that failed.
+pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, OriginError>>>>;
+
+/// That connection.
+pub(super) struct Opened {
+    connection: Connection,
+    /// Where it leads, if to another origin.
+    elsewhere: Option<(Place, Turn)>,
+}
+
+/// Whether an error of an exchange is met by asking another origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It is: the exchange goes on.
+    Elsewhere,
+    /// It is not: the exchange has failed, or goes on with what came.
+    Fail,
+}
+
+impl State {
+    /// Ready once there is a connection with the head written or on its way.
+    pub(super) fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        while let Link::Opening { opening, is_elsewhere } = &mut self.link {
+            let is_elsewhere = *is_elsewhere;
+            match ready!(opening.as_mut().poll(cx)) {
+                Ok(Opened { connection, elsewhere }) => {
+                    if let Some((place, turn)) = elsewhere {
+                        self.origin = place.origin().clone();
+                        self.origin.count_request();
+                        (self.place, self.turn) = (Some(place), Some(turn));
+                    }
+                    self.link = Link::Open(connection);
+                    self.send_head(cx);
+                    self.wake_reader();
+                }
+                // Whoever opened it has told of each origin.
+                Err(error) if is_elsewhere => {
+                    self.is_told.set(true);
+                    return Poll::Ready(Err(self.fail(error)));
+                }
+                Err(error) => {
+                    if self.next_after(&error) == Next::Fail {
+                        return Poll::Ready(Err(self.fail(error)));
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether the request may be sent again on another connection to its origin (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+    pub(super) fn may_repeat(&self) -> bool {
+        let Link::Open(connection) = &self.link else {
+            return false;
+        };
+        let died_unused = connection.history == History::Reused && self.received == 0 && self.repeats == 0;
+        let harmless = match self.request.framing {
+            Framing::Empty | Framing::Length(0) => self.request.is_idempotent(),
+            // Without its body it is no whole request, so the origin cannot have acted on it.
+            _ => self.unsent.body_taken() == 0,
+        };
+        died_unused && (harmless || self.unsent.head_taken() == 0)
+    }
+
+    pub(super) fn repeat(&mut self) {
+        self.repeats += 1;
+        self.origin.counters.origin_retries.add(1);
+        self.begin_anew();
+        let origin = self.origin.clone();
+        // The old connection is closed first, so that there is one connection for the place we have.
+        self.link = Link::Closed;
+        let opening = Box::pin(async move { connection_of(&origin).await });
+        self.link = Link::Opening { opening, is_elsewhere: false };
+    }
+
+    /// The origin failed before its final head came: has another be asked, if the request allows that and the group does.
+    pub(super) fn next_after(&mut self, error: &OriginError) -> Next {
+        if !matches!(self.reading, Reading::Head) {
+            return Next::Fail;
+        }
+        if let Some(place) = &self.place {
+            place.failed(error);
+        }
+        if !self.may_go_elsewhere() || !self.turn.as_ref().is_some_and(|it| it.may_go_on(error)) {
+            return Next::Fail;
+        }
+        let Some(turn) = self.turn.take() else { return Next::Fail };
+        self.origin.counters.origin_retries_elsewhere.add(1);
+        if error == &OriginError::Timeout {
+            self.origin.counters.origin_timeouts.add(1);
+        }
+        self.origin.tell(error);
+        if self.sending == Sending::Failed {
+            self.sending = Sending::Done; // It had no body: see `may_go_elsewhere`.
+        }
+        self.begin_anew();
+        self.close();
+        let again = async move {
+            let (place, turn, connection) = turn.again().await?;
+            Ok(Opened { connection, elsewhere: Some((place, turn)) })
+        };
+        self.link = Link::Opening { opening: Box::pin(again), is_elsewhere: true };
+        self.wake_reader();
+        Next::Elsewhere
+    }
+
+    /// A final head came. One whose status is a failure is given on only where no other origin is asked.
+    pub(super) fn judge(&mut self, status: u16) -> Next {
+        match &self.turn {
+            Some(turn) if turn.is_failure(status) => self.next_after(&OriginError::Status(status)),
+            _ => {
+                self.place.iter().for_each(Place::answered);
+                Next::Fail
+            }
+        }
+    }
+
+    /// Whether it can do no harm that two origins see the request: it is idempotent, and nothing of its body has left; or nothing
+    /// of it has. Not once anything of a response was given on, and not when its time is over.
+    fn may_go_elsewhere(&self) -> bool {
+        let has_body = !matches!(self.request.framing, Framing::Empty | Framing::Length(0));
+        // What was given up of a body is not there to be sent again.
+        let is_whole = !(has_body && self.sending == Sending::Failed);
+        let unseen = self.unsent.head_taken() == 0;
+        let harmless = self.request.is_idempotent() && self.unsent.body_taken() == 0;
+        self.interim == 0 && is_whole && (unseen || harmless) && !self.deadlines.is_over()
+    }
+
+    fn begin_anew(&mut self) {
+        (self.partial, self.received) = (0, 0);
+        (self.deadlines.read, self.deadlines.write) = (None, None);
+    }
+}
+
+async fn connection_of(origin: &Origin) -> Result<Opened, OriginError> {
+    let connection = origin.open(&Cell::new(None), || None).await?;
+    Ok(Opened { connection, elsewhere: None })
+}

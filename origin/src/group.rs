@@ -1,0 +1,289 @@
+//! The origins of one route, as one worker asks them: who is asked first, who next where one fails, and when that is enough.
+//! The rules of the choice are in `balance`, who is left alone in `standing`; what of a request may be repeated, in `exchange`.
+
+use crate::balance::{Balance, Chooser, Member, Set, each, hash};
+use crate::connection::Connection;
+use crate::exchange::Exchange;
+use crate::line::Wait;
+use crate::pool::{Load, Onward, Place, Reserved};
+use crate::standing::{Admission, Sent};
+use crate::{Origin, OriginError, Outgoing};
+use larder_stdx::clock;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How the origins of a route are used.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Who is chosen.
+    pub balance: Balance,
+    /// For how long one that is back gets less than its share.
+    pub slow_start: Duration,
+    /// What is done where every origin is left alone.
+    pub all_ejected: AllEjected,
+    /// Origins that one request is sent to at most; above zero.
+    pub tries: u32,
+    /// Of a hundred requests, those that may be sent again though an origin may have seen them; see [`Group`].
+    pub budget: u32,
+    /// Statuses by which an origin says that it failed.
+    pub failure_statuses: Vec<u16>,
+}
+
+/// What is done where every origin is left alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AllEjected {
+    /// They are asked all the same: none is better off by being spared.
+    #[default]
+    Try,
+    /// Requests are refused at once, but for one from time to time that tries.
+    Refuse,
+}
+
+/// What the choice of an origin needs to know of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The [`hash`](crate::hash) of what the route is balanced by, where it has that.
+    pub key: Option<u64>,
+    /// Whether it is one for which it is no matter that the origin does not answer: idempotent, and without a body.
+    pub repeatable: bool,
+}
+
+/// The origins of a route.
+///
+/// Retries have a budget, so that origins that are slow because they have too much to do do not get all of it twice: each
+/// request pays a share of a retry in, and at most as many are saved up as one origin can have under way, since all of those
+/// fail at once when it dies. Where no connection could be had, a retry costs nothing: nobody has had any work.
+pub struct Group {
+    members: Vec<Rc<Origin>>,
+    names: Box<[u64]>,
+    rules: Rules,
+    chooser: Chooser,
+    /// Hundredths of retries.
+    budget: Cell<u64>,
+}
+
+/// One request's way through a group.
+pub(crate) struct Turn {
+    group: Rc<Group>,
+    asked: Asked,
+    tried: Set,
+    tries: u32,
+}
+
+impl Group {
+    /// A group of one or more origins, 64 at most.
+    ///
+    /// # Panics
+    /// With none, or more: the configuration has checked that.
+    #[must_use]
+    pub fn new(members: Vec<Rc<Origin>>, rules: Rules) -> Rc<Self> {
+        assert!((1..=crate::MOST_ORIGINS).contains(&members.len()), "a group has from 1 to 64 origins");
+        let names = members.iter().map(|it| hash(it.name().as_bytes())).collect();
+        let chooser = Chooser::new(rules.balance, members.len());
+        let group = Self { names, chooser, budget: Cell::new(0), members, rules };
+        group.budget.set(group.most_saved());
+        Rc::new(group)
+    }
+
+    /// A group of this one.
+    #[must_use]
+    pub fn of_one(origin: Rc<Origin>) -> Rc<Self> {
+        let rules = Rules {
+            balance: Balance::default(),
+            slow_start: Duration::ZERO,
+            all_ejected: AllEjected::Try,
+            tries: 1,
+            budget: 0,
+            failure_statuses: Vec::new(),
+        };
+        Self::new(vec![origin], rules)
+    }
+
+    /// Its origins.
+    #[must_use]
+    pub fn members(&self) -> &[Rc<Origin>] {
+        &self.members
+    }
+
+    /// Whether a request's key makes a difference.
+    #[must_use]
+    pub fn needs_key(&self) -> bool {
+        self.members.len() > 1 && matches!(self.rules.balance, Balance::Hash | Balance::ConsistentHash)
+    }
+
+    /// Waits for a place with one of the origins: see [`Origin::reserve`].
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`], or [`OriginError::Ejected`] where none may be asked.
+    pub async fn reserve(self: &Rc<Self>, asked: Asked) -> Result<Reserved, OriginError> {
+        let mut turn = self.turn(asked);
+        let (place, deadline, wait) = turn.reserve().await?;
+        Ok(Reserved { place, deadline, wait, turn: Some(turn) })
+    }
+
+    /// [`Group::reserve`] and [`Reserved::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn send(self: &Rc<Self>, asked: Asked, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
+        self.reserve(asked).await?.send(request).await
+    }
+
+    /// [`Origin::onward`] of one of the origins.
+    ///
+    /// # Errors
+    /// As there, and [`OriginError::Ejected`].
+    pub async fn onward(self: &Rc<Self>, asked: Asked) -> Result<Onward, OriginError> {
+        let (at, _) = self.choose(0, asked).ok_or(OriginError::Ejected)?;
+        self.members[at].onward().await
+    }
+
+    fn turn(self: &Rc<Self>, asked: Asked) -> Turn {
+        let paid = self.budget.get() + u64::from(self.rules.budget);
+        self.budget.set(paid.min(self.most_saved()));
+        Turn { group: self.clone(), asked, tried: 0, tries: self.rules.tries.max(1) }
+    }
+
+    fn most_saved(&self) -> u64 {
+        if self.rules.budget == 0 { 0 } else { 100 * self.members[0].limits.connections.max(1) as u64 }
+    }
+
+    /// Takes a retry from what is saved up.
+    fn pay(&self) -> bool {
+        let left = self.budget.get().checked_sub(100);
+        if left.is_none() {
+            self.members[0].counters.origin_retry_budget.add(1);
+        }
+        left.is_some_and(|it| {
+            self.budget.set(it);
+            true
+        })
+    }
+
+    /// Who is asked, of those not in `tried`, and how it stands; `None` where none may be.
+    fn choose(&self, tried: Set, asked: Asked) -> Option<(usize, Sent)> {
+        let now = clock::monotonic();
+        if let [one] = &self.members[..] {
+            return self.choose_only(one, tried, now);
+        }
+        let (mut up, mut due, mut ejected): (Set, Set, Set) = (0, 0, 0);
+        for (at, it) in self.members.iter().enumerate().filter(|it| tried & (1 << it.0) == 0) {
+            match it.admission(now) {
+                Admission::Go => up |= 1 << at,
+                Admission::Try => due |= 1 << at,
+                Admission::Ejected => ejected |= 1 << at,
+                Admission::Drained => {}
+            }
+        }
+        // One that may come back is tried by the first request that does not mind, whoever else could answer it.
+        if asked.repeatable || up == 0 {
+            let tries = |it: &usize| self.members[*it].standing.begin_trying();
+            if let Some(at) = each(due).find(tries) {
+                return Some((at, Sent::Trying));
+            }
+        }
+        let (set, sent) = match up {
+            0 if self.rules.all_ejected == AllEjected::Refuse => return None,
+            0 => (due | ejected, Sent::Anyway),
+            _ => (up, Sent::Up),
+        };
+        // A hash means the same origin for all of this time: it knows no slow start.
+        let slow_start = if self.needs_key() { Duration::ZERO } else { self.rules.slow_start };
+        let of = |at: usize| {
+            let it = &self.members[at];
+            let (share, load) = (it.standing.share(it.weight, slow_start, now), it.standing.in_flight());
+            Member { share, load, name: self.names[at] }
+        };
+        (set != 0).then(|| (self.chooser.choose(set, asked.key, of), sent))
+    }
+
+    fn choose_only(&self, one: &Origin, tried: Set, now: clock::Monotonic) -> Option<(usize, Sent)> {
+        let refuses = self.rules.all_ejected == AllEjected::Refuse;
+        match one.admission(now) {
+            _ if tried != 0 => None,
+            Admission::Drained => None,
+            Admission::Go => Some((0, Sent::Up)),
+            Admission::Try if one.standing.begin_trying() => Some((0, Sent::Trying)),
+            Admission::Try | Admission::Ejected => (!refuses).then_some((0, Sent::Anyway)),
+        }
+    }
+}
+
+type Reservation = (Place, Cell<Option<tokio::time::Instant>>, Wait);
+
+impl Turn {
+    /// A place with the next origin that has one.
+    pub(crate) async fn reserve(&mut self) -> Result<Reservation, OriginError> {
+        let mut waited = Wait::None;
+        loop {
+            let Some((at, sent)) = self.group.choose(self.tried, self.asked) else {
+                let it = &self.group.members[0];
+                it.counters.origin_refused_ejected.add(1);
+                it.tell(&OriginError::Ejected);
+                return Err(OriginError::Ejected);
+            };
+            self.tried |= 1 << at;
+            self.tries -= 1;
+            let origin = self.group.members[at].clone();
+            let load = Load::new(origin.clone(), sent);
+            match origin.reserve_by(load).await {
+                Ok((place, deadline, wait)) => {
+                    let wait = if waited == Wait::Some { waited } else { wait };
+                    return Ok((place, deadline, wait));
+                }
+                Err(error) if !self.may_go_on(&error) => return Err(error),
+                Err(_) => waited = Wait::Some,
+            }
+        }
+    }
+
+    /// Whether another origin is to be asked after this error of the last; if an origin may have seen the request, that is
+    /// paid for.
+    pub(crate) fn may_go_on(&self, error: &OriginError) -> bool {
+        let is_retried = match error {
+            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Busy => true,
+            OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
+            OriginError::NoDescriptor
+            | OriginError::Ejected
+            | OriginError::BadHead(_)
+            | OriginError::BadBody
+            | OriginError::InterimFlood => false,
+        };
+        is_retried
+            && self.tries > 0
+            && self.has_other()
+            && (error.is_without_connection() || self.group.pay())
+    }
+
+    fn has_other(&self) -> bool {
+        let now = clock::monotonic();
+        let may = |it: &Origin| match it.admission(now) {
+            Admission::Go | Admission::Try => true,
+            Admission::Ejected => self.group.rules.all_ejected == AllEjected::Try,
+            Admission::Drained => false,
+        };
+        self.group.members.iter().enumerate().any(|(at, it)| self.tried & (1 << at) == 0 && may(it))
+    }
+
+    /// Whether a response with this status is no answer.
+    pub(crate) fn is_failure(&self, status: u16) -> bool {
+        self.group.rules.failure_statuses.contains(&status)
+    }
+
+    /// A connection to another origin, after one has failed. Every failure is told here.
+    pub(crate) async fn again(mut self) -> Result<(Place, Turn, Connection), OriginError> {
+        loop {
+            let (place, deadline, _) = self.reserve().await?;
+            match place.connect(&deadline).await {
+                Ok(connection) => return Ok((place, self, connection)),
+                Err(error) => {
+                    place.origin().tell(&error);
+                    if !self.may_go_on(&error) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+}

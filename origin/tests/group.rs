@@ -1,0 +1,369 @@
+//! Several origins: who is asked next where one fails, what is never sent twice, who is left alone and comes back.
+
+mod scripted;
+
+use larder_counters::Counters;
+use larder_origin::{
+    AllEjected, Asked, Balance, Change, Ejection, Group, Limits, Membership, Origin, OriginError, Rules,
+    State,
+};
+use larder_stdx::clock;
+use larder_wire::http1::Framing;
+use scripted::{Peer, Scripted, get, limits, request, run, told};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Longer than any test moves the clock, which all tests have together.
+const LONG: Duration = Duration::from_secs(1 << 20);
+
+const EJECTION: Ejection =
+    Ejection { failures: 2, window: LONG, time: LONG, most: LONG, slow_start: Duration::ZERO };
+
+/// For those who move the clock, one at a time.
+const SHORT: Ejection = Ejection { time: Duration::from_secs(5), ..EJECTION };
+static MOVED: Mutex<()> = Mutex::new(());
+
+const SAFE: Asked = Asked { key: None, repeatable: true };
+const UNSAFE: Asked = Asked { key: None, repeatable: false };
+
+fn rules() -> Rules {
+    Rules {
+        balance: Balance::RoundRobin,
+        slow_start: Duration::ZERO,
+        all_ejected: AllEjected::Try,
+        tries: 3,
+        budget: 20,
+        failure_statuses: vec![503],
+    }
+}
+
+struct All {
+    group: Rc<Group>,
+    counters: Arc<Counters>,
+    changes: Rc<RefCell<Vec<String>>>,
+}
+
+fn group_with(all: &[&Scripted], limits: Limits, rules: Rules) -> All {
+    group_of(all, limits, rules, EJECTION)
+}
+
+fn group_of(all: &[&Scripted], limits: Limits, rules: Rules, ejection: Ejection) -> All {
+    let (counters, changes) = (Arc::new(Counters::default()), Rc::new(RefCell::new(Vec::new())));
+    let members = all.iter().enumerate().map(|(at, it)| {
+        let membership = Membership { standing: Arc::default(), weight: 1, ejection, drained: false };
+        let origin = Origin::in_group(it.address.clone(), limits, counters.clone(), membership);
+        let changes = changes.clone();
+        origin.on_change(Box::new(move |it| {
+            let became = if it == Change::Back { "back" } else { "away" };
+            changes.borrow_mut().push(format!("{at} {became}"));
+        }));
+        origin
+    });
+    All { group: Group::new(members.collect(), rules), counters, changes }
+}
+
+fn group(all: &[&Scripted]) -> All {
+    group_with(all, limits(), rules())
+}
+
+impl All {
+    async fn fetch(&self) -> String {
+        told(self.group.send(SAFE, get()).await).await
+    }
+
+    async fn ask(&self, method: &str, framing: Framing) -> String {
+        told(self.group.send(UNSAFE, request(method, framing)).await).await
+    }
+
+    fn states(&self) -> Vec<&'static str> {
+        let now = clock::monotonic();
+        self.group.members().iter().map(|it| it.standing().state(Duration::ZERO, now).name()).collect()
+    }
+}
+
+/// Answers every request with its name.
+fn says(name: &'static str) -> Scripted {
+    Scripted::tcp(move |_, mut peer| {
+        while !peer.head().is_empty() {
+            peer.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len()));
+        }
+    })
+}
+
+/// Reads a request and resets.
+fn resets() -> Scripted {
+    Scripted::tcp(|_, mut peer: Peer| {
+        let head = peer.head();
+        peer.report(head.lines().next().unwrap_or(""));
+        peer.reset();
+    })
+}
+
+/// Refuses connections: it was there a moment ago.
+fn gone() -> Scripted {
+    let mut it = says("gone");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    it.address = larder_origin::Address::Tcp("127.0.0.1".to_owned(), port);
+    it
+}
+
+#[test]
+fn each_in_turn() {
+    let (a, b, c) = (says("a"), says("b"), says("c"));
+    let all = group(&[&a, &b, &c]);
+    run(async {
+        let mut found = Vec::new();
+        for _ in 0..6 {
+            found.push(all.fetch().await);
+        }
+        found.sort();
+        assert_eq!(["200 a", "200 a", "200 b", "200 b", "200 c", "200 c"], found[..]);
+    });
+    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn what_one_fails_another_answers_and_who_fails_again_is_left_alone() {
+    for bad in [gone(), resets()] {
+        let (a, b) = (says("a"), says("b"));
+        let all = group(&[&bad, &a, &b]);
+        run(async {
+            for _ in 0..30 {
+                let found = all.fetch().await;
+                assert!(found == "200 a" || found == "200 b", "{found}");
+            }
+        });
+        assert_eq!(vec!["ejected", "up", "up"], all.states());
+        assert_eq!(vec!["0 away"], *all.changes.borrow());
+        assert_eq!(
+            (2, 1),
+            (all.counters.origin_retries_elsewhere.get(), all.counters.origin_ejections.get())
+        );
+    }
+}
+
+#[test]
+fn who_is_silent_costs_a_request_one_deadline_and_no_answer() {
+    let silent = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.wait();
+    });
+    let a = says("a");
+    let short = Limits { first_byte: Duration::from_millis(30), ..limits() };
+    let all = group_with(&[&silent, &a], short, rules());
+    run(async {
+        for _ in 0..8 {
+            assert_eq!("200 a", all.fetch().await);
+        }
+    });
+    assert_eq!((2, 2), (all.counters.origin_retries_elsewhere.get(), all.counters.origin_timeouts.get()));
+}
+
+#[test]
+fn what_is_not_idempotent_is_sent_once_where_it_may_have_been_seen() {
+    let (bad, a) = (resets(), says("a"));
+    let all = group(&[&bad, &a]);
+    run(async {
+        assert_eq!("Disconnected", all.ask("POST", Framing::Empty).await);
+        assert_eq!("POST / HTTP/1.1", bad.reported());
+        assert_eq!("200 a", all.ask("POST", Framing::Empty).await);
+    });
+    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+    // Where no connection is had, nothing was seen.
+    let (bad, a) = (gone(), says("a"));
+    let all = group(&[&bad, &a]);
+    run(async { assert_eq!("200 a", all.ask("POST", Framing::Empty).await) });
+    assert_eq!(1, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn a_body_of_which_something_left_is_not_sent_again() {
+    let bad = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        let body = peer.exactly(3);
+        peer.report(body);
+        peer.reset();
+    });
+    let a = says("a");
+    let all = group(&[&bad, &a]);
+    run(async {
+        let exchange = all.group.send(UNSAFE, request("PUT", Framing::Length(5))).await.unwrap();
+        exchange.write("abc".into()).await.unwrap();
+        assert_eq!("abc", bad.reported());
+        assert_eq!(Some(OriginError::Disconnected), exchange.head().await.err());
+    });
+    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn a_response_that_has_begun_is_nobody_elses() {
+    let bad = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 103 Early Hints\r\n\r\n");
+        peer.wait();
+        peer.reset();
+    });
+    let a = says("a");
+    let all = group(&[&bad, &a]);
+    run(async {
+        let exchange = all.group.send(SAFE, get()).await.unwrap();
+        assert_eq!(103, exchange.head().await.unwrap().status);
+        bad.go();
+        assert_eq!(Some(OriginError::Disconnected), exchange.head().await.err());
+    });
+    let cut = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
+        peer.reset();
+    });
+    let all = group(&[&cut, &a]);
+    run(async { assert_eq!("200 ab Disconnected", all.fetch().await) });
+    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn a_status_of_failure_is_given_on_where_nobody_else_is() {
+    let busy = || {
+        Scripted::tcp(|_, mut peer| {
+            while !peer.head().is_empty() {
+                peer.send("HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy");
+            }
+        })
+    };
+    let (bad, a) = (busy(), says("a"));
+    let all = group(&[&bad, &a]);
+    run(async {
+        assert_eq!("200 a", all.fetch().await);
+        // It may have done something.
+        let both = [all.ask("POST", Framing::Empty).await, all.ask("POST", Framing::Empty).await];
+        assert!(both.contains(&"503 busy".to_owned()), "{both:?}");
+    });
+    let all = group(&[&busy(), &busy()]);
+    run(async { assert_eq!("503 busy", all.fetch().await) });
+    assert_eq!(1, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn retries_have_a_budget_where_an_origin_may_have_seen_the_request() {
+    let (bad, worse) = (resets(), resets());
+    let few = Limits { connections: 2, ..limits() };
+    let all = group_with(&[&bad, &worse], few, Rules { budget: 10, ..rules() });
+    run(async {
+        for _ in 0..12 {
+            assert_eq!("Disconnected", all.fetch().await);
+        }
+    });
+    // Two were saved up, and ten requests pay for one more.
+    let counted = (all.counters.origin_retries_elsewhere.get(), all.counters.origin_retry_budget.get());
+    assert_eq!((3, 9), counted);
+}
+
+#[test]
+fn one_request_tries_who_was_left_alone_and_all_are_tried_where_none_is_left() {
+    let (a, b) = (gone(), gone());
+    let all = group(&[&a, &b]);
+    run(async {
+        for _ in 0..4 {
+            assert!(all.fetch().await.starts_with("Connect("));
+        }
+    });
+    assert_eq!(vec!["ejected", "ejected"], all.states());
+    assert_eq!(8, all.counters.origin_connect_failures.get(), "each is tried all the same");
+    let _alone = MOVED.lock().unwrap();
+    let refuse = Rules { all_ejected: AllEjected::Refuse, ..rules() };
+    let all = group_of(&[&a, &b], limits(), refuse, SHORT);
+    run(async {
+        for _ in 0..2 {
+            assert!(all.fetch().await.starts_with("Connect("));
+        }
+        for _ in 0..5 {
+            assert_eq!("Ejected", all.fetch().await);
+        }
+    });
+    assert_eq!(4, all.counters.origin_connect_failures.get(), "the circuit is open");
+    assert_eq!(5, all.counters.origin_refused_ejected.get());
+    clock::pass(5_000);
+    clock::tick();
+    assert_eq!(vec!["trying", "trying"], all.states(), "half-open");
+    run(async { assert!(all.fetch().await.starts_with("Connect(")) });
+    let longer = State::Ejected(Duration::from_secs(10));
+    let state = all.group.members()[0].standing().state(Duration::ZERO, clock::monotonic());
+    assert_eq!(longer, state);
+}
+
+#[test]
+fn who_answers_the_one_that_tries_is_back() {
+    let flaky = Scripted::tcp(|number, mut peer| {
+        peer.head();
+        match number {
+            0 | 1 => peer.reset(),
+            _ => drop(peer.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nflaky")),
+        }
+    });
+    let a = says("a");
+    let _alone = MOVED.lock().unwrap();
+    let all = group_of(&[&flaky, &a], limits(), rules(), SHORT);
+    run(async {
+        for _ in 0..6 {
+            assert_eq!("200 a", all.fetch().await);
+        }
+        clock::pass(5_000);
+        clock::tick();
+        assert_eq!("200 a", all.ask("POST", Framing::Empty).await, "a POST tries nobody");
+        assert_eq!("200 flaky", all.fetch().await);
+    });
+    assert_eq!(vec!["0 away", "0 back"], *all.changes.borrow());
+    assert_eq!(1, all.counters.origin_readmissions.get());
+}
+
+#[test]
+fn who_is_drained_gets_nothing_new() {
+    let (a, b) = (says("a"), says("b"));
+    let all = group(&[&a, &b]);
+    all.group.members()[0].standing().drain(true);
+    run(async {
+        for _ in 0..4 {
+            assert_eq!("200 b", all.fetch().await);
+        }
+        all.group.members()[1].standing().drain(true);
+        assert_eq!("Ejected", all.fetch().await);
+    });
+    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+}
+
+#[test]
+fn who_has_no_place_sends_the_next_one_elsewhere() {
+    let slow = Scripted::tcp(|_, mut peer| {
+        peer.head();
+        peer.wait();
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow");
+    });
+    let a = says("a");
+    let one = Limits { connections: 1, queue: 0, ..limits() };
+    let all = group_with(&[&slow, &a], one, rules());
+    run(async {
+        let first = all.group.send(SAFE, get()).await.unwrap();
+        assert_eq!(1, all.group.members()[0].standing().in_flight());
+        for _ in 0..3 {
+            assert_eq!("200 a", all.fetch().await);
+        }
+        slow.go();
+        assert_eq!(200, first.head().await.unwrap().status);
+    });
+    assert!(all.counters.origin_busy.get() >= 1);
+}
+
+#[test]
+fn nothing_is_left_under_way() {
+    let (bad, a) = (resets(), says("a"));
+    let all = group(&[&bad, &a]);
+    run(async {
+        for _ in 0..10 {
+            all.fetch().await;
+        }
+    });
+    assert!(all.group.members().iter().all(|it| it.standing().in_flight() == 0));
+}

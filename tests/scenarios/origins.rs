@@ -1,0 +1,220 @@
+//! Several origins behind one route: who is asked, what is seen of one that dies, stands still, fails or is drained.
+
+use crate::harness::origin::response;
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// larder before these origins, with more keys of `proxy`, and cache settings.
+fn before(origins: &[String], proxy: &str, cache: &str) -> Larder {
+    let to: Vec<String> = origins.iter().map(|it| format!("\"{it}\"")).collect();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         cache = {{ {cache} }}\n[site.route.proxy]\nto = [{}]\n{proxy}\n",
+        to.join(", ")
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// Answers everything with `name`.
+fn named(name: &'static str) -> Origin {
+    Origin::fixed(&format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{name}"))
+}
+
+/// The origins of the statistics, in the order of the configuration.
+fn origins(larder: &Larder) -> Vec<Value> {
+    let stats: Value = serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap();
+    stats["origins"].as_array().unwrap().clone()
+}
+
+fn states(larder: &Larder) -> Vec<String> {
+    origins(larder).iter().map(|it| it["state"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A process that serves one small file, and can be killed.
+fn process(folder: &std::path::Path) -> Larder {
+    let path = folder.to_str().unwrap();
+    Larder::command(&["serve", path, "--listen", "127.0.0.1:0", "--set", "admin.enabled=false"])
+}
+
+#[test]
+fn one_of_three_killed_and_one_stopped_under_load_fail_no_idempotent_request() {
+    for cache in ["enabled = false", "default_ttl = \"60s\""] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("page.txt"), "whole").unwrap();
+        let all = [process(folder.path()), process(folder.path()), process(folder.path())];
+        let urls: Vec<String> = all.iter().map(|it| format!("http://{}", it.address)).collect();
+        let proxy =
+            "first_byte_timeout = \"500ms\"\neject_time = \"1h\"\neject_max = \"1h\"\neject_after = 3";
+        let larder = before(&urls, proxy, cache);
+        let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let load: Vec<_> = (0..6)
+            .map(|number| {
+                let (mut client, over, answered) = (larder.client(), over.clone(), answered.clone());
+                std::thread::spawn(move || {
+                    for turn in 0.. {
+                        let method = ["GET", "GET", "HEAD", "OPTIONS"][turn % 4];
+                        let target = format!("/page.txt?{number}-{turn}");
+                        let found = client.request(method, &target, "", "");
+                        let whole = method != "GET" || found.body == b"whole";
+                        assert!(matches!(found.status, 200 | 204) && whole, "{method}: {found:?}");
+                        answered.fetch_add(1, SeqCst);
+                        if over.load(SeqCst) {
+                            return;
+                        }
+                    }
+                })
+            })
+            .collect();
+        let more = |count: usize| {
+            let at = answered.load(SeqCst) + count;
+            until("the load goes on", || {
+                assert!(load.iter().all(|it| !it.is_finished()), "a request failed");
+                answered.load(SeqCst) >= at
+            });
+        };
+        more(100);
+        all[0].signal(libc::SIGKILL);
+        until("the dead one is left alone", || states(&larder) == ["ejected", "up", "up"]);
+        more(100);
+        all[1].signal(libc::SIGSTOP);
+        until("and the one that stands still", || states(&larder) == ["ejected", "ejected", "up"]);
+        more(100);
+        all[1].signal(libc::SIGCONT);
+        over.store(true, SeqCst);
+        load.into_iter().for_each(|it| it.join().unwrap());
+        assert_eq!(2, larder.counter("origin_ejections"));
+        assert!(larder.counter("origin_retries_elsewhere") >= 6);
+        assert_eq!(0, larder.counter("origin_retry_budget"));
+        until("nothing is under way", || origins(&larder).iter().all(|it| it["in_flight"] == 0));
+    }
+}
+
+#[test]
+fn a_post_is_sent_once_whatever_becomes_of_its_origin() {
+    let seen = Arc::new(AtomicUsize::new(0));
+    let dies = {
+        let seen = seen.clone();
+        move |_: &crate::harness::origin::Received| {
+            seen.fetch_add(1, SeqCst);
+            vec![crate::harness::origin::Script::Reset]
+        }
+    };
+    let (a, b) = (Origin::scripted(dies.clone()), Origin::scripted(dies));
+    let larder = before(&[a.url(), b.url()], "eject_after = 0", "");
+    for body in ["", "x=1"] {
+        let before = seen.load(SeqCst);
+        assert_eq!(502, larder.client().request("POST", "/", "", body).status);
+        assert_eq!(before + 1, seen.load(SeqCst));
+    }
+    // What may be done twice is tried with each.
+    let before = seen.load(SeqCst);
+    assert_eq!(502, larder.get("/").status);
+    assert_eq!(before + 2, seen.load(SeqCst));
+}
+
+#[test]
+fn who_was_left_alone_is_tried_by_one_and_comes_back() {
+    let fails = Arc::new(AtomicBool::new(true));
+    let flaky = {
+        let fails = fails.clone();
+        Origin::new(move |_| match fails.load(SeqCst) {
+            true => "HTTP/1.1 503 No\n\nbusy".to_owned(),
+            false => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nflaky".to_owned(),
+        })
+    };
+    let good = named("good");
+    let proxy =
+        "balance = \"round_robin\"\nfailure_statuses = [\"503\"]\neject_after = 2\nslow_start = \"0s\"";
+    let larder = before(&[flaky.url(), good.url()], proxy, "");
+    let get = || larder.get("/").text();
+    until("it is left alone", || {
+        assert_eq!("good", get());
+        states(&larder) == ["ejected", "up"]
+    });
+    let asked = flaky.requests();
+    (0..8).for_each(|_| assert_eq!("good", get()));
+    assert_eq!(asked, flaky.requests());
+    larder.pass(5_000);
+    until("its time is over", || states(&larder) == ["trying", "up"]);
+    (0..8).for_each(|_| assert_eq!("good", get()));
+    assert_eq!(asked + 1, flaky.requests(), "one has tried it, and it is left alone for longer");
+    fails.store(false, SeqCst);
+    larder.pass(10_000);
+    until("its time is over again", || states(&larder) == ["trying", "up"]);
+    assert_eq!("flaky", get());
+    assert_eq!(vec!["up", "up"], states(&larder));
+    assert_eq!(1, larder.counter("origin_readmissions"));
+}
+
+#[test]
+fn a_circuit_breaker_refuses_at_once_and_serves_what_is_stale() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let origin = {
+        let fails = fails.clone();
+        Origin::scripted(move |_| match fails.load(SeqCst) {
+            true => vec![crate::harness::origin::Script::Reset],
+            false => vec![crate::harness::origin::Script::Send(response(
+                "HTTP/1.1 200 OK\nCache-Control: max-age=1, stale-if-error=600\n\npage",
+            ))],
+        })
+    };
+    let larder = before(&[origin.url()], "all_ejected = \"refuse\"\neject_after = 2", "");
+    assert_eq!("page", larder.get("/").text());
+    fails.store(true, SeqCst);
+    (0..2).for_each(|_| assert_eq!(502, larder.get("/other").status));
+    let asked = origin.requests();
+    assert_eq!(503, larder.get("/other").status);
+    larder.advance(5);
+    assert_eq!("page", larder.get("/").text(), "stale, and at once");
+    assert_eq!(asked, origin.requests());
+    assert!(larder.counter("origin_refused_ejected") >= 2);
+    fails.store(false, SeqCst);
+    larder.pass(5_000);
+    until("one may try", || states(&larder) == ["trying"]);
+    assert_eq!(200, larder.get("/other").status);
+    assert_eq!(vec!["slow_start"], states(&larder));
+}
+
+#[test]
+fn a_hash_gives_each_target_one_origin_and_each_cookie_too() {
+    let all = [named("a"), named("b"), named("c")];
+    let urls: Vec<String> = all.iter().map(Origin::url).collect();
+    for (proxy, target, line) in [
+        ("balance = \"consistent_hash\"", "/N", ""),
+        ("balance = \"hash\"", "/N", ""),
+        ("balance = \"consistent_hash\"\nhash_by = \"cookie:id\"", "/", "Cookie: x=y; id=N\r\n"),
+        ("balance = \"consistent_hash\"\nhash_by = \"header:X-User\"", "/", "X-User: N\r\n"),
+    ] {
+        let larder = before(&urls, proxy, "");
+        let mut found: BTreeMap<String, usize> = BTreeMap::new();
+        for number in 0..30 {
+            let (target, line) =
+                (target.replace('N', &number.to_string()), line.replace('N', &number.to_string()));
+            let answers: Vec<String> =
+                (0..3).map(|_| larder.client().get_with(&target, &line).text()).collect();
+            assert!(answers.iter().all(|it| *it == answers[0]), "{proxy}: {answers:?}");
+            *found.entry(answers[0].clone()).or_default() += 1;
+        }
+        assert!(found.len() == 3 && found.values().all(|it| *it >= 2), "{proxy}: {found:?}");
+    }
+}
+
+#[test]
+fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
+    let (a, b) = (named("a"), named("b"));
+    let larder = before(&[a.url(), b.url()], "balance = \"round_robin\"", "");
+    let answers = || -> Vec<String> { (0..6).map(|_| larder.get("/").text()).collect() };
+    assert!(answers().contains(&"a".to_owned()));
+    let config = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), config.replace(&a.url(), &format!("{} drain", a.url()))).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is drained", || states(&larder) == ["drained", "up"]);
+    until("nobody asks it any more", || {
+        let asked = a.requests();
+        answers().iter().all(|it| it == "b") && a.requests() == asked
+    });
+}
