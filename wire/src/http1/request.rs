@@ -259,6 +259,12 @@ fn check_beginning(window: &[u8], first: Option<usize>) -> Result<(), Reject> {
     if line.iter().any(|it| !(b' '..0x7f).contains(it)) {
         return Err(Reject::Target);
     }
+    // HTTP/0.9 has no version, and no more lines.
+    let is_whole = first.is_some();
+    let version = line.splitn(3, |it| *it == b' ').nth(2);
+    if is_whole && !version.is_some_and(|it| it.starts_with(b"HTTP/")) {
+        return Err(Reject::RequestLine);
+    }
     Ok(())
 }
 

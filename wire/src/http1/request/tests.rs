@@ -546,6 +546,10 @@ fn what_can_only_be_wrong_is_not_waited_for() {
         (b"GET\0", LineEnd),
         (b"{\"jsonrpc\"", RequestLine),
         (b"GET /\x80", Target),
+        (b"GET /\r\n", RequestLine),
+        (b"GET\r\n", RequestLine),
+        (b"GET / \r\n", RequestLine),
+        (b"GET / http/1.1\r\n", RequestLine),
         (b"GET / HTTP/1.1\r\nHost: a\n", LineEnd),
         (b"GET / HTTP/1.1\r\nA: b\rc", LineEnd),
     ] {
