@@ -272,7 +272,7 @@ counters! {
     streams_open: Gauge, "Listeners to the live stream of finished requests.";
     streams_refused: Limit, "Listeners to the live stream refused (503) because 16 listened already.";
     stream_records_lost: Limit, "Records of the live stream that a listener lost because it was too slow; it is told how many.";
-    log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written fast enough.";
+    log_lines_dropped: Limit, "Access-log lines dropped because the log could not be written, or not fast enough; why it could not is in the error log.";
     overlay_hits: Count, "Requests answered by an overlay: a page that the operator put over whatever is there.";
     overlays: Gauge, "Overlays that are set now.";
     overlay_bytes: Gauge, "Bytes that overlays take now, of the RAM budget.";

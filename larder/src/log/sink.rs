@@ -234,7 +234,17 @@ impl Writer {
     fn complain(&self, event: &'static str, error: &io::Error) {
         if let Some(errors) = &self.errors {
             let errors = errors.of(Subsystem::Log);
-            errors.seldom(Level::Error, event, &[("log", self.name), ("error", &plain(error))]);
+            let help = match error.kind() {
+                io::ErrorKind::FileTooLarge => {
+                    "; it is as large as `ulimit -f` or its disk allows: move it away and send SIGUSR1, or raise that"
+                }
+                _ => "",
+            };
+            errors.seldom(
+                Level::Error,
+                event,
+                &[("log", self.name), ("error", &format!("{}{help}", plain(error)))],
+            );
         }
     }
 }
