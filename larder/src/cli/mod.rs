@@ -520,7 +520,9 @@ fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
     };
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
-    if authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
+    // A word alone is no address that somebody meant.
+    let is_word = rest == url && rest != "localhost" && !rest.contains(['.', ':', '/', '?']);
+    if is_word || authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
         return Err(bad());
     }
     Ok((scheme.to_owned(), authority.to_owned(), target))

@@ -174,6 +174,14 @@ fn bad_lines_say_what_to_do() {
     reject("run -c nowhere.toml", "nowhere.toml: cannot be read: no such file or directory");
 }
 
+/// Though it would be a table in a file.
+#[test]
+fn a_form_of_the_log_without_a_field_is_told_the_fields() {
+    let Ok(Command::Serve(plan)) = read("proxy :3000 --log-format {}") else { panic!("proxy") };
+    let why = plan.load().unwrap_err().to_string();
+    assert!(why.starts_with("--log-format: found \"{}\"; allowed: for {} one of time, client"), "{why}");
+}
+
 #[test]
 fn explain_takes_a_request() {
     let line = ["explain", "http://a:1/x?y#z", "-H", "Cookie: a=1; b=2", "-X", "HEAD", "--json"];
@@ -185,6 +193,7 @@ fn explain_takes_a_request() {
     assert_eq!(("http", "/"), (it.scheme.as_str(), it.target.as_str()));
     assert!(it.ask.is_some());
     refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
+    refuse("explain notaurl", "URL: found \"notaurl\"; allowed: http://HOST:PORT/PATH");
     refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
 }
 

@@ -42,7 +42,9 @@ impl Values {
             debug_assert!(false, "a flag names the unknown key {path}");
             return;
         };
-        let read = match as_in_a_file(text).map(|it| check(&key.kind, &it)) {
+        // A form of the access log has braces, too, and is no table.
+        let fits = |it: &Item| !(matches!(key.kind, Kind::One(_)) && it.is_inline_table());
+        let read = match as_in_a_file(text).filter(fits).map(|it| check(&key.kind, &it)) {
             Some(read) => read,
             None => key.kind.parse(text),
         };
