@@ -134,6 +134,9 @@ counters! {
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";
+    upgrades: Count, "Connections that went on in another protocol than HTTP, such as WebSocket.";
+    upgrades_open: Gauge, "Of these, those that are open.";
+    upgrades_idle: Limit, "Of these, those that were cut as neither side sent anything for `limits.upgrade_idle`.";
     get_bodies_dropped: Count, "Bodies of GET and HEAD that went no further than here, as the route uses the cache: they are in no key.";
     cache_two_ways: Count, "Requests, of `cache_passes`, whose path can be read in two ways, of which different routes answer.";
     cache_stores: Count, "Responses stored.";

@@ -8,6 +8,7 @@ use crate::machine::Step;
 use crate::pass::{Upload, with_upload};
 use crate::run::Machine;
 use crate::stages::{Stage, Stages};
+use crate::upgrade::Switched;
 use crate::{explain, forward};
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::cache_status::{self, Report};
@@ -46,6 +47,8 @@ pub(crate) enum Answer<'c> {
     Reading { reader: FillReader, head: Arc<SharedHead>, status: u16, fields: FieldList, report: Report },
     /// Straight from the origin.
     Direct(Direct<'c>),
+    /// No response, but the end of HTTP on this connection.
+    Switched(Switched),
     /// Made here.
     Own { status: u16, sentence: &'static str, report: Option<Report> },
 }
@@ -161,6 +164,7 @@ impl<'c> Machine<'_, 'c> {
                 self.send_along(&mut reply, reader, &head, status, fields, report).await
             }
             Answer::Direct(direct) => self.send_direct(&mut reply, direct).await,
+            Answer::Switched(switched) => return self.tunnel(reply, switched).await,
             Answer::Own { status, sentence, report } => {
                 self.send_own(&mut reply, status, sentence, report).await
             }

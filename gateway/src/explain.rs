@@ -9,6 +9,7 @@ use crate::hit;
 use crate::proposal::{Known, Proposal, exchange};
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
+use crate::upgrade;
 use larder_semantics::cache_status::Tier;
 use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change};
@@ -128,9 +129,25 @@ pub struct RefusalFacts {
     pub change: Option<String>,
 }
 
+/// Why a request does not use the cache, if it does not.
+fn passes(
+    route: &Route,
+    upgrade: bool,
+    facts: &RequestFacts<'_>,
+    target: &str,
+    fields: &[Field<'_>],
+) -> Option<Bypass> {
+    match route.two_ways {
+        true => Some(Bypass::TwoWays),
+        false if upgrade => Some(Bypass::Upgrade),
+        false => forward::bypass(&route.policy, facts, target, fields),
+    }
+}
+
 impl Gateway {
     /// Explains what would be done with `request` on `route`, now.
     pub async fn explain(&self, route: &Route, request: &Request) -> Explanation {
+        let upgrade = upgrade::asked(&route.upgrades, request).is_some();
         let mut request = request.clone();
         forward::drop_nominated(&mut request.fields);
         let request = &request;
@@ -156,10 +173,7 @@ impl Gateway {
                 (selected, tier) = (Ok(stored), found_in);
             }
         }
-        let mut bypass = match route.two_ways {
-            true => Some(Bypass::TwoWays),
-            false => forward::bypass(&route.policy, &facts, &request.target, &fields),
-        };
+        let mut bypass = passes(route, upgrade, &facts, &request.target, &fields);
         let mut record = Record::default();
         let mut verdict = match bypass {
             Some(bypass) => pass(bypass.sentence(), &mut record),
@@ -192,7 +206,7 @@ impl Gateway {
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
-            (None, Some(Bypass::TwoWays)) => None,
+            (None, Some(Bypass::TwoWays | Bypass::Upgrade)) => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
         };

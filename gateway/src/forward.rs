@@ -340,6 +340,8 @@ pub enum Bypass {
     Method,
     /// A GET with a body: its meaning is in no key.
     Body,
+    /// It asks to go on in another protocol than HTTP.
+    Upgrade,
     /// One of `cache.private_cookies`.
     PrivateCookie,
     /// A field that overrides method or target.
@@ -359,6 +361,7 @@ impl Bypass {
             Bypass::Body => {
                 "the request has a body, which no key can hold: it is dropped, and nothing is kept"
             }
+            Bypass::Upgrade => "the request asks to go on in another protocol than HTTP (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
             Bypass::Override => "a header field asks the application to override the method or the target",
             Bypass::Target => "the target names no resource",

@@ -26,6 +26,7 @@ pub mod refusals;
 pub mod route;
 pub mod run;
 pub mod stages;
+pub mod upgrade;
 mod way;
 
 pub use below::Tiers;

@@ -8,6 +8,7 @@ use crate::hit;
 use crate::machine::Step;
 use crate::run::Machine;
 use crate::stages::Stage;
+use crate::upgrade::Switched;
 use bytes::Bytes;
 use larder_origin::Exchange;
 use larder_semantics::cache_status::Report;
@@ -57,6 +58,9 @@ impl<'c> Machine<'_, 'c> {
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
+        if let Some(protocol) = &self.upgrade {
+            outgoing.fields.push("Upgrade", protocol.as_bytes());
+        }
         self.stages.enter(Stage::Connect);
         let asked = self.route.asked(self.request, self.fields, self.client, framing);
         let exchange = match self.route.origins.send(asked, outgoing).await {
@@ -74,6 +78,7 @@ impl<'c> Machine<'_, 'c> {
         let response = loop {
             match with_upload(&mut upload, exchange.head()).await {
                 Ok(Ok(response)) if response.status >= 200 => break response,
+                Ok(Ok(switching)) if switching.status == 101 => return self.switched(&exchange, &switching),
                 Ok(Ok(interim)) => self.send_interim(&interim).await,
                 Ok(Err(error)) => {
                     self.error = error.status();
@@ -94,6 +99,19 @@ impl<'c> Machine<'_, 'c> {
         self.invalidate(&response).await;
         let response_time = clock::wall();
         self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
+    }
+
+    /// The origin has taken the connection out of HTTP, as it was asked, or says so unasked.
+    fn switched(&mut self, exchange: &Rc<Exchange>, response: &Response) -> Step {
+        self.local.origin_status.set(Some(101));
+        match self.upgrade.as_ref().and_then(|it| Switched::of(it, exchange, response)) {
+            Some(switched) => self.answer = Some(Answer::Switched(switched)),
+            None => {
+                self.error = 502;
+                return Step::Error;
+            }
+        }
+        Step::Deliver
     }
 
     /// How the request goes on. The body of a GET means nothing that is defined (RFC 9110 §9.3.1) and is in no key: where the

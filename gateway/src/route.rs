@@ -3,6 +3,7 @@
 use crate::below::{SharedUses, Tiers};
 use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
+use crate::upgrade::Upgrades;
 use larder_counters::Counters;
 use larder_origin::{Asked, Group, is_idempotent};
 use larder_semantics::cookies;
@@ -113,6 +114,8 @@ pub struct Route {
     pub host: HostSent,
     /// `site.route.server_timing`: whether responses say where their time went.
     pub server_timing: bool,
+    /// Which upgrades are passed on.
+    pub upgrades: Upgrades,
     /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
     pub two_ways: bool,
 }
@@ -135,8 +138,17 @@ impl Route {
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
-        let hash_by = HashBy::default();
-        Rc::new(Self { name, policy, origins, hash_by, host, server_timing: false, two_ways: false })
+        let (hash_by, upgrades) = (HashBy::default(), Upgrades::default());
+        Rc::new(Self {
+            name,
+            policy,
+            origins,
+            hash_by,
+            host,
+            server_timing: false,
+            upgrades,
+            two_ways: false,
+        })
     }
 
     /// The same route for paths that can be read in two ways, of which different routes would answer: without the
@@ -146,7 +158,8 @@ impl Route {
         let policy = Policy { enabled: false, ..self.policy.clone() };
         let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
         let (server_timing, hash_by) = (self.server_timing, self.hash_by.clone());
-        Rc::new(Self { name, policy, origins, hash_by, host, server_timing, two_ways: true })
+        let upgrades = self.upgrades.clone();
+        Rc::new(Self { name, policy, origins, hash_by, host, server_timing, upgrades, two_ways: true })
     }
 
     /// What the choice of an origin needs to know of a request with these `fields`.

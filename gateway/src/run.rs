@@ -8,7 +8,7 @@ use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
 use crate::stages::{Stage, Stages, Told};
-use crate::{coding, explain, hit};
+use crate::{coding, explain, hit, upgrade};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
@@ -112,6 +112,8 @@ pub(crate) struct Machine<'a, 'c> {
     pub came_late: bool,
     /// And is on its way to the store still: this request waits for the next.
     pub waits_for_next: bool,
+    /// The protocol that it asks to go on in, where the route passes that on.
+    pub upgrade: Option<Box<str>>,
 }
 
 impl Gateway {
@@ -125,6 +127,7 @@ impl Gateway {
         reply: Reply<'c>,
         stages: &Stages,
     ) -> Summary {
+        let upgrade = upgrade::asked(&route.upgrades, &request);
         if forward::nominates_some(&request.fields) {
             forward::drop_nominated(&mut Rc::make_mut(&mut request).fields);
         }
@@ -164,6 +167,7 @@ impl Gateway {
             vary: Vec::new(),
             came_late: false,
             waits_for_next: false,
+            upgrade,
         };
         let mut step = Step::Receive;
         while step != Step::Finish {
@@ -205,6 +209,10 @@ impl<'c> Machine<'_, 'c> {
             let sentence = "This server answers, since the request may go no further (Max-Forwards: 0).";
             self.answer = Some(Answer::Own { status: 200, sentence, report: None });
             return Step::Deliver;
+        }
+        if self.upgrade.is_some() {
+            self.reason = ForwardReason::Bypass;
+            return Step::Pass;
         }
         self.gateway.counters.cache_two_ways.add(u64::from(self.route.two_ways));
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {

@@ -121,6 +121,11 @@ impl Connection {
         read
     }
 
+    /// Ends our side.
+    pub(crate) fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
     /// Writes once.
     pub(crate) fn poll_write(
         &mut self,

@@ -104,6 +104,16 @@ impl Exchange {
         self.flush().await
     }
 
+    /// Ends our side of a connection that is no longer HTTP; what the origin still sends may still be read.
+    ///
+    /// # Errors
+    /// See [`OriginError`].
+    pub async fn shut(&self) -> Result<(), OriginError> {
+        self.state.borrow_mut().accept_end(None)?;
+        self.flush().await?;
+        poll_fn(|cx| self.state.borrow_mut().poll_shut(cx)).await
+    }
+
     /// Waits for the next head: interim (status below 200) or final. Repeats a request once on a fresh connection if a
     /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request
     /// without a body, or one with a body of which no byte had been written (RFC 9110 §9.2.2). Of a group, another origin is
@@ -206,6 +216,8 @@ enum Sending {
     Length(u64),
     /// The last chunk is missing.
     Chunked,
+    /// Bytes of another protocol than HTTP.
+    Raw,
     /// Nothing is missing; some of it may be unsent.
     Done,
     /// The origin takes no more.
@@ -256,6 +268,8 @@ struct State {
     interim: usize,
     repeats: u32,
     writers: usize,
+    /// The connection was taken out of HTTP.
+    switched: bool,
     /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
     awaits_continue: bool,
     /// Whoever reads while the request is not whole: how writing goes on changes what there is to wait for.
@@ -285,6 +299,7 @@ impl State {
             interim: 0,
             repeats: 0,
             writers: 0,
+            switched: false,
             awaits_continue: request.expects_continue(),
             reader: None,
             request,
@@ -354,7 +369,7 @@ impl State {
 
     /// Gives the connection back, or closes it, if the response is whole.
     fn settle(&mut self) {
-        if !matches!(self.reading, Reading::Done) {
+        if self.switched || !matches!(self.reading, Reading::Done) {
             return;
         }
         let trust = if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
@@ -417,6 +432,7 @@ impl State {
                 self.unsent.push(bytes);
                 self.unsent.push(Bytes::from_static(b"\r\n"));
             }
+            Sending::Raw => self.unsent.push(bytes),
             Sending::Failed => return Err(OriginError::Disconnected),
             Sending::Length(_) | Sending::Done => return Err(self.abandon()),
         }
@@ -435,6 +451,7 @@ impl State {
                 self.unsent.push(end.into());
                 self.sending = Sending::Done;
             }
+            Sending::Raw => self.sending = Sending::Done,
             Sending::Failed => return Err(OriginError::Disconnected),
             Sending::Length(_) => return Err(self.abandon()),
         }
@@ -502,6 +519,11 @@ impl State {
                 Poll::Ready(Err(OriginError::Timeout))
             }
         }
+    }
+
+    fn poll_shut(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
+        let Link::Open(connection) = &mut self.link else { return Poll::Ready(Ok(())) };
+        connection.poll_shut(cx).map_err(|_| OriginError::Disconnected)
     }
 
     fn wake_reader(&mut self) {
@@ -576,8 +598,10 @@ impl State {
         connection.buffer.advance(length);
         self.partial = 0;
         match response.status {
-            // We never ask for it.
-            101 => return Err(OriginError::BadHead(BadResponse::StatusLine)),
+            101 if !self.request.asks_for_upgrade() => {
+                return Err(OriginError::BadHead(BadResponse::StatusLine));
+            }
+            101 => self.switch(),
             100..=199 => {
                 self.interim += 1;
                 self.awaits_continue = false;
@@ -588,6 +612,15 @@ impl State {
             _ => self.begin_body(&response),
         }
         Ok(Some(response))
+    }
+
+    /// HTTP ends on this connection: bytes in both directions, until each has ended. It is none of those any more that requests
+    /// wait for.
+    fn switch(&mut self) {
+        self.place.iter().for_each(Place::answered);
+        (self.sending, self.reading) = (Sending::Raw, Reading::Body(Body::Close));
+        (self.switched, self.place) = (true, None);
+        self.deadlines.read = None;
     }
 
     fn begin_body(&mut self, response: &Response) {
@@ -629,7 +662,9 @@ impl State {
                 Ok(Filled::Bytes) => {}
                 Ok(Filled::End) if at_close == AtClose::Complete => {
                     self.reading = Reading::Done;
-                    self.close();
+                    if !self.switched {
+                        self.close();
+                    }
                     return Poll::Ready(Ok(None));
                 }
                 Ok(Filled::End) => return Poll::Ready(Err(self.fail(OriginError::Disconnected))),
@@ -645,6 +680,7 @@ impl State {
         let silence = match self.reading {
             Reading::Head if is_sent || self.awaits_continue => Some(limits.first_byte),
             Reading::Head => None,
+            _ if self.switched => None,
             _ => Some(limits.between_bytes),
         };
         let Link::Open(connection) = &mut self.link else {
@@ -668,6 +704,9 @@ impl State {
             Poll::Pending => {
                 if silence.is_none() {
                     self.deadlines.read = None;
+                }
+                if self.switched {
+                    return Poll::Pending; // Its caller knows for how long.
                 }
                 if !is_sent {
                     self.reader = Some(cx.waker().clone());

@@ -79,10 +79,18 @@ impl Outgoing {
             }
             Framing::Chunked | Framing::Close => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         }
-        if persistence == Persistence::Close {
+        if self.asks_for_upgrade() {
+            out.extend_from_slice(b"Connection: upgrade\r\n");
+        } else if persistence == Persistence::Close {
             out.extend_from_slice(b"Connection: close\r\n");
         }
         out.extend_from_slice(b"\r\n");
+    }
+
+    /// Whether the connection may be taken out of HTTP: the one hop-by-hop field that a caller may put there, since what follows
+    /// is its own.
+    pub(crate) fn asks_for_upgrade(&self) -> bool {
+        self.fields.contains("upgrade")
     }
 
     /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).

@@ -47,6 +47,8 @@ pub enum Script {
     Gate(Arc<Gate>),
     /// Lets this much time pass: for origins that are slow, never for a test that hopes.
     Pause(std::time::Duration),
+    /// Goes on by itself, with what has come already; the connection ends with it.
+    Own(fn(&mut TcpStream, Vec<u8>)),
     /// Closes the connection in an orderly way.
     Close,
     /// Resets it.
@@ -248,6 +250,7 @@ fn serve(peer: &mut Peer, answer: &Answer, received: &Mutex<Vec<Received>>) {
                 }
                 Script::Gate(gate) => gate.pass(),
                 Script::Pause(time) => std::thread::park_timeout(time),
+                Script::Own(run) => return run(stream, buffer),
                 Script::Close => {
                     let _ = stream.shutdown(Shutdown::Both);
                     return;

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::log::error::{Level, Levels};
 use larder_gateway::coding::{codec, pool};
+use larder_gateway::upgrade::Upgrades;
 use larder_semantics::coding::Coding;
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
@@ -321,6 +322,15 @@ impl Check {
             purge: self.purge(at),
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
+            upgrades: Upgrades {
+                // RFC 9113 has it no more, and nothing behind it could be looked at.
+                protocols: self
+                    .texts(&at.key("upgrade"))
+                    .into_iter()
+                    .filter(|it| !it.eq_ignore_ascii_case("h2c"))
+                    .collect(),
+                idle: self.time("limits.upgrade_idle"),
+            },
             decided: self.decided(Some(at)),
             source,
         })

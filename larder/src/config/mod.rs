@@ -29,6 +29,7 @@ pub use read::{Values, dotted, plain_list};
 use crate::log::error::Levels;
 use crate::log::form::Format;
 use crate::log::sink::Target;
+use larder_gateway::upgrade::Upgrades;
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
@@ -197,6 +198,8 @@ pub struct Route {
     pub trace: u32,
     /// Whether responses say where their time went.
     pub server_timing: bool,
+    /// Which upgrades are passed on.
+    pub upgrades: Upgrades,
     /// Where each value of the route came from.
     pub decided: Decided,
     /// Where it was declared.

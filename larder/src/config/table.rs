@@ -165,6 +165,8 @@ pub const TABLE: &[Key] = &[
         "Open client connections of all workers together; above it, new ones are closed at once.", "20000"),
     start("limits.fills", integer(1, 1_000_000), Some("4096"),
         "Fetches in flight that other requests may share; above it, fetches are not shared.", "1024"),
+    once("limits.upgrade_idle", time(100, 7 * DAY), Some("10m"),
+        "How long a connection that went on in another protocol (`site.route.upgrade`) may be silent in both directions.", r#""1h""#),
     once("limits.drain_timeout", time(0, HOUR), Some("10s"),
         "How long a stop waits for requests in progress.", r#""30s""#),
 
@@ -402,6 +404,8 @@ pub const TABLE: &[Key] = &[
 
     once("site[].route[].trace", integer(0, u32::MAX as u64), Some("0"),
         "Time the stages of one in so many requests and keep them as traces (`larder trace`, `GET /api/v1/traces`); 0 is off. Can be changed while running.", "100"),
+    once("site[].route[].upgrade", Kind::List(Form::FieldName), Some("websocket"),
+        "Protocols, without a version, to which a connection may change through larder if the application agrees; none with an empty list. Such requests use no cache. `h2c` cannot be among them.", r#"["websocket", "SPDY"]"#),
     once("site[].route[].server_timing", Kind::Bool, Some("false"),
         "Send `Server-Timing` with every response: the stages that are over when its head is sent, in milliseconds.", "true"),
 

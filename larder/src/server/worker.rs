@@ -135,6 +135,7 @@ impl Live {
                 if let Some(new) = Rc::get_mut(&mut proxied) {
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
+                    new.upgrades = route.upgrades.clone();
                 }
                 Target::Proxy(proxied)
             }

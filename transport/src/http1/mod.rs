@@ -12,12 +12,14 @@
 mod connection;
 mod reply;
 mod request_body;
+mod tunnel;
 
 pub use crate::link::ClientGone;
 pub use crate::outbox::Outbox;
 pub(crate) use connection::serve;
 pub use reply::Reply;
 pub use request_body::RequestBody;
+pub use tunnel::Tunnel;
 
 use crate::Answer;
 use larder_semantics::scheme::Scheme;

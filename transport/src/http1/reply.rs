@@ -1,7 +1,7 @@
 //! Writes the response to the request that is being answered, by the framing that the client understands.
 
 use super::connection::{Connection, KeepAlive};
-use super::{ClientGone, ResponseBody};
+use super::{ClientGone, ResponseBody, Tunnel};
 use crate::body::Piece;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::{Version, chunked, write};
@@ -192,6 +192,15 @@ impl<'c> Reply<'c> {
     /// request meanwhile this waits for ever, and sending tells.
     pub async fn gone(&self) {
         self.connection.link.gone_away().await;
+    }
+
+    /// Sends `101 Switching Protocols`, with which HTTP ends on this connection. `fields` are end-to-end fields only.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
+        self.frame = Frame::None;
+        Tunnel::begin(self.connection, protocol, fields).await
     }
 
     /// Ends the response. A body shorter than its announced length closes the connection hard.

@@ -1,0 +1,77 @@
+//! A connection that is no longer HTTP (RFC 9110 §7.8): bytes in both directions, each with an end of its own. What is
+//! copied where, and until when, is not here.
+
+use super::ClientGone;
+use super::connection::Connection;
+use super::reply::After;
+use crate::body::Piece;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_wire::http1::write;
+use std::future::poll_fn;
+
+/// The client's side of a connection after `101 Switching Protocols`. Unless it is closed in an orderly way, it is cut.
+/// Reading and writing may be awaited side by side by one task.
+pub struct Tunnel<'c> {
+    connection: &'c Connection,
+}
+
+impl<'c> Tunnel<'c> {
+    /// Sends the head that ends HTTP on this connection.
+    pub(super) async fn begin(
+        connection: &'c Connection,
+        protocol: &[u8],
+        fields: &FieldList,
+    ) -> Result<Self, ClientGone> {
+        connection.has_answer.set(true);
+        connection.after.set(After::Cut);
+        connection.link.with_output(|it| {
+            write::status_line(101, it.text());
+            it.text().extend_from_slice(b"Connection: upgrade\r\n");
+            write::field("Upgrade", protocol, it.text());
+            it.text().extend_from_slice(fields.text());
+            it.text().extend_from_slice(b"\r\n");
+        });
+        connection.link.flush().await?;
+        Ok(Self { connection })
+    }
+
+    /// What the client sent next; `None` where it has ended its side.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
+        let link = &self.connection.link;
+        let kept = std::mem::take(&mut *self.connection.input.borrow_mut());
+        if !kept.is_empty() {
+            return Ok(Some(kept.into()));
+        }
+        let read = poll_fn(|context| {
+            let mut scratch = link.worker.input.borrow_mut();
+            link.read(context, &mut scratch).map_ok(|count| Bytes::copy_from_slice(&scratch[..count]))
+        });
+        match read.await {
+            Ok(bytes) => Ok(Some(bytes).filter(|it| !it.is_empty())),
+            Err(_) => Err(link.gone()),
+        }
+    }
+
+    /// Sends bytes; done when the system has taken them all, so that no more than these wait here.
+    ///
+    /// # Errors
+    /// The client is gone, or takes nothing.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
+        self.connection.link.with_output(|it| it.push(Piece::Bytes(bytes)));
+        self.connection.link.flush().await
+    }
+
+    /// Ends our side; what the client still sends is still read.
+    pub fn end(&self) {
+        self.connection.link.end();
+    }
+
+    /// Both sides have ended.
+    pub fn close(self) {
+        self.connection.after.set(After::Close);
+    }
+}
