@@ -194,7 +194,9 @@ counters! {
     origin_reuses: Count, "Requests sent on an origin connection that was already open.";
     origin_retries: Count, "Requests sent again because a reused connection had died.";
     origin_connect_failures: Count, "Connections to origins that could not be opened.";
-    origin_timeouts: Limit, "Origin deadlines that passed: connect, first byte, between bytes or total.";
+    origin_tls_handshakes: Count, "TLS handshakes with origins that came to their end.";
+    origin_tls_failures: Count, "TLS handshakes with origins that failed: not who it should be, or no TLS.";
+    origin_timeouts: Limit, "Origin deadlines that passed: connect, TLS handshake, first byte, between bytes or total.";
     origin_bad_responses: Count, "Origin responses that were not valid HTTP, or were cut short.";
     origin_bytes_sent: Bytes, "Bytes written to origins, heads included.";
     origin_bytes_received: Bytes, "Bytes read from origins, heads included.";

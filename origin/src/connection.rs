@@ -2,12 +2,12 @@
 
 use crate::deadline::Alarm;
 use crate::dial::Stream;
+use crate::tls::Unasked;
 use bytes::BytesMut;
 use larder_stdx::descriptors::Held;
-use socket2::SockRef;
 use std::cell::RefCell;
 use std::future::Future;
-use std::io;
+use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -73,13 +73,20 @@ impl Connection {
     ///
     /// This asks the kernel and not the readiness that the runtime has seen so far: what arrived a moment ago
     /// would otherwise become the response to the next request.
-    pub(crate) fn look(&self) -> Idle {
-        let mut byte = [MaybeUninit::uninit()];
-        let peeked = match &self.stream {
-            Stream::Tcp(it) => SockRef::from(it).peek(&mut byte),
-            Stream::Unix(it) => SockRef::from(it).peek(&mut byte),
+    pub(crate) fn look(&mut self) -> Idle {
+        let socket = match &mut self.stream {
+            Stream::Plain(socket) => socket,
+            // TLS has something to say by itself: above all tickets, behind the handshake.
+            Stream::Tls(it) => {
+                return match it.look(|socket, bytes| socket.as_socket(|it| (&*it).read(bytes))) {
+                    Unasked::Nothing => Idle::Quiet,
+                    Unasked::Bytes => Idle::Spoiled,
+                    Unasked::End => Idle::Gone,
+                };
+            }
         };
-        match peeked {
+        let mut byte = [MaybeUninit::uninit()];
+        match socket.as_socket(|it| it.peek(&mut byte)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Idle::Quiet,
             Ok(0) | Err(_) => Idle::Gone,
             Ok(_) => Idle::Spoiled,

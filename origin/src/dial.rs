@@ -1,9 +1,10 @@
-//! From an address to an open stream: the resolver's answers, kept a while, tried in turn.
+//! From an address to an open socket: the resolver's answers, kept a while, tried in turn. TLS over it is in `tls`.
 
 use crate::deadline::now;
+use crate::tls::TlsStream;
 use crate::{Address, OriginError};
 use rustix::io::Errno;
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockRef, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
@@ -21,8 +22,14 @@ const KEPT: Duration = Duration::from_secs(10);
 /// Descriptors that a resolver has open at a time, at most: files, and sockets to name servers.
 const OF_A_RESOLVER: usize = 4;
 
-/// A connection's socket.
+/// A connection: its socket, or TLS over it.
 pub(crate) enum Stream {
+    Plain(Socket),
+    Tls(Box<TlsStream>),
+}
+
+/// A connection's socket.
+pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -33,7 +40,7 @@ struct Answer {
     until: Instant,
 }
 
-/// Opens streams to one address.
+/// Opens sockets to one address.
 pub(crate) struct Dialer {
     address: Address,
     answer: RefCell<Option<Answer>>,
@@ -47,19 +54,19 @@ impl Dialer {
         Self { address, answer: RefCell::new(None), asking: tokio::sync::Mutex::new(()) }
     }
 
-    /// Opens a stream before `deadline`.
-    pub(crate) async fn dial(&self, deadline: Instant) -> Result<Stream, OriginError> {
+    /// Opens a socket before `deadline`.
+    pub(crate) async fn dial(&self, deadline: Instant) -> Result<Socket, OriginError> {
         match tokio::time::timeout_at(deadline, self.try_all(deadline)).await {
             Ok(result) => result,
             Err(_) => Err(OriginError::ConnectTimeout),
         }
     }
 
-    async fn try_all(&self, deadline: Instant) -> Result<Stream, OriginError> {
+    async fn try_all(&self, deadline: Instant) -> Result<Socket, OriginError> {
         let (host, port) = match &self.address {
             Address::Tcp(host, port) => (host, *port),
             Address::Unix(path) => {
-                return UnixStream::connect(path).await.map(Stream::Unix).map_err(|it| refused(&it));
+                return UnixStream::connect(path).await.map(Socket::Unix).map_err(|it| refused(&it));
             }
         };
         if let Some(ip) = self.address.ip() {
@@ -126,11 +133,11 @@ impl Dialer {
     }
 }
 
-async fn connect(address: SocketAddr) -> io::Result<Stream> {
+async fn connect(address: SocketAddr) -> io::Result<Socket> {
     let stream = TcpStream::connect(address).await?;
     // A request is one write; waiting for more to fill a segment with would only delay it.
     stream.set_nodelay(true)?;
-    Ok(Stream::Tcp(stream))
+    Ok(Socket::Tcp(stream))
 }
 
 fn refused(error: &io::Error) -> OriginError {
@@ -147,8 +154,8 @@ fn lacks_descriptor(error: &io::Error) -> bool {
 /// Whether there are as many descriptors as a resolver opens at a time. Where it finds none it says that the name is
 /// not known, so this is asked before it, and after it where it found nothing.
 fn resolver_has_descriptors() -> bool {
-    let spare = || Socket::new(Domain::UNIX, Type::DGRAM.cloexec(), None);
-    let all: io::Result<Vec<Socket>> = (0..OF_A_RESOLVER).map(|_| spare()).collect();
+    let spare = || socket2::Socket::new(Domain::UNIX, Type::DGRAM.cloexec(), None);
+    let all: io::Result<Vec<socket2::Socket>> = (0..OF_A_RESOLVER).map(|_| spare()).collect();
     !all.is_err_and(|it| lacks_descriptor(&it))
 }
 
@@ -161,6 +168,16 @@ fn reason(error: &io::Error) -> String {
     text
 }
 
+impl Socket {
+    /// Does something with it as a socket of the system.
+    pub(crate) fn as_socket<T>(&self, deed: impl FnOnce(SockRef<'_>) -> T) -> T {
+        match self {
+            Socket::Tcp(it) => deed(SockRef::from(it)),
+            Socket::Unix(it) => deed(SockRef::from(it)),
+        }
+    }
+}
+
 impl AsyncRead for Stream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -168,8 +185,8 @@ impl AsyncRead for Stream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(it) => Pin::new(it).poll_read(cx, buffer),
-            Stream::Unix(it) => Pin::new(it).poll_read(cx, buffer),
+            Stream::Plain(it) => Pin::new(it).poll_read(cx, buffer),
+            Stream::Tls(it) => Pin::new(it).poll_read(cx, buffer),
         }
     }
 }
@@ -177,8 +194,8 @@ impl AsyncRead for Stream {
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(it) => Pin::new(it).poll_write(cx, bytes),
-            Stream::Unix(it) => Pin::new(it).poll_write(cx, bytes),
+            Stream::Plain(it) => Pin::new(it).poll_write(cx, bytes),
+            Stream::Tls(it) => Pin::new(it).poll_write(cx, bytes),
         }
     }
 
@@ -188,8 +205,55 @@ impl AsyncWrite for Stream {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
-            Stream::Tcp(it) => Pin::new(it).poll_write_vectored(cx, slices),
-            Stream::Unix(it) => Pin::new(it).poll_write_vectored(cx, slices),
+            Stream::Plain(it) => Pin::new(it).poll_write_vectored(cx, slices),
+            Stream::Tls(it) => Pin::new(it).poll_write_vectored(cx, slices),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(it) => Pin::new(it).poll_flush(cx),
+            Stream::Tls(it) => Pin::new(it).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Plain(it) => Pin::new(it).poll_shutdown(cx),
+            Stream::Tls(it) => Pin::new(it).poll_shutdown(cx),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Socket::Tcp(it) => Pin::new(it).poll_read(cx, buffer),
+            Socket::Unix(it) => Pin::new(it).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(it) => Pin::new(it).poll_write(cx, bytes),
+            Socket::Unix(it) => Pin::new(it).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Socket::Tcp(it) => Pin::new(it).poll_write_vectored(cx, slices),
+            Socket::Unix(it) => Pin::new(it).poll_write_vectored(cx, slices),
         }
     }
 
@@ -199,8 +263,8 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
-            Stream::Tcp(it) => Pin::new(it).poll_shutdown(cx),
-            Stream::Unix(it) => Pin::new(it).poll_shutdown(cx),
+            Socket::Tcp(it) => Pin::new(it).poll_shutdown(cx),
+            Socket::Unix(it) => Pin::new(it).poll_shutdown(cx),
         }
     }
 }

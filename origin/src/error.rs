@@ -10,6 +10,8 @@ pub enum OriginError {
     Connect(String),
     /// No connection within `connect`.
     ConnectTimeout,
+    /// It is not who it should be, or does not speak TLS.
+    Tls(String),
     /// This process has no descriptor left for a connection.
     NoDescriptor,
     /// It closed or reset the connection before a head, or within the body.
@@ -47,9 +49,12 @@ impl OriginError {
             Self::ConnectTimeout | Self::Timeout => 504,
             Self::Busy | Self::NoDescriptor | Self::Ejected => 503,
             Self::Status(status) => *status,
-            Self::Connect(_) | Self::Disconnected | Self::BadHead(_) | Self::BadBody | Self::InterimFlood => {
-                502
-            }
+            Self::Connect(_)
+            | Self::Tls(_)
+            | Self::Disconnected
+            | Self::BadHead(_)
+            | Self::BadBody
+            | Self::InterimFlood => 502,
         }
     }
 
@@ -58,7 +63,12 @@ impl OriginError {
     pub fn is_without_connection(&self) -> bool {
         matches!(
             self,
-            Self::Connect(_) | Self::ConnectTimeout | Self::NoDescriptor | Self::Busy | Self::Ejected
+            Self::Connect(_)
+                | Self::Tls(_)
+                | Self::ConnectTimeout
+                | Self::NoDescriptor
+                | Self::Busy
+                | Self::Ejected
         )
     }
 
@@ -76,6 +86,7 @@ impl OriginError {
     pub fn sentence(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
+            Self::Tls(why) => return Cow::Owned(format!("no TLS with the origin: {why}")),
             Self::ConnectTimeout => "the origin did not accept a connection in time",
             Self::NoDescriptor => "no descriptor is left for a connection to the origin",
             Self::Disconnected => "the origin closed the connection before its response was whole",

@@ -327,6 +327,7 @@ impl State {
             // Counted where it happened.
             OriginError::Connect(_)
             | OriginError::ConnectTimeout
+            | OriginError::Tls(_)
             | OriginError::NoDescriptor
             | OriginError::Busy
             | OriginError::Ejected

@@ -242,7 +242,8 @@ impl Turn {
     /// paid for.
     pub(crate) fn may_go_on(&self, error: &OriginError) -> bool {
         let is_retried = match error {
-            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Busy => true,
+            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
+            OriginError::Busy => true,
             OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Ejected

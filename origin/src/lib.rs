@@ -17,6 +17,7 @@ mod line;
 mod pool;
 mod request;
 mod standing;
+mod tls;
 mod unsent;
 
 pub use address::Address;
@@ -25,9 +26,10 @@ pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
 pub use group::{AllEjected, Asked, Group, Rules};
 pub use line::Wait;
-pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Told};
+pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Speaks, Told};
 pub use request::{Line, Outgoing, is_idempotent};
 pub use standing::{Change, Ejection, Standing, State};
+pub use tls::{Tls, TlsSettings};
 
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ use std::time::Duration;
 pub struct Limits {
     /// Until a connection stands, the wait for a free place among `connections` included.
     pub connect: Duration,
+    /// The handshake of TLS, once the connection stands.
+    pub handshake: Duration,
     /// From the request's last byte to the final response head.
     pub first_byte: Duration,
     /// Longest silence within the response, and longest time in which the origin takes no byte of a request.

@@ -5,11 +5,12 @@
 
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
-use crate::dial::Dialer;
+use crate::dial::{Dialer, Stream};
 use crate::group::Turn;
 use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
 use crate::standing::{Admission, Change, Ejection, Sent, Standing};
+use crate::tls::Tls;
 use crate::{Address, Exchange, Limits, OriginError, Outgoing};
 use larder_counters::{Counters, OriginScope, RouteScope};
 use larder_stdx::clock::{self, Monotonic};
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// For so long an origin that sent more than its responses is trusted with no connection twice.
 const WARY: Duration = Duration::from_secs(60);
@@ -38,6 +39,8 @@ const FASTEST_SWEEP: Duration = Duration::from_millis(10);
 pub struct Origin {
     address: Address,
     name: String,
+    /// How it is known, where it speaks TLS.
+    tls: Option<Speaks>,
     /// Shared by all workers.
     pub(crate) standing: Arc<Standing>,
     /// Its part of what a group has to do, beside those of the others.
@@ -86,9 +89,22 @@ pub type Told = Box<dyn Fn(&OriginError)>;
 /// Who is told that the origin is left alone, or used again.
 pub type Changed = Box<dyn Fn(Change)>;
 
+/// TLS, and who the origin has to be.
+#[derive(Clone, Debug)]
+pub struct Speaks {
+    /// Whom to trust.
+    pub tls: Tls,
+    /// The name that its certificate is for.
+    pub name: String,
+}
+
 /// What an origin is to the group that it belongs to.
 #[derive(Clone, Debug)]
 pub struct Membership {
+    /// What it is called in logs and statistics.
+    pub name: String,
+    /// TLS, if it speaks that.
+    pub tls: Option<Speaks>,
     /// How it is, for all workers.
     pub standing: Arc<Standing>,
     /// Its part of what the group has to do, beside those of the others; above zero.
@@ -211,8 +227,14 @@ impl Origin {
     /// An origin without connections yet.
     #[must_use]
     pub fn new(address: Address, limits: Limits, counters: Arc<Counters>) -> Rc<Self> {
-        let membership =
-            Membership { standing: Arc::default(), weight: 1, ejection: Ejection::OFF, drained: false };
+        let membership = Membership {
+            name: address.to_string(),
+            tls: None,
+            standing: Arc::default(),
+            weight: 1,
+            ejection: Ejection::OFF,
+            drained: false,
+        };
         Self::in_group(address, limits, counters, membership)
     }
 
@@ -224,10 +246,11 @@ impl Origin {
         counters: Arc<Counters>,
         membership: Membership,
     ) -> Rc<Self> {
-        let Membership { standing, weight, ejection, drained } = membership;
+        let Membership { name, tls, standing, weight, ejection, drained } = membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
-            name: address.to_string(),
+            name,
+            tls,
             address,
             standing,
             weight: weight.max(1),
@@ -435,7 +458,9 @@ impl Origin {
         while let Some(at) = idle.iter().rposition(may_be_used) {
             if self.sends_surplus(Trust::Now) {
                 idle.clear();
-            } else if let Some(unused) = idle.remove(at).filter(|it| self.is_quiet(it)) {
+            } else if let Some(unused) =
+                idle.remove(at).and_then(|mut it| self.is_quiet(&mut it).then_some(it))
+            {
                 self.counters.origin_reuses.add(1);
                 return Some(unused.connection);
             }
@@ -450,7 +475,7 @@ impl Origin {
 
     /// Connects before `deadline`.
     async fn connect(&self, deadline: Instant) -> Result<Connection, OriginError> {
-        match self.dialer.dial(deadline).await {
+        match self.stream(deadline).await {
             Ok(stream) => {
                 self.counters.origin_connects.add(1);
                 Ok(Connection::new(stream))
@@ -463,6 +488,23 @@ impl Origin {
                 }
                 Err(error)
             }
+        }
+    }
+
+    async fn stream(&self, deadline: Instant) -> Result<Stream, OriginError> {
+        let socket = self.dialer.dial(deadline).await?;
+        let Some(Speaks { tls, name }) = &self.tls else { return Ok(Stream::Plain(socket)) };
+        let until = after(now(), self.limits.handshake);
+        match timeout_at(until, tls.shake_hands(name, socket)).await {
+            Ok(Ok(stream)) => {
+                self.counters.origin_tls_handshakes.add(1);
+                Ok(Stream::Tls(Box::new(stream)))
+            }
+            Ok(Err(why)) => {
+                self.counters.origin_tls_failures.add(1);
+                Err(OriginError::Tls(why))
+            }
+            Err(_) => Err(OriginError::ConnectTimeout),
         }
     }
 
@@ -504,10 +546,10 @@ impl Origin {
             false => (self.limits.idle.as_nanos() / self.sweep_period().as_nanos().max(1)).saturating_sub(1),
         };
         let is_young = |it: &Unused| u128::from(now - it.since) <= oldest;
-        self.idle.borrow_mut().retain(|it| is_young(it) && self.is_quiet(it));
+        self.idle.borrow_mut().retain_mut(|it| is_young(it) && self.is_quiet(it));
     }
 
-    fn is_quiet(&self, unused: &Unused) -> bool {
+    fn is_quiet(&self, unused: &mut Unused) -> bool {
         let seen = unused.connection.look();
         if seen == Idle::Spoiled {
             self.note_surplus(unused.trust);
@@ -579,7 +621,7 @@ impl Place {
     /// It did not. What a request may provoke by itself, an answer that is no HTTP, is nobody's reason to leave it alone.
     pub(crate) fn failed(&self, error: &OriginError) {
         let counts = match error {
-            OriginError::Connect(_) | OriginError::ConnectTimeout => true,
+            OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
             OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Busy

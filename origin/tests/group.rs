@@ -52,7 +52,9 @@ fn group_with(all: &[&Scripted], limits: Limits, rules: Rules) -> All {
 fn group_of(all: &[&Scripted], limits: Limits, rules: Rules, ejection: Ejection) -> All {
     let (counters, changes) = (Arc::new(Counters::default()), Rc::new(RefCell::new(Vec::new())));
     let members = all.iter().enumerate().map(|(at, it)| {
-        let membership = Membership { standing: Arc::default(), weight: 1, ejection, drained: false };
+        let name = it.address.to_string();
+        let standing = Arc::default();
+        let membership = Membership { name, tls: None, standing, weight: 1, ejection, drained: false };
         let origin = Origin::in_group(it.address.clone(), limits, counters.clone(), membership);
         let changes = changes.clone();
         origin.on_change(Box::new(move |it| {

@@ -5,6 +5,8 @@ use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
@@ -217,4 +219,57 @@ fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
         let asked = a.requests();
         answers().iter().all(|it| it == "b") && a.requests() == asked
     });
+}
+
+/// A TLS origin for `app.test`, whose certificate is written to `ca.pem` of the folder. It answers by `answer`, and closes without
+/// a word of TLS.
+fn tls_origin(folder: &std::path::Path, answer: fn(&str) -> String) -> SocketAddr {
+    let made = rcgen::generate_simple_self_signed(vec!["app.test".to_owned()]).unwrap();
+    std::fs::write(folder.join("ca.pem"), made.cert.pem()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let chain = vec![made.cert.der().clone()];
+    let config = Arc::new(builder.unwrap().with_no_client_auth().with_single_cert(chain, key).unwrap());
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let session = rustls::ServerConnection::new(config.clone()).unwrap();
+            let mut stream = rustls::StreamOwned::new(session, socket);
+            std::thread::spawn(move || {
+                let mut lines = BufReader::new(&mut stream);
+                let mut head = String::new();
+                while lines.read_line(&mut head).is_ok_and(|it| it > 2) {}
+                let _ = stream.write_all(answer(&head).as_bytes());
+                let _ = stream.flush();
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn an_https_origin_is_verified_and_what_was_cut_is_neither_whole_nor_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = tls_origin(folder.path(), |head| {
+        let length = if head.starts_with("GET /whole ") { "Content-Length: 4\r\n" } else { "" };
+        format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nConnection: close\r\n{length}\r\npage")
+    });
+    let ca = folder.path().join("ca.pem");
+    let tls = format!("tls = {{ ca = \"{}\", name = \"app.test\" }}", ca.display());
+    let larder = before(&[format!("https://{address}")], &tls, "");
+    let found = larder.get("/whole");
+    assert_eq!((200, "page"), (found.status, found.text().as_str()));
+    assert!(larder.get("/whole").is_hit());
+    for _ in 0..2 {
+        let cut = larder.get("/until-the-end");
+        assert!(!cut.complete && !cut.is_hit(), "{cut:?}");
+    }
+    assert_eq!(3, larder.counter("origin_tls_handshakes"));
+    // Its certificate is not for its address.
+    let tls = format!("tls = {{ ca = \"{}\" }}", ca.display());
+    let larder = before(&[format!("https://{address}")], &tls, "");
+    assert_eq!(502, larder.get("/whole").status);
+    assert_eq!(1, larder.counter("origin_tls_failures"));
 }

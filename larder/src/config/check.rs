@@ -288,7 +288,7 @@ impl Check {
         let section = at.0.trim_end_matches('.').to_owned();
         let source = self.values.sections.get(&section).cloned().unwrap_or_default();
         let service = match (self.has(at, "proxy"), self.has(at, "files")) {
-            (true, false) => self.proxy(at, &source).map(Service::Proxy),
+            (true, false) => self.proxy(at, &source).map(Box::new).map(Service::Proxy),
             (false, true) => self.files(at, &source).map(Service::Files),
             (true, true) => {
                 let text = "the route has both proxy and files; make it two routes";

@@ -321,7 +321,7 @@ impl Form {
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Member => {
-                "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
+                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
             }
             Form::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
             Form::FailureStatus => "a status from 400 to 599",
@@ -423,13 +423,26 @@ pub fn origin(text: &str) -> Result<Address, String> {
         let path = path.strip_prefix("//").unwrap_or(path);
         return if path.is_empty() { Err(bad()) } else { Ok(Address::Unix(PathBuf::from(path))) };
     }
-    if text.starts_with("https://") {
-        return Err("an \"http://\" origin: TLS towards origins is not built yet".to_owned());
-    }
     let (rest, default_port) = match text.strip_prefix("http://") {
         Some(rest) => (rest, Some(80)),
         None => (text, None),
     };
+    authority_of(text, rest, default_port)
+}
+
+/// Reads the address of an origin, and whether it speaks TLS.
+///
+/// # Errors
+/// What is allowed.
+pub fn upstream(text: &str) -> Result<(Address, bool), String> {
+    match text.strip_prefix("https://") {
+        Some(rest) => authority_of(text, rest, Some(443)).map(|it| (it, true)),
+        None => origin(text).map(|it| (it, false)),
+    }
+}
+
+fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<Address, String> {
+    let bad = || Form::Origin.allowed().to_owned();
     let authority = rest.strip_suffix('/').unwrap_or(rest);
     if authority.contains('/') {
         return Err(format!("{}, without a path", bad()));

@@ -2,7 +2,7 @@
 
 use super::kind;
 use larder_gateway::HashBy;
-use larder_origin::{Address, Ejection, Rules};
+use larder_origin::{Address, Ejection, Rules, Tls};
 use std::fmt;
 
 /// The largest weight of an origin.
@@ -13,6 +13,8 @@ const MAX_WEIGHT: u32 = 1000;
 pub struct Member {
     /// Where it is.
     pub at: Address,
+    /// It speaks TLS.
+    pub https: bool,
     /// Its part of the requests, beside those of the others: 1 to 1000.
     pub weight: u32,
     /// It gets no new requests.
@@ -30,6 +32,10 @@ pub struct Origins {
     pub ejection: Ejection,
     /// What decides which of them gets a request, where a hash does.
     pub hash_by: HashBy,
+    /// How those are known that speak TLS; `None` where none does.
+    pub tls: Option<Tls>,
+    /// The name that their certificates are for, if it is not their own.
+    pub tls_name: Option<String>,
 }
 
 impl Member {
@@ -39,8 +45,8 @@ impl Member {
     /// What is allowed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
-        let at = kind::origin(words.next().unwrap_or(""))?;
-        let mut member = Self { at, weight: 1, drained: false };
+        let (at, https) = kind::upstream(words.next().unwrap_or(""))?;
+        let mut member = Self { at, https, weight: 1, drained: false };
         for word in words {
             match word.strip_prefix("weight=") {
                 Some(weight) => {
@@ -59,13 +65,35 @@ impl Member {
     /// What it is called in statistics.
     #[must_use]
     pub fn name(&self) -> String {
-        self.at.to_string()
+        let name = self.at.to_string();
+        if self.https { name.replacen("http://", "https://", 1) } else { name }
+    }
+
+    /// Its own name, without a port: what its certificate is for, unless another is said. Of a Unix socket there is none.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match &self.at {
+            Address::Tcp(host, _) => host,
+            Address::Unix(_) => "localhost",
+        }
+    }
+
+    /// Its own authority, as in `Host`.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        let default_port = if self.https { 443 } else { 80 };
+        match &self.at {
+            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+            Address::Tcp(host, port) if *port == default_port => host.clone(),
+            Address::Tcp(host, port) => format!("{host}:{port}"),
+            Address::Unix(_) => "localhost".to_owned(),
+        }
     }
 }
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::cli::spell_origin(&self.at))?;
+        f.write_str(&self.name())?;
         if self.weight != 1 {
             write!(f, " weight={}", self.weight)?;
         }
@@ -100,6 +128,9 @@ mod tests {
     #[test]
     fn members() {
         check("http://a:1", "http://a:1");
+        check("https://a", "https://a:443");
+        check("https://a:1 weight=2", "https://a:1 weight=2");
+        check("https://[::1]", "https://[::1]:443");
         check("a:1  weight=3", "http://a:1 weight=3");
         check("a:1 drain weight=1", "http://a:1 drain");
         check("unix:/run/a weight=1000", "unix:/run/a weight=1000");

@@ -241,7 +241,7 @@ impl Methods {
 #[derive(Clone, Debug)]
 pub enum Service {
     /// Origins.
-    Proxy(Proxy),
+    Proxy(Box<Proxy>),
     /// The file system.
     Files(Files),
 }

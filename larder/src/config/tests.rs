@@ -189,11 +189,6 @@ fn what_belongs_together() {
             env!("CARGO_MANIFEST_DIR")
         ),
     );
-    refuse_whole(
-        "[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy = { to = [\"https://a\"] }",
-        "t.toml:4: site.route.proxy.to: found [\"https://a\"]; allowed: an \"http://\" origin: TLS towards \
-         origins is not built yet",
-    );
     let route = |proxy: &str| format!("[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy = {{ {proxy} }}");
     refuse_whole(
         &route("to = [\"a:1\", \"http://a:1 weight=2\"]"),
@@ -211,6 +206,21 @@ fn what_belongs_together() {
         &route("to = [\"a:1\"], balance = \"fair\""),
         "t.toml:4: site.route.proxy.balance: found \"fair\"; allowed: one of \"round_robin\", \"least_requests\", \
          \"power_of_two\", \"hash\", \"consistent_hash\"",
+    );
+    refuse_whole(
+        &route("to = [\"a:1\"], tls = { verify = false }"),
+        "t.toml:4: site.route.proxy.tls.verify: no origin of the route speaks TLS; write \"https://HOST\" in proxy.to",
+    );
+    refuse_whole(
+        &route("to = [\"https://a\"], tls = { ca = \"Cargo.toml\" }"),
+        &format!(
+            "t.toml:4: site.route.proxy.tls.ca: {}/Cargo.toml: no certificate in PEM",
+            env!("CARGO_MANIFEST_DIR")
+        ),
+    );
+    refuse_whole(
+        &route("to = [\"https://a\"], tls = { client_key = \"k\" }"),
+        "t.toml:4: site.route.proxy.tls.client_key: of no use without client_cert; name that too",
     );
     refuse_whole(
         &route("to = [\"a:1\"], hash_by = \"client\""),
@@ -275,6 +285,15 @@ fn file_with(path: &str, value: &str) -> String {
         Some("proxy.hash_by") => {
             site.push_str(&format!("proxy = {{ to = \":1\", balance = \"hash\", hash_by = {value} }}\n"));
         }
+        // So is what is said of TLS, where an origin speaks it; a certificate goes with its key.
+        Some(rest) if rest.starts_with("proxy.tls.") => {
+            let beside = match rest {
+                "proxy.tls.client_cert" => "proxy.tls.client_key = \"client.key\"\n",
+                "proxy.tls.client_key" => "proxy.tls.client_cert = \"client.pem\"\n",
+                _ => "",
+            };
+            site.push_str(&format!("proxy.to = \"https://a\"\n{beside}{rest} = {value}\n"));
+        }
         Some(rest) => {
             site.push_str(&format!("{}\n{rest} = {value}\n", origin.replace(" = { ", ".").replace(" }", "")))
         }
@@ -299,6 +318,14 @@ fn file_with(path: &str, value: &str) -> String {
 fn every_example_and_every_default_is_accepted() {
     let base = tempfile::tempdir().unwrap();
     std::fs::create_dir(base.path().join("public")).unwrap();
+    let key = rcgen::generate_simple_self_signed(vec!["client.test".to_owned()]).unwrap();
+    for (name, text) in [
+        ("ca.pem", key.cert.pem()),
+        ("client.pem", key.cert.pem()),
+        ("client.key", key.signing_key.serialize_pem()),
+    ] {
+        std::fs::write(base.path().join(name), text).unwrap();
+    }
     for key in table::TABLE {
         let default = key.default.map(|it| generated::literal(key.kind, it));
         let in_route = format!("{}{}", table::ROUTE_CACHE, key.path.strip_prefix("cache.").unwrap_or(""));

@@ -296,6 +296,7 @@ mod tests {
     fn router(spec: &[(&str, &[&str])]) -> Router {
         let limits = larder_origin::Limits {
             connect: std::time::Duration::from_secs(1),
+            handshake: std::time::Duration::from_secs(1),
             first_byte: std::time::Duration::from_secs(1),
             between_bytes: std::time::Duration::from_secs(1),
             total: std::time::Duration::ZERO,

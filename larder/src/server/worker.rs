@@ -21,14 +21,14 @@ use super::router::{Matched, Router, Site, Target};
 use super::scopes::{Part, Scopes};
 use super::tiers::Lower;
 use super::totals::Totals;
-use crate::config::{self, Config, Member, OriginHost, Origins, Service};
+use crate::config::{self, Config, Member, OriginHost, Service};
 use crate::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
-use larder_origin::{Address, Blame, Change, Changed, Group, Measures, Membership, Origin, Told};
+use larder_origin::{Blame, Change, Changed, Group, Measures, Membership, Origin, Speaks, Told};
 use larder_semantics::tiers::TierSet;
 use larder_stdx::duration::spell;
 use larder_store::{Rule, Store};
@@ -123,7 +123,7 @@ impl Live {
         match &route.service {
             Service::Proxy(proxy) => {
                 let origins = self.group(&name, proxy, counters, errors, part);
-                let own = own_host(&proxy.to.members[0].at);
+                let own = proxy.to.members[0].authority();
                 let host = match proxy.host {
                     OriginHost::Client => HostSent::Clients(own),
                     OriginHost::Own => HostSent::Own(own),
@@ -157,11 +157,16 @@ impl Live {
         errors: &ErrorLog,
         part: Option<&Part>,
     ) -> Rc<Group> {
-        let Origins { members, rules, ejection, .. } = &proxy.to;
+        let config::Origins { members, rules, ejection, .. } = &proxy.to;
         let one = |(at, member): (usize, &Member)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);
-            let membership = Membership { standing, weight, ejection: *ejection, drained };
+            let tls = proxy.to.tls.clone().filter(|_| member.https).map(|tls| Speaks {
+                tls,
+                name: proxy.to.tls_name.clone().unwrap_or_else(|| member.host().to_owned()),
+            });
+            let (name, ejection) = (member.name(), *ejection);
+            let membership = Membership { name, tls, standing, weight, ejection, drained };
             let origin = Origin::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));
@@ -345,13 +350,4 @@ fn changed(teller: Teller, route: &str, origin: &str) -> Changed {
             teller.seldom_of(level, what, &origin, values);
         }
     })
-}
-
-fn own_host(address: &Address) -> String {
-    match address {
-        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-        Address::Tcp(host, 80) => host.clone(),
-        Address::Tcp(host, port) => format!("{host}:{port}"),
-        Address::Unix(_) => "localhost".to_owned(),
-    }
 }

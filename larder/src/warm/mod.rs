@@ -164,6 +164,7 @@ impl Larder {
     fn new(to: Address, order: &Warm) -> Self {
         let limits = Limits {
             connect: Duration::from_secs(10),
+            handshake: Duration::from_secs(10),
             first_byte: Duration::from_secs(120),
             between_bytes: Duration::from_secs(60),
             total: Duration::ZERO,

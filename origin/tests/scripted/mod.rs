@@ -159,6 +159,7 @@ impl Scripted {
 pub fn limits() -> Limits {
     Limits {
         connect: Duration::from_secs(10),
+        handshake: Duration::from_secs(10),
         first_byte: Duration::from_secs(10),
         between_bytes: Duration::from_secs(10),
         total: Duration::ZERO,

@@ -2,9 +2,9 @@
 
 use super::{Check, RoutePath, clamp};
 use crate::config::member::{self, Member, Origins};
-use crate::config::problem::Source;
+use crate::config::problem::{Problem, Source};
 use crate::config::{OriginHost, Proxy};
-use larder_origin::{AllEjected, Balance, Ejection, Limits, MOST_ORIGINS, Rules};
+use larder_origin::{AllEjected, Balance, Ejection, Limits, MOST_ORIGINS, Rules, Tls, TlsSettings};
 
 /// Requests that may wait for a connection, for each that there may be, where nothing is said.
 const QUEUE_OF_EACH: usize = 16;
@@ -17,6 +17,7 @@ impl Check {
         let connections = self.usize(&key("connections"));
         let limits = Limits {
             connect: self.time(&key("connect_timeout")),
+            handshake: self.time(&key("tls.timeout")),
             first_byte: self.time(&key("first_byte_timeout")),
             between_bytes: self.time(&key("between_bytes_timeout")),
             total: self.time(&key("total_timeout")),
@@ -57,9 +58,10 @@ impl Check {
             most: self.time(&key("eject_max")),
             slow_start,
         };
+        let (tls, tls_name) = self.tls_to(at, &members);
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
-            to: Origins { members, rules, ejection, hash_by },
+            to: Origins { members, rules, ejection, hash_by, tls, tls_name },
             limits,
             host,
         })
@@ -75,7 +77,7 @@ impl Check {
         }
         let members: Vec<Member> = texts.iter().filter_map(|it| Member::parse(it).ok()).collect();
         if let Some(twice) =
-            (1..members.len()).find(|it| members[..*it].iter().any(|has| has.at == members[*it].at))
+            (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
             let text = format!("{} is named twice; say weight=N to give it more", members[twice].name());
             self.problem(source.clone(), "site.route.proxy.to", &text);
@@ -88,6 +90,51 @@ impl Check {
             self.problem(source, "site.route.proxy.to", "every origin is drained; one has to answer");
         }
         members
+    }
+
+    /// How origins are known that speak TLS, and under which name; nothing where none does.
+    fn tls_to(&mut self, at: &RoutePath, members: &[Member]) -> (Option<Tls>, Option<String>) {
+        let key = |name: &str| at.key(&format!("proxy.tls.{name}"));
+        let say = |name: &str| format!("site.route.proxy.tls.{name}");
+        if !members.iter().any(|it| it.https) {
+            let names = ["ca", "name", "verify", "client_cert", "client_key", "timeout"];
+            if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it))) {
+                let text = "no origin of the route speaks TLS; write \"https://HOST\" in proxy.to";
+                self.problem(self.source(&key(given)), &say(given), text);
+            }
+            return (None, None);
+        }
+        let own = match (self.path(&key("client_cert")), self.path(&key("client_key"))) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            (certificate, _) => {
+                let (has, lacks) = match certificate {
+                    Some(_) => ("client_cert", "client_key"),
+                    None => ("client_key", "client_cert"),
+                };
+                let text = format!("of no use without {lacks}; name that too");
+                self.problem(self.source(&key(has)), &say(has), &text);
+                None
+            }
+        };
+        let unverified = !self.flag(&key("verify"));
+        if unverified {
+            let text = "whoever answers at the origin's address is believed to be it; name its CA with ca = \"FILE\" instead";
+            let source = self.source(&key("verify"));
+            self.warnings.push(Problem { source, key: say("verify"), text: text.to_owned() });
+        }
+        let settings = TlsSettings { ca: self.path(&key("ca")), unverified, own };
+        let tls = Tls::new(&settings).map_err(|why| {
+            let named = ["ca", "client_cert"].into_iter().find(|it| self.values.given.contains_key(&key(it)));
+            let named = named.unwrap_or("ca");
+            let source = match self.source(&key(named)) {
+                Source::Default => self.source(&at.key("proxy.to")),
+                source => source,
+            };
+            self.problem(source, &say(named), &why);
+        });
+        let name = Some(self.text(&key("name"))).filter(|it| !it.is_empty());
+        (tls.ok(), name)
     }
 
     fn balance(&mut self, at: &RoutePath) -> Balance {

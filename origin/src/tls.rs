@@ -1,0 +1,335 @@
+//! TLS towards an origin: who it has to be, the handshake, and a stream through it. When a connection is opened, and how long that
+//! may take, is not here.
+//!
+//! rustls does the protocol without sockets; this brings its bytes to and from one. A connection that ends without the other side's
+//! `close_notify` is an error here, so that a body that lasts until the connection closes cannot be cut short by a stranger
+//! (statement 6).
+
+use crate::dial::Socket;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Where systems keep the certificates of those whom they trust, in one file; the first that is there.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt", // Debian, Arch, Alpine
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // Fedora
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem", // openSUSE
+    "/etc/ssl/cert.pem",
+];
+
+/// How an origin is known, and larder to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct TlsSettings {
+    /// A file with the certificates that its own has to come from, as PEM; without it, those that the system trusts.
+    pub ca: Option<PathBuf>,
+    /// Anybody will do.
+    pub unverified: bool,
+    /// Files with the certificate that larder shows, and its key, as PEM.
+    pub own: Option<(PathBuf, PathBuf)>,
+}
+
+/// What connections to origins need: read once, used by all workers, which resume each other's sessions.
+#[derive(Clone, Debug)]
+pub struct Tls(Arc<ClientConfig>);
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// One sentence: which of them is not what it should be.
+    pub fn new(settings: &TlsSettings) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(|it| it.to_string())?;
+        let builder = match settings.unverified {
+            true => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider))),
+            false => builder.with_root_certificates(roots(settings.ca.as_deref())?),
+        };
+        let mut config = match &settings.own {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = certificates(certificate)?;
+                let own = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|it| format!("{}: no private key in PEM: {it}", key.display()))?;
+                let wrong = |it| format!("{}: does not go with its key: {it}", certificate.display());
+                builder.with_client_auth_cert(chain, own).map_err(wrong)?
+            }
+        };
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+
+    /// Whether a host can be what an origin's certificate is for.
+    #[must_use]
+    pub fn is_name(host: &str) -> bool {
+        ServerName::try_from(host).is_ok()
+    }
+
+    /// The handshake with `host` over a socket that has just been connected.
+    ///
+    /// # Errors
+    /// In words: the other side is not who it should be, or does not speak TLS.
+    pub(crate) async fn shake_hands(&self, host: &str, socket: Socket) -> Result<TlsStream, String> {
+        let name = ServerName::try_from(host.to_owned()).map_err(|it| it.to_string())?;
+        let session = ClientConnection::new(self.0.clone(), name).map_err(|it| it.to_string())?;
+        let mut stream = TlsStream { socket, session };
+        match poll_fn(|cx| stream.poll_handshake(cx)).await {
+            Ok(()) => Ok(stream),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err("the connection was closed within the TLS handshake".to_owned())
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    match ca {
+        Some(file) => {
+            for it in certificates(file)? {
+                roots.add(it).map_err(|it| format!("{}: {it}", file.display()))?;
+            }
+        }
+        None => {
+            let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+            let file = file.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|it| it.exists()));
+            let missing = "this system has no file of trusted certificates; name one (proxy.tls.ca)";
+            // Some that systems trust are too odd for rustls: those are left out.
+            roots.add_parsable_certificates(certificates(&file.ok_or(missing)?)?);
+        }
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    match all {
+        Ok(all) if all.is_empty() => Err(format!("{}: no certificate in PEM", file.display())),
+        Ok(all) => Ok(all),
+        Err(error) => Err(format!("{}: {error}", file.display())),
+    }
+}
+
+/// Takes anybody for whom it should be; that what came is signed by the certificate shown is looked at all the same.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// A stream through TLS.
+pub(crate) struct TlsStream {
+    socket: Socket,
+    session: ClientConnection,
+}
+
+/// What the bytes that came while nobody asked are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unasked {
+    /// TLS's own: tickets for later sessions, new keys.
+    Nothing,
+    /// Somebody's answer.
+    Bytes,
+    /// The end.
+    End,
+}
+
+impl TlsStream {
+    /// Takes in what has come, by `read`, which asks the kernel and does not wait: nothing of it should be plain text.
+    pub(crate) fn look(&mut self, mut read: impl FnMut(&Socket, &mut [u8]) -> io::Result<usize>) -> Unasked {
+        loop {
+            // First what was taken in already, behind the end of the last response.
+            match self.session.process_new_packets() {
+                Ok(state) if state.plaintext_bytes_to_read() > 0 => return Unasked::Bytes,
+                Ok(state) if state.peer_has_closed() => return Unasked::End,
+                Ok(_) => {}
+                Err(_) => return Unasked::End,
+            }
+            let mut from = Reader(|bytes: &mut [u8]| read(&self.socket, bytes));
+            match self.session.read_tls(&mut from) {
+                Ok(0) => return Unasked::End,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Unasked::Nothing,
+                Err(_) => return Unasked::End,
+            }
+        }
+    }
+
+    fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.session.is_handshaking() {
+            ready!(self.poll_send(cx))?;
+            if self.session.is_handshaking() && ready!(self.poll_receive(cx))? == 0 {
+                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        self.poll_send(cx)
+    }
+
+    /// Brings what rustls has to say to the socket.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.session.wants_write() {
+            let socket = &mut self.socket;
+            let mut to = Writer(|bytes: &[u8]| waiting(Pin::new(&mut *socket).poll_write(cx, bytes)));
+            match self.session.write_tls(&mut to) {
+                Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Brings what the socket has to rustls; 0 is the end.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let socket = &mut self.socket;
+        let mut from = Reader(|bytes: &mut [u8]| {
+            let mut buffer = ReadBuf::new(bytes);
+            let read = Pin::new(&mut *socket).poll_read(cx, &mut buffer);
+            waiting(read.map_ok(|()| buffer.filled().len()))
+        });
+        let length = match self.session.read_tls(&mut from) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Poll::Pending,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if let Err(error) = self.session.process_new_packets() {
+            let _ = self.poll_send(cx); // The alert that says why, if there is room for it.
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error)));
+        }
+        Poll::Ready(Ok(length))
+    }
+}
+
+impl AsyncRead for TlsStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            // What is written may be waiting for room, and nobody else brings it out.
+            if let Poll::Ready(Err(error)) = this.poll_send(cx) {
+                return Poll::Ready(Err(error));
+            }
+            match this.session.reader().read(buffer.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => {
+                    buffer.advance(read?);
+                    return Poll::Ready(Ok(()));
+                }
+            }
+            ready!(this.poll_receive(cx))?;
+        }
+    }
+}
+
+impl AsyncWrite for TlsStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(cx, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        loop {
+            // rustls takes 64 KiB at most before they are sent.
+            let sent = this.poll_send(cx)?;
+            match this.session.writer().write_vectored(slices)? {
+                0 if sent.is_pending() => return Poll::Pending,
+                0 => {}
+                taken => {
+                    let _ = this.poll_send(cx)?;
+                    return Poll::Ready(Ok(taken));
+                }
+            }
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().poll_send(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        this.session.send_close_notify();
+        ready!(this.poll_send(cx))?;
+        Pin::new(&mut this.socket).poll_shutdown(cx)
+    }
+}
+
+fn waiting<T>(polled: Poll<io::Result<T>>) -> io::Result<T> {
+    match polled {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+struct Reader<F>(F);
+
+impl<F: FnMut(&mut [u8]) -> io::Result<usize>> Read for Reader<F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        (self.0)(into)
+    }
+}
+
+struct Writer<F>(F);
+
+impl<F: FnMut(&[u8]) -> io::Result<usize>> Write for Writer<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (self.0)(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
