@@ -209,6 +209,8 @@ counters! {
     origin_retry_budget: Limit, "Requests that were not sent to another origin because `proxy.retry_budget` was used up.";
     origin_ejections: Limit, "Times that an origin was left alone, as it had failed `proxy.eject_after` times in a row.";
     origin_readmissions: Count, "Times that an origin that had been left alone was used again.";
+    origin_health_checks: Count, "Times that an origin was asked whether it is well (`proxy.health.path`).";
+    origin_health_failures: Count, "Times that it did not say so.";
     origin_refused_ejected: Limit, "Requests refused because every origin of their route was left alone or drained.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";

@@ -9,6 +9,7 @@
 //! That is a circuit breaker as well: closed, open, half-open. Every step is one atomic exchange, so that no request waits for
 //! another's.
 
+use crate::health::Changes;
 use larder_stdx::clock::Monotonic;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub struct Standing {
     is_tried: AtomicBool,
     /// It is to get no new requests: an operator says so.
     is_drained: AtomicBool,
+    /// It did not answer when it was asked whether it is well.
+    is_sick: AtomicBool,
     /// How often it was left alone.
     ejections: AtomicU64,
 }
@@ -107,6 +110,8 @@ pub enum State {
     Ejected(Duration),
     /// It may be tried, or is.
     Trying,
+    /// Left alone until it says that it is well.
+    Sick,
     /// It gets no new requests.
     Drained,
 }
@@ -120,6 +125,7 @@ impl State {
             State::Slow => "slow_start",
             State::Ejected(_) => "ejected",
             State::Trying => "trying",
+            State::Sick => "sick",
             State::Drained => "drained",
         }
     }
@@ -131,6 +137,7 @@ impl Standing {
     pub fn state(&self, slow_start: Duration, now: Monotonic) -> State {
         match self.admission(now) {
             Admission::Drained => State::Drained,
+            _ if self.is_sick() => State::Sick,
             Admission::Try => State::Trying,
             Admission::Ejected => match self.ejected_until.load(Relaxed).saturating_sub(now.0) {
                 0 => State::Trying,
@@ -164,9 +171,35 @@ impl Standing {
         self.is_drained.load(Relaxed)
     }
 
+    /// Whether it is left alone because it did not answer when it was asked whether it is well.
+    #[must_use]
+    pub fn is_sick(&self) -> bool {
+        self.is_sick.load(Relaxed)
+    }
+
+    /// Nobody asks it any more whether it is well.
+    pub fn forget_health(&self) {
+        self.is_sick.store(false, Relaxed);
+    }
+
+    pub(crate) fn found_sick(&self) -> Changes {
+        self.is_sick.store(true, Relaxed);
+        self.ejections.fetch_add(1, Relaxed);
+        Changes::Use
+    }
+
+    pub(crate) fn found_well(&self, now: Monotonic) -> Changes {
+        self.back_since.store(now.0.max(1), Relaxed);
+        self.is_sick.store(false, Relaxed);
+        Changes::Use
+    }
+
     pub(crate) fn admission(&self, now: Monotonic) -> Admission {
         if self.is_drained.load(Relaxed) {
             return Admission::Drained;
+        }
+        if self.is_sick.load(Relaxed) {
+            return Admission::Ejected;
         }
         match self.ejected_until.load(Relaxed) {
             0 => Admission::Go,
@@ -341,6 +374,18 @@ mod tests {
         assert_eq!([30, 60, 150, 300], [10, 12, 15, 20].map(share));
         assert_eq!(State::Slow, it.state(BY.slow_start, at(12)));
         assert_eq!(300, it.share(3, Duration::ZERO, at(10)));
+    }
+
+    #[test]
+    fn who_is_sick_is_left_alone_until_well() {
+        let it = Standing::default();
+        it.found_sick();
+        assert_eq!(
+            (Admission::Ejected, State::Sick),
+            (it.admission(at(99)), it.state(BY.slow_start, at(99)))
+        );
+        it.found_well(at(100));
+        assert_eq!((Admission::Go, State::Slow), (it.admission(at(101)), it.state(BY.slow_start, at(101))));
     }
 
     #[test]

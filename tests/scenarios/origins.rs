@@ -221,6 +221,36 @@ fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
     });
 }
 
+#[test]
+fn who_does_not_say_that_it_is_well_gets_no_request_until_it_does() {
+    let sick = Arc::new(AtomicBool::new(false));
+    let flaky = {
+        let sick = sick.clone();
+        Origin::new(move |request| match (request.target(), sick.load(SeqCst)) {
+            ("/health", true) => "HTTP/1.1 503 No\n\n".to_owned(),
+            _ => "HTTP/1.1 200 OK\nCache-Control: no-store\n\nflaky".to_owned(),
+        })
+    };
+    let good = named("good");
+    let proxy = "balance = \"round_robin\"\nslow_start = \"0s\"\n\
+                 health = { path = \"/health\", interval = \"20ms\", fall = 2, rise = 2 }";
+    let larder = before(&[flaky.url(), good.url()], proxy, "");
+    let answers = || -> Vec<String> { (0..6).map(|_| larder.get("/").text()).collect() };
+    until("both are asked", || larder.counter("origin_health_checks") >= 4);
+    assert_eq!(vec!["up", "up"], states(&larder));
+    sick.store(true, SeqCst);
+    until("it is left alone", || states(&larder) == ["sick", "up"]);
+    assert!(answers().iter().all(|it| it == "good"));
+    sick.store(false, SeqCst);
+    until("it is used again", || states(&larder) == ["up", "up"]);
+    assert!(answers().contains(&"flaky".to_owned()));
+    assert!(larder.counter("origin_health_failures") >= 2);
+    // One task asks, whichever worker serves: its connection is used again.
+    let asked = flaky.received().into_iter().filter(|it| it.target() == "/health");
+    let connections: std::collections::BTreeSet<usize> = asked.map(|it| it.connection).collect();
+    assert_eq!(1, connections.len());
+}
+
 /// A TLS origin for `app.test`, whose certificate is written to `ca.pem` of the folder. It answers by `answer`, and closes without
 /// a word of TLS.
 fn tls_origin(folder: &std::path::Path, answer: fn(&str) -> String) -> SocketAddr {

@@ -2,7 +2,7 @@
 
 use super::kind;
 use larder_gateway::HashBy;
-use larder_origin::{Address, Ejection, Rules, Tls};
+use larder_origin::{Address, Check, Ejection, Rules, Speaks, Tls};
 use std::fmt;
 
 /// The largest weight of an origin.
@@ -32,6 +32,8 @@ pub struct Origins {
     pub ejection: Ejection,
     /// What decides which of them gets a request, where a hash does.
     pub hash_by: HashBy,
+    /// How they are asked whether they are well, `host` aside; `None` where they are not.
+    pub health: Option<Check>,
     /// How those are known that speak TLS; `None` where none does.
     pub tls: Option<Tls>,
     /// The name that their certificates are for, if it is not their own.
@@ -88,6 +90,16 @@ impl Member {
             Address::Tcp(host, port) => format!("{host}:{port}"),
             Address::Unix(_) => "localhost".to_owned(),
         }
+    }
+}
+
+impl Origins {
+    /// TLS with one of them, if it speaks that.
+    #[must_use]
+    pub fn speaks(&self, member: &Member) -> Option<Speaks> {
+        let tls = self.tls.clone().filter(|_| member.https)?;
+        let name = self.tls_name.clone().unwrap_or_else(|| member.host().to_owned());
+        Some(Speaks { tls, name })
     }
 }
 

@@ -285,6 +285,9 @@ fn file_with(path: &str, value: &str) -> String {
         Some("proxy.hash_by") => {
             site.push_str(&format!("proxy = {{ to = \":1\", balance = \"hash\", hash_by = {value} }}\n"));
         }
+        Some(rest) if rest.starts_with("proxy.health.") && rest != "proxy.health.path" => {
+            site.push_str(&format!("proxy.to = \":1\"\nproxy.health.path = \"/\"\n{rest} = {value}\n"));
+        }
         // So is what is said of TLS, where an origin speaks it; a certificate goes with its key.
         Some(rest) if rest.starts_with("proxy.tls.") => {
             let beside = match rest {

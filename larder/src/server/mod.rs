@@ -5,6 +5,7 @@ mod admin;
 mod descriptors;
 mod files;
 mod front;
+mod health;
 mod itself;
 pub mod names;
 mod nodes;

@@ -4,6 +4,7 @@
 use super::descriptors::Shares;
 use super::files::FileRoute;
 use super::front::Front;
+use super::health::Watches;
 use super::observe::Observer;
 use super::observe::ids::Ids;
 use super::observe::recent::Recent;
@@ -28,7 +29,7 @@ use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
 use larder_gateway::refusals::Refusals;
 use larder_gateway::{Gateway, HostSent, Route};
-use larder_origin::{Blame, Change, Changed, Group, Measures, Membership, Origin, Speaks, Told};
+use larder_origin::{Blame, Change, Changed, Group, Measures, Membership, Origin, Told};
 use larder_semantics::tiers::TierSet;
 use larder_stdx::duration::spell;
 use larder_store::{Rule, Store};
@@ -161,10 +162,7 @@ impl Live {
         let one = |(at, member): (usize, &Member)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);
-            let tls = proxy.to.tls.clone().filter(|_| member.https).map(|tls| Speaks {
-                tls,
-                name: proxy.to.tls_name.clone().unwrap_or_else(|| member.host().to_owned()),
-            });
+            let tls = proxy.to.speaks(member);
             let (name, ejection) = (member.name(), *ejection);
             let membership = Membership { name, tls, standing, weight, ejection, drained };
             let origin = Origin::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
@@ -292,13 +290,18 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     }
     let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone());
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
+    let watched = |live: &Live| (number == 0).then(|| Watches::begin(live, &counters, &errors));
+    let mut watches = watched(&live);
     // Asked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
         worker.set_limits(live.config.limits.of_worker(shared.workers));
         front.observer.scopes.switch(live.config.statistics);
+        drop(watches.take());
+        watches = watched(&live);
         *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors, Some(number)));
     }
+    drop(watches);
     worker.drain();
     worker.drained().await;
     front.observer.flush();

@@ -4,7 +4,9 @@ use super::{Check, RoutePath, clamp};
 use crate::config::member::{self, Member, Origins};
 use crate::config::problem::{Problem, Source};
 use crate::config::{OriginHost, Proxy};
-use larder_origin::{AllEjected, Balance, Ejection, Limits, MOST_ORIGINS, Rules, Tls, TlsSettings};
+use larder_origin::{
+    AllEjected, Balance, Check as HealthCheck, Ejection, Limits, MOST_ORIGINS, Rules, Tls, TlsSettings,
+};
 
 /// Requests that may wait for a connection, for each that there may be, where nothing is said.
 const QUEUE_OF_EACH: usize = 16;
@@ -58,10 +60,11 @@ impl Check {
             most: self.time(&key("eject_max")),
             slow_start,
         };
+        let health = self.health(at);
         let (tls, tls_name) = self.tls_to(at, &members);
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
-            to: Origins { members, rules, ejection, hash_by, tls, tls_name },
+            to: Origins { members, rules, ejection, hash_by, health, tls, tls_name },
             limits,
             host,
         })
@@ -90,6 +93,31 @@ impl Check {
             self.problem(source, "site.route.proxy.to", "every origin is drained; one has to answer");
         }
         members
+    }
+
+    /// How the origins are asked whether they are well.
+    fn health(&mut self, at: &RoutePath) -> Option<HealthCheck> {
+        let key = |name: &str| at.key(&format!("proxy.health.{name}"));
+        let path = self.text(&key("path"));
+        if path.is_empty() {
+            let names = ["interval", "timeout", "fall", "rise"];
+            if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it)))
+                && !self.is_wrong(&key("path"))
+            {
+                let text = "nothing is asked; name what the origins are asked for with path = \"/health\"";
+                self.problem(self.source(&key(given)), &format!("site.route.proxy.health.{given}"), text);
+            }
+            return None;
+        }
+        let number = |name: &str| u32::try_from(self.number(&key(name))).unwrap_or(u32::MAX);
+        Some(HealthCheck {
+            path,
+            host: String::new(),
+            interval: self.time(&key("interval")),
+            timeout: self.time(&key("timeout")),
+            rise: number("rise"),
+            fall: number("fall"),
+        })
     }
 
     /// How origins are known that speak TLS, and under which name; nothing where none does.

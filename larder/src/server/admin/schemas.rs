@@ -78,7 +78,7 @@ pub const STATS: &str = concat!(
 "hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
 "budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_left_alone":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
 "origins":{"type":"array","items":{"type":"object","required":["name","routes","state","in_flight","ejections","counters","latency"],"properties":{"name":{"type":"string"},
-"state":{"type":"string","enum":["up","slow_start","ejected","trying","drained"]},"ejected_ms":{"type":["integer","null"]},"in_flight":{"type":"integer"},"ejections":{"type":"integer"},
+"state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},"in_flight":{"type":"integer"},"ejections":{"type":"integer"},
 "routes":{"type":"array","items":{"type":"integer"}},"counters":"#,
     counters!(),
     r#","latency":"#,
