@@ -103,6 +103,9 @@ counters! {
     connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
     connections_shed: Limit, "Client connections closed to make room, for want of descriptors: idle ones, then those whose head was slow to come.";
     accept_errors: Limit, "Accepts that failed or were put off, for want of descriptors or memory; accepting paused for a moment.";
+    http2_connections: Count, "Client connections that speak HTTP/2.";
+    http2_requests: Count, "Requests over HTTP/2.";
+    http2_errors: Count, "HTTP/2 connections ended because the client broke a rule of the protocol.";
     requests: Count, "Requests whose head was understood.";
     requests_rejected: Count, "Requests refused because their bytes were not valid HTTP (4xx, connection closed).";
     client_bytes_received: Bytes, "Bytes read from clients, heads included.";
@@ -112,6 +115,8 @@ counters! {
     client_idle_timeouts: Count, "Keep-alive connections closed because nothing came.";
     client_write_timeouts: Limit, "Clients that did not read their response in time.";
     client_aborts: Count, "Clients that went away before their response was sent.";
+    http2_streams_refused: Limit, "HTTP/2 requests refused because `limits.http2_streams` of their connection were under way (REFUSED_STREAM).";
+    http2_floods: Limit, "HTTP/2 connections ended because they asked for too much that costs them nothing: resets, PINGs, SETTINGS, WINDOW_UPDATEs, empty frames, field sections without an end (ENHANCE_YOUR_CALM).";
     head_too_large: Limit, "Requests refused because the head was over `limits.head_size` or had too many fields (431).";
     target_too_long: Limit, "Requests refused because the target was over `limits.target_size` (414).";
     body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";

@@ -15,7 +15,7 @@ use larder_semantics::transcode;
 use larder_store::fill::SharedHead;
 use larder_store::{FillEnd, FillReader, Stored};
 use larder_transport::body::Piece;
-use larder_transport::http1::{Reply, ResponseBody};
+use larder_transport::{Reply, ResponseBody};
 use std::sync::Arc;
 
 /// Bytes of a stored body that are decoded at once.

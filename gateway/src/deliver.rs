@@ -25,7 +25,7 @@ use larder_stdx::clock;
 use larder_store::fill::SharedHead;
 use larder_store::{FillEnd, FillReader, Form, Stored};
 use larder_transport::body::Piece;
-use larder_transport::http1::{ClientGone, Reply, ResponseBody};
+use larder_transport::{ClientGone, Reply, ResponseBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::future::Future;

@@ -26,7 +26,7 @@ use larder_store::fill::SharedHead;
 use larder_store::fleet::{Unshared, Win};
 use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;

@@ -17,7 +17,7 @@ use larder_semantics::transcode;
 use larder_semantics::validator;
 use larder_stdx::clock;
 use larder_store::Stored;
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::request::Request;
 use larder_wire::http1::write::{self, is_never_nominated};
 use larder_wire::http1::{Framing, Version};

@@ -15,7 +15,7 @@ use larder_semantics::cache_status::Report;
 use larder_semantics::{invalidate, tags};
 use larder_stdx::clock;
 use larder_store::{Rule, Scope, Strength};
-use larder_transport::http1::{ClientGone, RequestBody};
+use larder_transport::{ClientGone, RequestBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::future::Future;

@@ -10,7 +10,7 @@ use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::policy::Policy;
 use larder_store::{Rule, Seq, Store};
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use std::cell::{OnceCell, RefCell};

@@ -21,7 +21,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::SharedHead;
 use larder_store::ram::{KeyHash, Lookup, Shelf};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
-use larder_transport::http1::{Client, Reply, RequestBody};
+use larder_transport::{Client, Reply, RequestBody};
 use larder_wire::http1::request::Request;
 use std::cell::Cell;
 use std::pin::Pin;

@@ -7,7 +7,7 @@ use crate::run::Machine;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::{self, Field, FieldList};
 use larder_stdx::clock;
-use larder_transport::http1::{ClientGone, Reply, Tunnel};
+use larder_transport::{ClientGone, Reply, Tunnel};
 use larder_wire::http1::request::Request;
 use larder_wire::http1::response::Response;
 use larder_wire::http1::{Framing, Version};

@@ -6,9 +6,9 @@ use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_transport::Answer;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
-use larder_transport::http1::{Client, Handler, Now, Reply, RequestBody};
 use larder_transport::listener::{self, Listen};
 use larder_transport::worker::{self, Limits, Worker};
+use larder_transport::{Client, Handler, Now, Reply, RequestBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::fs::File;
 use std::io::Write;
@@ -80,6 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         write_timeout: Duration::from_secs(30),
         min_rate: 0,
         connections: 20_000,
+        http2_streams: 128,
     };
     let bound = listener::bind(&Listen::Tcp(address))?;
     println!("listening on {bound}");

@@ -5,6 +5,8 @@ use crate::body::Piece;
 use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_wire::http1::{Version, write};
+use larder_wire::http2::frame::{self, End, MAX_SIZE};
+use larder_wire::http2::hpack::encode;
 
 /// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
 /// [`Answer::ready`] and [`Answer::status`], fields, and one of the ends.
@@ -17,7 +19,22 @@ pub struct Answer<'o> {
 enum Form {
     /// As text, with these lines at the end of its head.
     Http1 { last_lines: &'static [u8] },
+    /// As frames of a stream.
+    Http2(Frames),
 }
+
+struct Frames {
+    stream: u32,
+    /// Where its field section begins.
+    at: usize,
+    /// Bytes of body that may be sent.
+    window: u64,
+    sent: u64,
+    rest: Option<Piece>,
+}
+
+/// Bytes of body that are sent at once at most: others have their turn.
+const MOST: i64 = 128 * 1024;
 
 impl<'o> Answer<'o> {
     /// For a client of HTTP/1, whose connection closes after this answer if it is the `last`.
@@ -31,11 +48,35 @@ impl<'o> Answer<'o> {
         Self { out, form: Form::Http1 { last_lines } }
     }
 
+    /// For a client of HTTP/2, which lets `window` bytes of body be sent.
+    #[inline]
+    pub(crate) fn http2(stream: u32, window: i64, out: &'o mut Outbox) -> Self {
+        let at = frame::begin_headers(out.text());
+        let window = window.clamp(0, MOST).cast_unsigned();
+        Self { out, form: Form::Http2(Frames { stream, at, window, sent: 0, rest: None }) }
+    }
+
+    /// Nothing was written, and nothing will be.
+    pub(crate) fn take_back(self) {
+        if let Form::Http2(frames) = self.form {
+            self.out.text().truncate(frames.at);
+        }
+    }
+
+    /// How much of the body was sent, and what was not.
+    pub(crate) fn into_rest(self) -> (u64, Option<Piece>) {
+        match self.form {
+            Form::Http1 { .. } => (0, None),
+            Form::Http2(frames) => (frames.sent, frames.rest),
+        }
+    }
+
     /// Begins with a head that is ready as HTTP/1.1 text: a status line and whole field lines, without the empty one.
     #[inline]
     pub fn ready(&mut self, head: &[u8]) {
         match self.form {
             Form::Http1 { .. } => self.out.text().extend_from_slice(head),
+            Form::Http2(_) => encode::head(head, self.out.text()),
         }
     }
 
@@ -43,6 +84,7 @@ impl<'o> Answer<'o> {
     pub fn status(&mut self, status: u16) {
         match self.form {
             Form::Http1 { .. } => write::status_line(status, self.out.text()),
+            Form::Http2(_) => encode::status(status, self.out.text()),
         }
     }
 
@@ -63,27 +105,70 @@ impl<'o> Answer<'o> {
                 write(text);
                 text.extend_from_slice(b"\r\n");
             }
+            Form::Http2(_) => encode::field_with(name.as_bytes(), write, text),
         }
     }
 
     /// Ends it without a body.
     #[inline]
     pub fn end(&mut self) {
-        match self.form {
+        self.end_head(End::Stream);
+    }
+
+    #[inline]
+    fn end_head(&mut self, end: End) {
+        match &self.form {
             Form::Http1 { last_lines } => self.out.text().extend_from_slice(last_lines),
+            Form::Http2(frames) => frame::end_headers(frames.at, frames.stream, end, self.out.text()),
         }
     }
 
     /// Ends it with a body that is copied.
     #[inline]
     pub fn end_with(&mut self, body: &Bytes) {
-        self.end();
-        self.out.text().extend_from_slice(body);
+        if body.is_empty() {
+            return self.end();
+        }
+        self.end_head(End::Open);
+        match &mut self.form {
+            Form::Http1 { .. } => self.out.text().extend_from_slice(body),
+            // The most usual case: one frame.
+            Form::Http2(frames) if body.len() <= MAX_SIZE && body.len() as u64 <= frames.window => {
+                frames.sent = body.len() as u64;
+                frame::write_data_header(frames.stream, body.len(), End::Stream, self.out.text());
+                self.out.text().extend_from_slice(body);
+            }
+            Form::Http2(frames) => frames.send(Piece::Bytes(body.clone()), self.out),
+        }
     }
 
     /// Ends it with a body.
     pub fn end_with_piece(&mut self, body: Piece) {
-        self.end();
-        self.out.push(body);
+        if body.is_empty() {
+            return self.end();
+        }
+        self.end_head(End::Open);
+        match &mut self.form {
+            Form::Http1 { .. } => self.out.push(body),
+            Form::Http2(frames) => frames.send(body, self.out),
+        }
+    }
+}
+
+impl Frames {
+    /// Sends what may be sent of a body, and keeps the rest.
+    fn send(&mut self, body: Piece, out: &mut Outbox) {
+        let length = body.len();
+        while self.sent < length && self.sent < self.window {
+            let part = (self.window.min(length) - self.sent).min(MAX_SIZE as u64);
+            let piece = body.slice(self.sent, part);
+            self.sent += part;
+            let end = if self.sent == length { End::Stream } else { End::Open };
+            frame::write_data_header(self.stream, usize::try_from(part).unwrap_or(0), end, out.text());
+            out.push(piece);
+        }
+        if self.sent < length {
+            self.rest = Some(body.slice(self.sent, length - self.sent));
+        }
     }
 }

@@ -1,9 +1,11 @@
-//! Sockets, deadlines and connections. What a request means is not here: a [`http1::Handler`] answers.
+//! Sockets, deadlines and connections. What a request means is not here: a [`Handler`] answers.
 
 mod answer;
 pub mod body;
+mod handler;
 mod haste;
-pub mod http1;
+mod http1;
+mod http2;
 mod link;
 pub mod listener;
 mod outbox;
@@ -11,3 +13,6 @@ mod room;
 pub mod worker;
 
 pub use answer::Answer;
+pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
+pub use http1::Tunnel;
+pub use link::ClientGone;

@@ -1,7 +1,8 @@
 //! Listening addresses: TCP with `SO_REUSEPORT` per worker, or a Unix socket shared by all; and the accept
 //! loop, which survives the want of descriptors.
 
-use crate::http1::{self, Client, Handler};
+use crate::handler::{Client, Handler};
+use crate::http1;
 use crate::worker::{SHED, Worker};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;

@@ -2,13 +2,14 @@
 //! deadlines, and the word that the worker is draining. One per thread, never shared between threads.
 
 use crate::haste::Haste;
-use crate::http1::Outbox;
+use crate::outbox::Outbox;
 use crate::room::Rooms;
 use larder_counters::Counters;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_stdx::descriptors::{self, Held};
 use larder_wire::http1::request;
+use larder_wire::http2::hpack::Section;
 use rustix::net::Shutdown;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -42,6 +43,8 @@ pub struct Limits {
     pub min_rate: u64,
     /// Open client connections of this worker.
     pub connections: usize,
+    /// Streams at once of one HTTP/2 connection.
+    pub http2_streams: u32,
 }
 
 /// Resident bytes of an open connection that waits for its next request, rounded up: measured, see docs/benchmarks.md. One
@@ -92,6 +95,8 @@ pub struct Worker {
     /// Whether somebody measures: see [`Worker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
     pub(crate) input: RefCell<Vec<u8>>,
+    /// Where a field section of HTTP/2 is read.
+    pub(crate) section: RefCell<Section>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
     pub(crate) rooms: Rooms,
     pub(crate) haste: Haste,
@@ -194,6 +199,7 @@ impl Worker {
             within: Cell::new(false),
             stamped: OnceCell::new(),
             input: RefCell::default(),
+            section: RefCell::default(),
             output: Cell::new(None),
             rooms: Rooms::new(),
             haste: Haste::new(),
@@ -466,6 +472,16 @@ impl Watched {
     /// one that then reads 40 KB a second, two megabytes every 48 seconds are all that is seen.
     fn patience(limit: u64, at_once: u64) -> u64 {
         limit.saturating_mul((at_once / STEP).clamp(1, MOST_STEPS))
+    }
+
+    /// Whether the client is waited for to take bytes.
+    pub fn is_writing(&self) -> bool {
+        self.write_by.get() != NEVER
+    }
+
+    /// The client took all.
+    pub fn written(&self) {
+        self.write_by.set(NEVER);
     }
 
     /// What is waited for.

@@ -145,6 +145,7 @@ impl Check {
             write_timeout: self.time("limits.write_timeout"),
             min_rate: self.number("limits.min_rate"),
             connections: self.usize("limits.connections"),
+            http2_streams: u32::try_from(self.number("limits.http2_streams")).unwrap_or(u32::MAX),
         };
         Limits { client, drain_timeout: self.time("limits.drain_timeout") }
     }

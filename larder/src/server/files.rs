@@ -10,7 +10,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_stdx::clock;
 use larder_transport::Answer as FastAnswer;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Reply, ResponseBody};
+use larder_transport::{Reply, ResponseBody};
 use larder_wire::http1::request::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;

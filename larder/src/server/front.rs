@@ -12,7 +12,7 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Answer;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_transport::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::cell::RefCell;
 use std::rc::Rc;

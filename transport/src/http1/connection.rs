@@ -2,9 +2,11 @@
 
 use super::reply::{After, Reply};
 use super::request_body::{BodyState, RequestBody};
-use super::{Client, Handler, Now, Outbox};
 use crate::Answer;
+use crate::handler::{self, Client, Handler, Now};
+use crate::http2;
 use crate::link::Link;
+use crate::outbox::Outbox;
 use crate::outbox::Sent;
 use crate::worker::{Expired, Reading, Watched, Worker};
 use larder_semantics::date;
@@ -21,7 +23,7 @@ const BATCH: u64 = 64 * 1024;
 /// Batches of one connection that are answered before the others have their turn.
 const TURNS: usize = 8;
 /// Bytes of an unread request body that are read and thrown away, so that the connection may live on.
-pub(super) const DRAIN: u64 = 256 * 1024;
+pub(crate) const DRAIN: u64 = 256 * 1024;
 /// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
 /// reads then sees its answer. More than [`DRAIN`]: this is the last that the client gets.
 const LINGER: u64 = 4 * 1024 * 1024;
@@ -37,6 +39,8 @@ pub(super) struct Connection {
     pub after: Cell<After>,
     /// The final head of the answer is on its way.
     pub has_answer: Cell<bool>,
+    /// No head came yet.
+    is_new: Cell<bool>,
 }
 
 /// What a turn of the read loop came to.
@@ -47,6 +51,8 @@ enum Turn {
     Write,
     /// A head was refused.
     Refuse(Reject),
+    /// What came is the preface of HTTP/2.
+    Http2,
     /// A head did not arrive in time.
     Late,
     /// The last response is written, or nearly.
@@ -61,6 +67,7 @@ enum Taken {
     All,
     Slow(Rc<Request>, KeepAlive),
     Refuse(Reject),
+    Http2,
     /// The last response closes the connection.
     Last,
     /// Enough answers for one write.
@@ -91,12 +98,19 @@ pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<
         body: RefCell::default(),
         after: Cell::new(After::KeepAlive),
         has_answer: Cell::new(false),
+        is_new: Cell::new(true),
     };
     let mut fresh = Fresh::No;
     loop {
         let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
-        if let Turn::Gone = turn {
-            return;
+        match turn {
+            Turn::Gone => return,
+            Turn::Http2 => {
+                let Connection { link, input, .. } = connection;
+                // Boxed: the others have no room for it.
+                return Box::pin(http2::serve(link, input.into_inner(), client, handler)).await;
+            }
+            _ => {}
         }
         // In a room of the worker's: an idle connection has none for it.
         let rooms = &connection.link.worker.rooms;
@@ -133,7 +147,7 @@ impl Connection {
                 self.refuse(408, page).await
             }
             Turn::Close => self.close(Farewell::Plain).await,
-            Turn::Gone => After::Close,
+            Turn::Gone | Turn::Http2 => After::Close,
         }
     }
 
@@ -173,6 +187,7 @@ impl Connection {
                 }
                 (Taken::Slow(request, keep_alive), _) => Turn::Slow(request, keep_alive),
                 (Taken::Refuse(reject), _) => Turn::Refuse(reject),
+                (Taken::Http2, _) => Turn::Http2,
                 (Taken::Last, Ok(Sent::All)) if filled == consumed => Turn::Gone,
                 (Taken::Last, _) => Turn::Close,
                 (_, Ok(Sent::Blocked | Sent::Turn)) => {
@@ -289,7 +304,8 @@ impl Connection {
         self.after.set(After::Cut);
         self.has_answer.set(false);
         let reply = Reply::new(self, request.method == "HEAD", request.version, keep_alive);
-        handler.answer(request, client, RequestBody::new(self), reply).await;
+        let body = handler::RequestBody::http1(RequestBody::new(self));
+        handler.answer(request, client, body, handler::Reply::http1(reply)).await;
         client.began.set(0);
         match self.after.get() {
             After::KeepAlive if self.drain_body().await => After::KeepAlive,
@@ -390,12 +406,16 @@ fn take<H: Handler>(
         let (head, length) = match parse(&bytes[*consumed..], limits, &mut storage) {
             Ok(Parsed::Head(head, length)) => (head, length),
             Ok(Parsed::Partial) => return Taken::All,
+            Err(Reject::Version) if connection.is_new.get() && http2::is_preface(bytes) => {
+                return Taken::Http2;
+            }
             Err(reject) => {
                 connection.count(reject);
                 return Taken::Refuse(reject);
             }
         };
         *consumed += length;
+        connection.is_new.set(false);
         worker.counters.requests.add(1);
         let last = !head.keep_alive || worker.is_draining();
         let declined = head.framing != Framing::Empty

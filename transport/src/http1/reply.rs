@@ -1,8 +1,10 @@
 //! Writes the response to the request that is being answered, by the framing that the client understands.
 
+use super::Tunnel;
 use super::connection::{Connection, KeepAlive};
-use super::{ClientGone, ResponseBody, Tunnel};
 use crate::body::Piece;
+use crate::handler::ResponseBody;
+use crate::link::ClientGone;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::{Version, chunked, write};
 
@@ -36,7 +38,7 @@ enum Frame {
 }
 
 /// Writes the response to the request that is being answered.
-pub struct Reply<'c> {
+pub(crate) struct Reply<'c> {
     connection: &'c Connection,
     /// The request was HEAD: no body, whatever is said of it.
     is_head: bool,

@@ -1,7 +1,7 @@
 //! The body of the request that is being answered: read by its framing, never further.
 
-use super::ClientGone;
 use super::connection::{Connection, DRAIN};
+use crate::link::ClientGone;
 use crate::worker::Reading;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
@@ -129,7 +129,7 @@ fn split(input: &mut Vec<u8>, count: usize) -> Bytes {
 }
 
 /// The body of the request that is being answered.
-pub struct RequestBody<'c> {
+pub(crate) struct RequestBody<'c> {
     connection: &'c Connection,
 }
 

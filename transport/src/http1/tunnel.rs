@@ -1,10 +1,10 @@
 //! A connection that is no longer HTTP (RFC 9110 §7.8): bytes in both directions, each with an end of its own. What is
 //! copied where, and until when, is not here.
 
-use super::ClientGone;
 use super::connection::Connection;
 use super::reply::After;
 use crate::body::Piece;
+use crate::link::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::write;

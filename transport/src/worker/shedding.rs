@@ -92,6 +92,7 @@ pub(super) mod tests {
             write_timeout: long,
             min_rate: 0,
             connections,
+            http2_streams: 128,
         }
     }
 

@@ -6,9 +6,9 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Answer;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
-use larder_transport::http1::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::{self, Limits, Worker};
+use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -43,6 +43,7 @@ pub fn limits() -> Limits {
         write_timeout: long,
         min_rate: 0,
         connections: 1000,
+        http2_streams: 128,
     }
 }
 

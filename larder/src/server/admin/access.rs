@@ -6,7 +6,7 @@ use crate::token::Token;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::request::Request;
 use serde_json::json;
 use std::cell::{Cell, RefCell};

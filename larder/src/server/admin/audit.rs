@@ -9,7 +9,7 @@ use super::table::{Effect, Endpoint, Needs};
 use crate::log::{Closed, ErrorLog, Level, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::request::Request;
 use std::cell::RefCell;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::body::Piece;
-use larder_transport::http1::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 pub use objects::Turns;

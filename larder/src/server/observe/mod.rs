@@ -20,7 +20,7 @@ use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
 use recent::Keeper;

@@ -8,7 +8,7 @@ use larder_semantics::cache_status::{self, Report};
 use larder_semantics::date;
 use larder_stdx::clock;
 use larder_transport::Answer;
-use larder_transport::http1::Reply;
+use larder_transport::Reply;
 use larder_wire::http1::request::{Request, RequestHead};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;

@@ -14,7 +14,7 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_store::purges::{Scope, Strength};
 use larder_transport::body::Piece;
-use larder_transport::http1::{Client, Reply, ResponseBody};
+use larder_transport::{Client, Reply, ResponseBody};
 use larder_wire::http1::request::Request;
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use larder_semantics::cache_status::Tier;
 use larder_semantics::expression::Subject;
 use larder_semantics::field::Field;
 use larder_semantics::scheme::Scheme;
-use larder_transport::http1::Client;
+use larder_transport::Client;
 use larder_wire::http1::Version;
 
 pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {

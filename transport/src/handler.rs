@@ -1,0 +1,254 @@
+//! What answers requests, and what it is given for that: the same whatever protocol the client speaks.
+
+use crate::body::Piece;
+use crate::link::ClientGone;
+use crate::{Answer, http1, http2};
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_semantics::scheme::Scheme;
+use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::http1::write;
+use std::cell::Cell;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+/// Who is at the other end.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Its address; `None` for Unix sockets.
+    pub peer: Option<SocketAddr>,
+    /// The address that it connected to; `None` for Unix sockets.
+    pub local: Option<SocketAddr>,
+    /// How it came.
+    pub scheme: Scheme,
+    /// When the first byte of the head came that is being answered, or the connection was accepted if it is the first, in
+    /// microseconds by the precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
+    ///
+    /// [`Worker::stamp_when`]: crate::worker::Worker::stamp_when
+    pub began: Cell<u64>,
+}
+
+/// What [`Handler::answer_now`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Now {
+    /// The whole response is written.
+    Answered,
+    /// Not answered, nothing written: take the slow speed.
+    Later,
+}
+
+/// Answers requests. One instance per worker; `&self` because one thread runs many connections.
+pub trait Handler: 'static {
+    /// Answers at once and without waiting, or declines. Called only for requests without a body.
+    fn answer_now(&self, head: &RequestHead<'_>, client: &Client, answer: &mut Answer<'_>) -> Now;
+
+    /// Answers in its own time. Returning without [`Reply::finish`] closes the connection hard, or resets
+    /// the stream, so that the client sees a truncated response as one.
+    fn answer<'c>(
+        &'c self,
+        request: Rc<Request>,
+        client: &'c Client,
+        body: RequestBody<'c>,
+        reply: Reply<'c>,
+    ) -> impl Future<Output = ()> + 'c;
+
+    /// A head was refused: its status is being answered with `body` bytes, and the connection closed. For logs.
+    fn rejected(&self, reject: Reject, client: &Client, body: u64);
+
+    /// What a client is sent of a head that was refused or did not come in time: content type and text.
+    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
+        ("text/plain; charset=utf-8", format!("{status} {}\n{sentence}\n", write::reason(status)))
+    }
+}
+
+/// How the end of a response body will be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResponseBody {
+    /// No body follows, whatever the fields say (HEAD, 204, 304).
+    None,
+    /// Exactly this many bytes; the reply writes `Content-Length` if the fields have none.
+    Length(u64),
+    /// Unknown: until the end of the stream for HTTP/2, chunked for HTTP/1.1, until close for HTTP/1.0.
+    Stream,
+}
+
+/// The body of a request.
+pub struct RequestBody<'c>(Incoming<'c>);
+
+enum Incoming<'c> {
+    Http1(http1::RequestBody<'c>),
+    Http2(http2::RequestBody),
+}
+
+impl<'c> RequestBody<'c> {
+    pub(crate) fn http1(body: http1::RequestBody<'c>) -> Self {
+        Self(Incoming::Http1(body))
+    }
+
+    pub(crate) fn http2(body: http2::RequestBody) -> Self {
+        Self(Incoming::Http2(body))
+    }
+
+    /// The next bytes; `None` after the last. Sends `100 Continue` before the first read, if the client
+    /// waits for one. May be dropped while it waits: nothing is lost.
+    ///
+    /// # Errors
+    /// The body did not arrive whole: what was forwarded must not look complete.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientGone> {
+        match &mut self.0 {
+            Incoming::Http1(it) => it.next().await,
+            Incoming::Http2(it) => it.next().await,
+        }
+    }
+
+    /// The bytes that have arrived already, without waiting and without asking for any; `None` where there are
+    /// none. A body that is announced as too large is refused here as well.
+    ///
+    /// # Errors
+    /// As [`RequestBody::next`].
+    pub fn arrived(&mut self) -> Result<Option<Bytes>, ClientGone> {
+        match &mut self.0 {
+            Incoming::Http1(it) => it.arrived(),
+            Incoming::Http2(it) => it.arrived(),
+        }
+    }
+
+    /// The trailer section, after [`RequestBody::next`] returned `None`.
+    pub fn trailers(&mut self) -> Option<FieldList> {
+        match &mut self.0 {
+            Incoming::Http1(it) => it.trailers(),
+            Incoming::Http2(it) => it.trailers(),
+        }
+    }
+}
+
+/// Writes the response to a request.
+pub struct Reply<'c>(Outgoing<'c>);
+
+enum Outgoing<'c> {
+    Http1(http1::Reply<'c>),
+    Http2(http2::Reply),
+}
+
+impl<'c> Reply<'c> {
+    pub(crate) fn http1(reply: http1::Reply<'c>) -> Self {
+        Self(Outgoing::Http1(reply))
+    }
+
+    pub(crate) fn http2(reply: http2::Reply) -> Self {
+        Self(Outgoing::Http2(reply))
+    }
+
+    /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
+        match &mut self.0 {
+            Outgoing::Http1(it) => it.interim(status, fields).await,
+            Outgoing::Http2(it) => it.interim(status, fields),
+        }
+    }
+
+    /// Sends the final head. `fields` are end-to-end fields only: `Connection`, `Transfer-Encoding` and
+    /// (for [`ResponseBody::Length`]) `Content-Length` are the reply's to write. Held back to leave
+    /// together with the first piece; see [`Reply::flush`].
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn head(
+        &mut self,
+        status: u16,
+        fields: &FieldList,
+        body: ResponseBody,
+    ) -> Result<(), ClientGone> {
+        match &mut self.0 {
+            Outgoing::Http1(it) => it.head(status, fields, body).await,
+            Outgoing::Http2(it) => it.head(status, fields, body),
+        }
+    }
+
+    /// Sends a piece of the body. Ignored after [`ResponseBody::None`] and for HEAD. Small ones may be held back.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
+        match &mut self.0 {
+            Outgoing::Http1(it) => it.piece(piece).await,
+            Outgoing::Http2(it) => it.piece(piece).await,
+        }
+    }
+
+    /// Sends whatever is still held back, now.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn flush(&mut self) -> Result<(), ClientGone> {
+        match &mut self.0 {
+            Outgoing::Http1(it) => it.flush().await,
+            Outgoing::Http2(it) => it.check(),
+        }
+    }
+
+    /// Waits until the client has closed its side: for responses without an end, which have to stop. Where it sent another
+    /// request meanwhile over HTTP/1 this waits for ever, and sending tells.
+    pub async fn gone(&self) {
+        match &self.0 {
+            Outgoing::Http1(it) => it.gone().await,
+            Outgoing::Http2(it) => it.gone().await,
+        }
+    }
+
+    /// Sends `101 Switching Protocols`, with which HTTP ends on this connection. `fields` are end-to-end fields only. Over
+    /// HTTP/2, where nobody can have asked for it, it is refused.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn switch(
+        &mut self,
+        protocol: &[u8],
+        fields: &FieldList,
+    ) -> Result<http1::Tunnel<'c>, ClientGone> {
+        match &mut self.0 {
+            Outgoing::Http1(it) => it.switch(protocol, fields).await,
+            Outgoing::Http2(_) => Err(ClientGone::Closed),
+        }
+    }
+
+    /// Ends the response. A body shorter than its announced length closes the connection hard, or resets the stream.
+    ///
+    /// # Errors
+    /// The client is gone, or the body was short.
+    pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
+        match self.0 {
+            Outgoing::Http1(it) => it.finish(trailers).await,
+            Outgoing::Http2(it) => it.finish(trailers).await,
+        }
+    }
+
+    /// Whether a head was sent: after that, an error can only cut the response off.
+    #[must_use]
+    pub fn started(&self) -> bool {
+        match &self.0 {
+            Outgoing::Http1(it) => it.started(),
+            Outgoing::Http2(it) => it.started(),
+        }
+    }
+
+    /// Bytes of body sent so far, for the access log.
+    #[must_use]
+    pub fn body_bytes(&self) -> u64 {
+        match &self.0 {
+            Outgoing::Http1(it) => it.body_bytes(),
+            Outgoing::Http2(it) => it.body_bytes(),
+        }
+    }
+
+    /// The connection closes after this response, where it has no other to bring.
+    pub fn close_after(&mut self) {
+        if let Outgoing::Http1(it) = &mut self.0 {
+            it.close_after();
+        }
+    }
+}

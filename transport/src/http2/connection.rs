@@ -1,0 +1,559 @@
+//! The life of one HTTP/2 connection: one loop that reads, answers, and writes, over the streams that it has. What frames
+//! do to it is in `frames`; tasks of slow answers come here with what they have to send.
+
+use super::floods::Floods;
+use super::frames::{Ended, Taking};
+use super::stream::{Ending, Stream};
+use crate::handler::{Client, Handler};
+use crate::link::{ClientGone, Link};
+use crate::outbox::{Outbox, Sent};
+use crate::worker::{Expired, Reading};
+use larder_semantics::field::Field;
+use larder_wire::http1::request::Limits;
+use larder_wire::http1::write::is_hop_by_hop;
+use larder_wire::http2::ErrorCode;
+use larder_wire::http2::frame::{self, End, MAX_SIZE};
+use larder_wire::http2::hpack::{Decoder, TABLE, encode};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+/// Bytes that wait to be written before more is taken from the streams.
+const BATCH: u64 = 128 * 1024;
+/// Bytes that wait to be written before nothing more is read: what is read may have to be answered.
+pub(super) const FULL: u64 = 512 * 1024;
+/// Reads and writes of one connection before the others have their turn.
+const TURNS: usize = 8;
+/// Bytes that a stream may send before they are read.
+pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
+/// Bytes that all streams may send before they are read.
+pub(super) const WINDOW: u32 = 1024 * 1024;
+/// Streams that we ended and the client may not know of yet.
+const FORGOTTEN: usize = 256;
+/// Bytes that are read and thrown away after our GOAWAY, and how long: see HTTP/1.1's own.
+const LINGER: u64 = 4 * 1024 * 1024;
+const LINGER_TIME: u64 = 2_000;
+
+/// One connection; its streams' tasks share it.
+pub(super) struct Connection {
+    pub link: Link,
+    pub state: RefCell<State>,
+    /// The connection's own task.
+    waker: RefCell<Option<Waker>>,
+}
+
+pub(super) type Shared = Rc<Connection>;
+
+/// What a connection remembers.
+pub(super) struct State {
+    pub decoder: Decoder,
+    /// Bytes that were read and are no whole frame.
+    pub input: Vec<u8>,
+    /// Some of them may be whole: they were not all looked at.
+    pub is_unread: bool,
+    pub has_preface: bool,
+    pub has_settings: bool,
+    /// A field section that goes on in the next frame.
+    pub block: Option<Block>,
+    pub streams: BTreeMap<u32, Rc<Stream>>,
+    /// Those with something to send, in turn.
+    pub ready: VecDeque<Rc<Stream>>,
+    /// The latest stream, and the first of those that were begun one after the other up to it.
+    pub last: u32,
+    pub first_of_run: u32,
+    /// Streams that we ended while the client had not: what still comes for them is no fault of its own.
+    pub forgotten: VecDeque<u32>,
+    /// Bytes that we may send.
+    pub window: i64,
+    /// What new streams may be sent.
+    pub first_window: i64,
+    /// Bytes that the client may send.
+    pub credit: i64,
+    /// Bytes that were read and for which it has no credit yet.
+    pub owed: u32,
+    pub floods: Floods,
+    /// GOAWAY was sent: nothing new is begun.
+    pub is_leaving: bool,
+    /// Something was answered or begun in this turn.
+    pub was_asked: bool,
+}
+
+/// A field section of several frames.
+pub(super) struct Block {
+    pub stream: u32,
+    pub end_stream: bool,
+    pub bytes: Vec<u8>,
+    pub frames: u32,
+}
+
+/// Serves one connection to its end, of which `input` was read already.
+pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client, handler: Rc<H>) {
+    let connection = Rc::new(Connection {
+        link,
+        state: RefCell::new(State {
+            decoder: Decoder::new(TABLE),
+            is_unread: !input.is_empty(),
+            input,
+            has_preface: false,
+            has_settings: false,
+            block: None,
+            streams: BTreeMap::new(),
+            ready: VecDeque::new(),
+            last: 0,
+            first_of_run: 1,
+            forgotten: VecDeque::new(),
+            window: i64::from(frame::FIRST_WINDOW),
+            first_window: i64::from(frame::FIRST_WINDOW),
+            credit: i64::from(WINDOW),
+            owed: 0,
+            floods: Floods::default(),
+            is_leaving: false,
+            was_asked: true,
+        }),
+        waker: RefCell::default(),
+    });
+    connection.greet();
+    let ended = {
+        let worker = connection.link.worker.clone();
+        let mut stopped = pin!(worker.stopped());
+        let mut is_stopped = false;
+        poll_fn(|context| {
+            if !is_stopped && stopped.as_mut().poll(context).is_ready() {
+                is_stopped = true;
+                connection.leave(ErrorCode::None);
+            }
+            turn(&connection, context, &client, &handler)
+        })
+        .await
+    };
+    connection.farewell(ended).await;
+}
+
+/// Reads, answers and writes for as long as that goes on without waiting.
+fn turn<H: Handler>(
+    connection: &Shared,
+    context: &mut Context<'_>,
+    client: &Client,
+    handler: &Rc<H>,
+) -> Poll<Ended> {
+    {
+        let mut waker = connection.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|it| it.will_wake(context.waker())) {
+            *waker = Some(context.waker().clone());
+        }
+    }
+    for _ in 0..TURNS {
+        let mut goes_on = false;
+        if connection.link.waiting() < FULL {
+            match connection.read_some(context, client, handler) {
+                Poll::Ready(Ok(())) => goes_on = true,
+                Poll::Ready(Err(ended)) => return Poll::Ready(ended),
+                Poll::Pending => {}
+            }
+        }
+        connection.collect();
+        match connection.link.send_now() {
+            Ok(Sent::All) => connection.link.watched.written(),
+            Ok(Sent::Turn) => goes_on = true,
+            Ok(Sent::Blocked) => match connection.poll_writable(context) {
+                Ok(again) => goes_on |= again,
+                Err(()) => return Poll::Ready(Ended::Gone),
+            },
+            Err(error) => {
+                connection.link.note_failure(error);
+                return Poll::Ready(Ended::Gone);
+            }
+        }
+        if connection.is_over() {
+            return Poll::Ready(Ended::Done);
+        }
+        // What is ready and did not fit goes on as soon as there is room.
+        let has_more = connection.link.waiting() == 0 && connection.state.borrow().can_send();
+        if !goes_on && !has_more {
+            connection.set_deadline();
+            return Poll::Pending;
+        }
+    }
+    connection.set_deadline();
+    context.waker().wake_by_ref();
+    Poll::Pending
+}
+
+impl State {
+    /// Whether a stream has something that may be sent now.
+    fn can_send(&self) -> bool {
+        self.ready.iter().any(|it| it.has_work() && (self.window > 0 || it.queued.get() == 0))
+    }
+}
+
+impl Connection {
+    /// Our settings, and a window of our own for the whole connection.
+    fn greet(&self) {
+        let limits = self.link.worker.limits();
+        let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        self.link.with_output(|out| {
+            let settings =
+                [(0x3, limits.http2_streams), (0x4, STREAM_WINDOW), (0x6, small(limits.head_size))];
+            frame::write_settings(&settings, out.text());
+            frame::write_window_update(0, WINDOW - frame::FIRST_WINDOW, out.text());
+        });
+        self.link.worker.counters.http2_connections.add(1);
+    }
+
+    /// Reads what is there and does what the frames say.
+    fn read_some<H: Handler>(
+        self: &Rc<Self>,
+        context: &mut Context<'_>,
+        client: &Client,
+        handler: &Rc<H>,
+    ) -> Poll<Result<(), Ended>> {
+        let worker = self.link.worker.clone();
+        let mut scratch = worker.input.borrow_mut();
+        let limits = Limits { scheme: client.scheme, ..worker.size_input(&mut scratch) };
+        let kept = {
+            let state = self.state.borrow();
+            let kept = state.input.len().min(scratch.len());
+            scratch[..kept].copy_from_slice(&state.input[..kept]);
+            kept
+        };
+        let read = match self.link.read(context, &mut scratch[kept..]) {
+            Poll::Pending if self.state.borrow().is_unread => 0,
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(count)) if count > 0 => count,
+            Poll::Ready(_) => return Poll::Ready(Err(self.ended())),
+        };
+        let filled = kept + read;
+        let mut state = self.state.borrow_mut();
+        state.input.clear();
+        state.is_unread = false;
+        let mut consumed = 0;
+        let bytes = &scratch[..filled];
+        let done = self.link.with_output(|out| {
+            let state = &mut *state;
+            Taking { connection: self, state, limits: &limits, client, handler, out }
+                .all(bytes, &mut consumed)
+        });
+        let rest = &scratch[consumed..filled];
+        if rest.is_empty() {
+            state.input = Vec::new();
+        } else {
+            state.input.extend_from_slice(rest);
+        }
+        Poll::Ready(done)
+    }
+
+    /// Why there is nothing more to read.
+    fn ended(&self) -> Ended {
+        match self.link.watched.expired() {
+            Expired::Writing => Ended::Gone,
+            Expired::Reading(Reading::Head) => Ended::Broken(ErrorCode::EnhanceYourCalm),
+            Expired::Reading(_) => Ended::Broken(ErrorCode::None),
+            Expired::No if self.link.worker.is_draining() => Ended::Broken(ErrorCode::None),
+            Expired::No => Ended::Gone,
+        }
+    }
+
+    /// Takes from the streams what may be sent, a frame of each in turn.
+    fn collect(&self) {
+        let mut state = self.state.borrow_mut();
+        if state.ready.is_empty() {
+            return;
+        }
+        let state = &mut *state;
+        self.link.with_output(|out| {
+            let mut skipped = 0;
+            while out.len() < BATCH && skipped < state.ready.len() {
+                let Some(stream) = state.ready.pop_front() else { return };
+                if !stream.has_work() {
+                    stream.is_ready.set(false);
+                } else if stream.queued.get() > 0 && state.window <= 0 {
+                    skipped += 1;
+                    state.ready.push_back(stream);
+                } else {
+                    self.send_part(state, &stream, out);
+                    if stream.has_work() {
+                        state.ready.push_back(stream);
+                    } else {
+                        stream.is_ready.set(false);
+                    }
+                }
+            }
+        });
+    }
+
+    /// One frame of a stream that has work.
+    fn send_part(&self, state: &mut State, stream: &Stream, out: &mut Outbox) {
+        let window = state.window.min(stream.window.get()).clamp(0, MAX_SIZE as i64);
+        let part = if stream.queued.get() > 0 { stream.take(window.cast_unsigned()) } else { None };
+        let length = part.as_ref().map_or(0, crate::body::Piece::len);
+        let is_empty = stream.queued.get() == 0;
+        let ends = is_empty && *stream.end.borrow() == Ending::Last;
+        if length > 0 || ends {
+            let end = if ends { End::Stream } else { End::Open };
+            frame::write_data_header(stream.id, usize::try_from(length).unwrap_or(0), end, out.text());
+            if let Some(part) = part {
+                out.push(part);
+            }
+            state.floods.sent_data();
+            state.window -= length.cast_signed();
+            stream.window.set(stream.window.get() - length.cast_signed());
+            stream.sent.set(stream.sent.get() + length);
+        }
+        let trailers = match &*stream.end.borrow() {
+            Ending::Trailers(list) if is_empty => Some(list.clone()),
+            _ => None,
+        };
+        if let Some(list) = &trailers {
+            let at = frame::begin_headers(out.text());
+            list.iter().for_each(|it| encode::field(it.name.as_bytes(), it.value, out.text()));
+            frame::end_headers(at, stream.id, End::Stream, out.text());
+        }
+        if ends || trailers.is_some() {
+            *stream.end.borrow_mut() = Ending::Sent;
+        }
+        stream.ring();
+    }
+
+    /// The socket takes no more; whether it does again, as soon as it does.
+    fn poll_writable(&self, context: &mut Context<'_>) -> Result<bool, ()> {
+        self.link.with_output(Outbox::compact);
+        let watched = &self.link.watched;
+        if !watched.is_writing() {
+            watched.write_for(self.link.worker.times().write);
+        }
+        let io = watched.io().map_err(drop)?;
+        match io.poll_write_ready(context) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Err(_)) => Err(()),
+            Poll::Ready(Ok(mut guard)) => {
+                let before = self.link.waiting();
+                let sent = self.link.send_now().map_err(|error| self.link.note_failure(error))?;
+                if self.link.waiting() < before {
+                    watched.write_for(self.link.worker.times().write);
+                }
+                if sent == Sent::Blocked {
+                    guard.clear_ready();
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Everything that was begun is answered, and nothing more will be.
+    fn is_over(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_leaving && state.streams.is_empty() && self.link.waiting() == 0
+    }
+
+    /// What the client is waited for.
+    fn set_deadline(&self) {
+        let mut state = self.state.borrow_mut();
+        let (watched, times) = (&self.link.watched, self.link.worker.times());
+        let has_begun = state.block.is_some() || (!state.input.is_empty() && state.streams.is_empty());
+        let was_asked = std::mem::take(&mut state.was_asked);
+        if has_begun || !state.has_preface {
+            if watched.reading() != Reading::Head {
+                watched.read_for(Reading::Head, times.head);
+            }
+        } else if !state.streams.is_empty() {
+            watched.rest();
+        } else if was_asked || watched.reading() != Reading::Idle {
+            watched.read_for(Reading::Idle, times.idle);
+            watched.begin_window();
+        }
+    }
+
+    /// Begins nothing more; what was begun goes on.
+    pub fn leave(&self, code: ErrorCode) {
+        let mut state = self.state.borrow_mut();
+        if !state.is_leaving {
+            state.is_leaving = true;
+            let last = state.last;
+            self.link.with_output(|out| frame::write_goaway(last, code, out.text()));
+        }
+    }
+
+    /// The end: everybody who still waits is told, and the client why.
+    async fn farewell(&self, ended: Ended) {
+        let streams = std::mem::take(&mut self.state.borrow_mut().streams);
+        let gone = self.link.gone();
+        for it in streams.values() {
+            it.give_up(gone);
+        }
+        self.state.borrow_mut().ready.clear();
+        match ended {
+            Ended::Gone if self.link.watched.expired() == Expired::Writing => return self.link.reset(),
+            Ended::Gone => return,
+            Ended::Done => {}
+            Ended::Broken(code) => {
+                let counters = &self.link.worker.counters;
+                match code {
+                    ErrorCode::None => {}
+                    ErrorCode::EnhanceYourCalm => counters.http2_floods.add(1),
+                    _ => counters.http2_errors.add(1),
+                }
+                self.leave(code);
+            }
+        }
+        self.link.watched.forgive();
+        if self.link.flush().await.is_err() {
+            return;
+        }
+        self.link.end();
+        let _wait = self.link.watched.read_while(Reading::Linger, LINGER_TIME);
+        let mut left = LINGER;
+        poll_fn(|context| {
+            let mut scratch = self.link.worker.input.borrow_mut();
+            while left > 0 {
+                match self.link.read(context, &mut scratch) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(count)) if count > 0 => left = left.saturating_sub(count as u64),
+                    Poll::Ready(_) => break,
+                }
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    /// Has the connection's task run.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// A stream has something to send.
+    pub fn has_work(&self, stream: &Rc<Stream>) {
+        if stream.has_work() && !stream.is_ready.replace(true) {
+            self.state.borrow_mut().ready.push_back(stream.clone());
+            self.wake();
+        }
+    }
+
+    /// Writes a head.
+    pub fn write_head<'f>(
+        &self,
+        stream: u32,
+        status: u16,
+        fields: impl Iterator<Item = Field<'f>>,
+        end: End,
+    ) {
+        self.write_head_and(stream, status, fields, end, |_| {});
+    }
+
+    /// Writes a head with more than `fields`.
+    pub fn write_head_and<'f>(
+        &self,
+        stream: u32,
+        status: u16,
+        fields: impl Iterator<Item = Field<'f>>,
+        end: End,
+        more: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.link.with_output(|out| {
+            let out = out.text();
+            let at = frame::begin_headers(out);
+            encode::status(status, out);
+            fields
+                .filter(|it| !is_hop_by_hop(it.name))
+                .for_each(|it| encode::field(it.name.as_bytes(), it.value, out));
+            more(out);
+            frame::end_headers(at, stream, end, out);
+        });
+        self.wake();
+    }
+
+    /// Ends a stream at once.
+    pub fn reset(&self, stream: &Stream, code: ErrorCode, why: ClientGone) {
+        if stream.gone.get().is_none() {
+            self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
+            self.forget(stream);
+            stream.give_up(why);
+            self.wake();
+        }
+    }
+
+    /// The client may send more on this stream.
+    pub fn give_credit(&self, stream: &Stream, bytes: usize) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut body = stream.body.borrow_mut();
+        body.owed += bytes;
+        if body.owed >= STREAM_WINDOW / 2 && !body.is_whole {
+            let owed = std::mem::take(&mut body.owed);
+            body.window += i64::from(owed);
+            self.link.with_output(|out| frame::write_window_update(stream.id, owed, out.text()));
+            self.wake();
+        }
+        self.owe(bytes);
+    }
+
+    /// Bytes of the connection's window were used up.
+    fn owe(&self, bytes: u32) {
+        let due = self.state.borrow_mut().owe(bytes);
+        if let Some(due) = due {
+            self.link.with_output(|out| frame::write_window_update(0, due, out.text()));
+            self.wake();
+        }
+    }
+
+    /// A stream's task is over: ends what it has not, and what the client has not.
+    pub fn finished(&self, stream: &Rc<Stream>) {
+        if stream.gone.get().is_none() {
+            if !stream.is_answered() {
+                self.reset(stream, ErrorCode::Internal, ClientGone::Closed);
+            } else if !stream.body.borrow().is_whole {
+                self.reset(stream, ErrorCode::None, ClientGone::Closed);
+            }
+        }
+        let unread = stream.body.borrow().bytes.len();
+        self.owe(u32::try_from(unread).unwrap_or(u32::MAX));
+        let streams = &mut self.state.borrow_mut().streams;
+        streams.remove(&stream.id);
+        if streams.is_empty() {
+            self.wake(); // It is idle now, or over.
+        }
+    }
+
+    fn forget(&self, stream: &Stream) {
+        if !stream.body.borrow().is_whole {
+            self.state.borrow_mut().forget(stream.id);
+        }
+    }
+}
+
+impl State {
+    /// Remembers a stream that we ended.
+    pub fn forget(&mut self, stream: u32) {
+        if self.forgotten.len() == FORGOTTEN {
+            self.forgotten.pop_front();
+        }
+        self.forgotten.push_back(stream);
+    }
+
+    /// Bytes of the connection's window were used up; how many the client is to be given then.
+    pub fn owe(&mut self, bytes: u32) -> Option<u32> {
+        self.owed = self.owed.saturating_add(bytes);
+        if self.owed < WINDOW / 2 {
+            return None;
+        }
+        let owed = std::mem::take(&mut self.owed);
+        self.credit += i64::from(owed);
+        Some(owed)
+    }
+}
+
+/// A guard of a stream whose task may end in any way.
+pub(super) struct Guard {
+    pub connection: Shared,
+    pub stream: Rc<Stream>,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.connection.finished(&self.stream);
+    }
+}

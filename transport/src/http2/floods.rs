@@ -1,0 +1,92 @@
+//! What one connection may ask of us that costs it next to nothing: counted over ten seconds, each kind by itself.
+
+use larder_stdx::clock;
+use std::cell::Cell;
+
+/// The time over which is counted, milliseconds.
+const WINDOW: u64 = 10_000;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A stream that was ended before its answer: by the client, or by us for what it did (CVE-2023-44487 and its kin).
+    Reset,
+    /// A PING that is to be answered.
+    Ping,
+    /// SETTINGS that are to be taken and acknowledged.
+    Settings,
+    /// WINDOW_UPDATE, beyond what our DATA called for.
+    WindowUpdate,
+    /// DATA and field sections without a byte, PRIORITY, and what is not known.
+    Nothing,
+}
+
+impl Kind {
+    /// How many are put up with. A browser that leaves a page of a hundred pictures resets a hundred streams at once.
+    const fn most(self) -> u32 {
+        match self {
+            Kind::Reset => 500,
+            Kind::Ping => 200,
+            Kind::Settings => 100,
+            Kind::WindowUpdate => 5_000,
+            Kind::Nothing => 1_000,
+        }
+    }
+}
+
+/// The counts of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Floods {
+    since: Cell<u64>,
+    counts: [Cell<u32>; 5],
+    /// WINDOW_UPDATEs that the client owes us nothing for: two for each DATA frame.
+    called_for: Cell<u32>,
+}
+
+impl Floods {
+    /// Counts one; says whether that is too many.
+    pub fn add(&self, kind: Kind) -> bool {
+        let now = clock::monotonic().0;
+        if now.saturating_sub(self.since.get()) >= WINDOW {
+            self.since.set(now);
+            self.counts.iter().for_each(|it| it.set(0));
+        }
+        if kind == Kind::WindowUpdate && self.called_for.get() > 0 {
+            self.called_for.set(self.called_for.get() - 1);
+            return false;
+        }
+        let count = &self.counts[kind as usize];
+        count.set(count.get() + 1);
+        count.get() > kind.most()
+    }
+
+    /// A DATA frame went out.
+    pub fn sent_data(&self) {
+        self.called_for.set(self.called_for.get().saturating_add(2).min(100_000));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_its_own_measure() {
+        clock::tick();
+        let floods = Floods::default();
+        for _ in 0..Kind::Ping.most() {
+            assert!(!floods.add(Kind::Ping));
+        }
+        assert!(floods.add(Kind::Ping));
+        assert!(!floods.add(Kind::Settings));
+    }
+
+    #[test]
+    fn updates_that_data_called_for_do_not_count() {
+        let floods = Floods::default();
+        for _ in 0..10_000 {
+            floods.sent_data();
+            assert!(!floods.add(Kind::WindowUpdate) && !floods.add(Kind::WindowUpdate));
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! What each frame of a client does (RFC 9113 §5, §6, §8), and what it costs where it is against the rules.
+
+use super::connection::{Block, FULL, Guard, STREAM_WINDOW, Shared, State};
+use super::floods::Kind;
+use super::reply::{Reply, wait};
+use super::request_body::RequestBody;
+use super::stream::{Ending, Stream};
+use crate::Answer;
+use crate::body::Piece;
+use crate::handler::{self, Client, Handler, Now};
+use crate::link::ClientGone;
+use crate::outbox::Outbox;
+use bytes::Bytes;
+use larder_semantics::date;
+use larder_stdx::clock;
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::{Limits, Reject, RequestHead, Storage};
+use larder_wire::http2::frame::{self, Frame, MAX_SIZE, MAX_WINDOW, Parsed, Setting, Settings};
+use larder_wire::http2::hpack::Section;
+use larder_wire::http2::{ErrorCode, PREFACE, head};
+use std::rc::Rc;
+
+/// Frames of one field section. What fits into them is bounded as well; this bounds those without a byte.
+const SECTION_FRAMES: u32 = 64;
+
+/// How a connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The client is gone.
+    Gone,
+    /// Everything is answered, and GOAWAY was sent.
+    Done,
+    /// For this reason.
+    Broken(ErrorCode),
+}
+
+impl From<ErrorCode> for Ended {
+    fn from(code: ErrorCode) -> Self {
+        Ended::Broken(code)
+    }
+}
+
+/// What the frames of one read have in common.
+pub(super) struct Taking<'a, H> {
+    pub connection: &'a Shared,
+    pub state: &'a mut State,
+    pub limits: &'a Limits,
+    pub client: &'a Client,
+    pub handler: &'a Rc<H>,
+    pub out: &'a mut Outbox,
+}
+
+impl<H: Handler> Taking<'_, H> {
+    /// Takes every whole frame of `bytes`.
+    pub fn all(&mut self, bytes: &[u8], consumed: &mut usize) -> Result<(), Ended> {
+        if !self.state.has_preface {
+            let length = bytes.len().min(PREFACE.len());
+            if bytes[..length] != PREFACE[..length] {
+                return Err(Ended::Broken(ErrorCode::Protocol));
+            }
+            if length < PREFACE.len() {
+                return Ok(());
+            }
+            self.state.has_preface = true;
+            *consumed = length;
+        }
+        while let Parsed::Frame(frame, length) = frame::parse(&bytes[*consumed..])? {
+            *consumed += length;
+            self.one(frame)?;
+            if self.out.len() >= FULL {
+                self.state.is_unread = true;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, frame: Frame<'_>) -> Result<(), Ended> {
+        let is_settings = matches!(frame, Frame::Settings(_));
+        let goes_on = match (&self.state.block, frame) {
+            (Some(block), Frame::Continuation { stream, .. }) => block.stream == stream,
+            (Some(_), _) | (None, Frame::Continuation { .. }) => false,
+            (None, _) => true,
+        };
+        if !goes_on || !(self.state.has_settings || is_settings) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        match frame {
+            Frame::Data { stream, data, flow, end_stream } => self.data(stream, data, flow, end_stream),
+            Frame::Headers { stream, block, end_stream, end_headers: true } => {
+                self.section(stream, block, end_stream)
+            }
+            Frame::Headers { stream, block, end_stream, .. } => {
+                let bytes = block.to_vec();
+                self.state.block = Some(Block { stream, end_stream, bytes, frames: 1 });
+                Ok(())
+            }
+            Frame::Continuation { block, end_headers, .. } => self.continuation(block, end_headers),
+            Frame::Reset { stream, .. } => self.reset_by_client(stream),
+            Frame::Settings(settings) => self.settings(settings),
+            Frame::Ping(data) => {
+                frame::write_ping(data, true, self.out.text());
+                self.count(Kind::Ping)
+            }
+            Frame::WindowUpdate { stream, increment } => self.window_update(stream, increment),
+            Frame::Broken { stream, .. } if self.is_idle(stream) => Err(ErrorCode::Protocol.into()),
+            Frame::Broken { stream, code } => self.reset(stream, code, ClientGone::Malformed),
+            Frame::Priority { .. } | Frame::Unknown => self.count(Kind::Nothing),
+            Frame::SettingsAck | Frame::PingAck(_) | Frame::GoAway { .. } => self.count(Kind::Nothing),
+        }
+    }
+
+    fn count(&self, kind: Kind) -> Result<(), Ended> {
+        if self.state.floods.add(kind) { Err(ErrorCode::EnhanceYourCalm.into()) } else { Ok(()) }
+    }
+
+    /// Whether nothing has come of a stream yet, or nothing ever can.
+    fn is_idle(&self, stream: u32) -> bool {
+        stream > self.state.last || stream % 2 == 0
+    }
+
+    /// What a frame means for a stream of which nothing is known any more: nothing where we ended it.
+    fn of_closed(&self, stream: u32) -> Result<(), Ended> {
+        if self.state.forgotten.contains(&stream) {
+            Ok(())
+        } else if stream % 2 == 1 && (self.state.first_of_run..=self.state.last).contains(&stream) {
+            Err(ErrorCode::StreamClosed.into())
+        } else {
+            Err(ErrorCode::Protocol.into())
+        }
+    }
+
+    /// What a frame means for a stream that has ended, and whose task does not know yet.
+    fn of_ended(&mut self, stream: &Stream) -> Result<(), Ended> {
+        if !stream.body.borrow().is_whole {
+            return Ok(()); // We ended it, and the client does not know either.
+        }
+        self.reset(stream.id, ErrorCode::StreamClosed, ClientGone::Malformed)
+    }
+
+    /// Ends a stream for what the client did.
+    fn reset(&mut self, id: u32, code: ErrorCode, why: ClientGone) -> Result<(), Ended> {
+        frame::write_reset(id, code, self.out.text());
+        if let Some(stream) = self.state.streams.get(&id).cloned() {
+            if !stream.body.borrow().is_whole {
+                self.state.forget(id);
+            }
+            stream.give_up(why);
+        }
+        self.count(Kind::Reset)
+    }
+
+    fn data(&mut self, id: u32, data: &[u8], flow: u32, end_stream: bool) -> Result<(), Ended> {
+        if self.is_idle(id) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        self.state.credit -= i64::from(flow);
+        if self.state.credit < 0 {
+            return Err(ErrorCode::FlowControl.into());
+        }
+        let Some(stream) = self.state.streams.get(&id).cloned() else {
+            self.give_back(flow);
+            return self.of_closed(id);
+        };
+        if data.is_empty() && !end_stream {
+            self.count(Kind::Nothing)?;
+        }
+        if stream.gone.get().is_some() {
+            self.give_back(flow);
+            return self.of_ended(&stream);
+        }
+        match self.take_data(&stream, data, flow, end_stream) {
+            Ok(()) => Ok(()),
+            Err(code) => {
+                self.connection.link.worker.counters.requests_rejected.add(1);
+                self.reset(id, code, ClientGone::Malformed)
+            }
+        }
+    }
+
+    /// Nobody will read these.
+    fn give_back(&mut self, flow: u32) {
+        if let Some(due) = self.state.owe(flow) {
+            frame::write_window_update(0, due, self.out.text());
+        }
+    }
+
+    fn take_data(&mut self, stream: &Stream, data: &[u8], flow: u32, end: bool) -> Result<(), ErrorCode> {
+        let length = data.len() as u64;
+        let body = &mut *stream.body.borrow_mut();
+        let mut unused = flow - u32::try_from(data.len()).unwrap_or(flow);
+        if body.is_whole {
+            return Err(ErrorCode::StreamClosed);
+        }
+        body.window -= i64::from(flow);
+        if body.window < 0 {
+            return Err(ErrorCode::FlowControl);
+        }
+        if let Some(left) = &mut body.left {
+            *left = left.checked_sub(length).ok_or(ErrorCode::Protocol)?;
+        }
+        if body.refused.is_some() {
+            unused = flow;
+        } else if let Some(room) = body.room.checked_sub(length) {
+            body.room = room;
+            body.bytes.extend_from_slice(data);
+            // What pads is the stream's credit again with the rest.
+            body.owed += unused;
+        } else {
+            self.connection.link.worker.counters.body_too_large.add(1);
+            body.refused = Some(ClientGone::TooLarge);
+            unused = flow;
+        }
+        body.waits &= data.is_empty();
+        if end {
+            if body.left.is_some_and(|it| it > 0) {
+                return Err(ErrorCode::Protocol);
+            }
+            body.is_whole = true;
+        }
+        self.give_back(unused);
+        stream.ring();
+        Ok(())
+    }
+
+    fn continuation(&mut self, block: &[u8], end_headers: bool) -> Result<(), Ended> {
+        let Some(mut whole) = self.state.block.take() else { return Err(ErrorCode::Protocol.into()) };
+        whole.bytes.extend_from_slice(block);
+        whole.frames += 1;
+        // Compressed it has no reason to be larger than it may be when it is not.
+        if whole.bytes.len() > self.limits.head + MAX_SIZE || whole.frames > SECTION_FRAMES {
+            return Err(ErrorCode::EnhanceYourCalm.into());
+        }
+        if end_headers {
+            return self.section(whole.stream, &whole.bytes, whole.end_stream);
+        }
+        self.state.block = Some(whole);
+        Ok(())
+    }
+
+    /// A whole field section: a request, or the trailers of one.
+    fn section(&mut self, id: u32, block: &[u8], end_stream: bool) -> Result<(), Ended> {
+        let worker = self.connection.link.worker.clone();
+        let section = &mut *worker.section.borrow_mut();
+        section.begin(self.limits.head);
+        self.state.decoder.decode(block, section)?;
+        if id % 2 == 0 {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if id > self.state.last {
+            return self.request(id, section, end_stream);
+        }
+        let Some(stream) = self.state.streams.get(&id).cloned() else { return self.of_closed(id) };
+        if stream.gone.get().is_some() {
+            return self.of_ended(&stream);
+        }
+        if stream.body.borrow().is_whole {
+            return self.reset(id, ErrorCode::StreamClosed, ClientGone::Malformed);
+        }
+        let is_short = stream.body.borrow().left.is_some_and(|it| it > 0);
+        match head::trailers(section) {
+            Ok(list) if end_stream && !is_short => {
+                let mut body = stream.body.borrow_mut();
+                body.trailers = (!list.is_empty()).then_some(list);
+                body.is_whole = true;
+                drop(body);
+                stream.ring();
+                Ok(())
+            }
+            _ => {
+                worker.counters.requests_rejected.add(1);
+                self.reset(id, ErrorCode::Protocol, ClientGone::Malformed)
+            }
+        }
+    }
+
+    fn request(&mut self, id: u32, section: &Section, end_stream: bool) -> Result<(), Ended> {
+        let state = &mut *self.state;
+        let next = if state.last == 0 { 1 } else { state.last.saturating_add(2) };
+        if id != next {
+            state.first_of_run = id;
+        }
+        state.last = id;
+        state.was_asked = true;
+        if !end_stream {
+            state.forget(id); // Until it is known.
+        }
+        let worker = self.connection.link.worker.clone();
+        let is_full = state.streams.len() >= worker.limits().http2_streams as usize;
+        if state.is_leaving || is_full {
+            if is_full {
+                worker.counters.http2_streams_refused.add(1);
+            }
+            return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
+        }
+        let mut storage = Storage::new();
+        match head::parse(section, end_stream, self.limits, &mut storage) {
+            Ok(head) => self.begin(id, &head, end_stream),
+            Err(reject) => self.refuse(id, reject, end_stream),
+        }
+    }
+
+    /// Answers a request at once, or has a task answer it.
+    fn begin(&mut self, id: u32, head: &RequestHead<'_>, end_stream: bool) -> Result<(), Ended> {
+        let worker = &self.connection.link.worker;
+        worker.counters.requests.add(1);
+        worker.counters.http2_requests.add(1);
+        if head.framing == Framing::Empty && !head.needs_encoding {
+            let window = self.state.window.min(self.state.first_window);
+            let mut answer = Answer::http2(id, window, self.out);
+            if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
+                let (sent, rest) = answer.into_rest();
+                self.send_rest(id, sent, rest);
+                return Ok(());
+            }
+            answer.take_back();
+        }
+        if !end_stream {
+            self.state.forgotten.pop_back();
+        }
+        let request = Rc::new(head.to_owned());
+        let room = worker.limits().body_size;
+        let is_head = head.method == "HEAD";
+        let credit = i64::from(STREAM_WINDOW);
+        let stream = Rc::new(Stream::new(id, self.state.first_window, credit, Some(&request), room));
+        self.state.streams.insert(id, stream.clone());
+        self.connection.link.watched.asks();
+        let (handler, client) = (self.handler.clone(), self.client.clone());
+        client.began.set(0);
+        let guard = Guard { connection: self.connection.clone(), stream };
+        tokio::task::spawn_local(async move {
+            let (connection, stream) = (&guard.connection, &guard.stream);
+            let body = RequestBody::new(connection.clone(), stream.clone());
+            let reply = Reply::new(connection.clone(), stream.clone(), is_head);
+            let rest = RequestBody::new(connection.clone(), stream.clone());
+            let (body, reply) = (handler::RequestBody::http2(body), handler::Reply::http2(reply));
+            handler.answer(request, &client, body, reply).await;
+            rest.drain().await;
+        });
+        Ok(())
+    }
+
+    /// What went out of an answer counts; what did not follows as the client lets it.
+    fn send_rest(&mut self, id: u32, sent: u64, rest: Option<Piece>) {
+        let state = &mut *self.state;
+        state.window -= sent.cast_signed();
+        if sent > 0 {
+            state.floods.sent_data();
+        }
+        let Some(rest) = rest else { return };
+        let window = state.first_window - sent.cast_signed();
+        let stream = Rc::new(Stream::new(id, window, 0, None, 0));
+        stream.push(rest);
+        *stream.end.borrow_mut() = Ending::Last;
+        state.streams.insert(id, stream.clone());
+        stream.is_ready.set(true);
+        state.ready.push_back(stream.clone());
+        let guard = Guard { connection: self.connection.clone(), stream };
+        tokio::task::spawn_local(async move {
+            let stream = &guard.stream;
+            let _ = wait(&guard.connection, stream, || stream.is_answered()).await;
+        });
+    }
+
+    /// A request that is not well-formed has its stream reset; one that is refused for another reason is told why.
+    fn refuse(&mut self, id: u32, reject: Reject, end_stream: bool) -> Result<(), Ended> {
+        let counters = &self.connection.link.worker.counters;
+        counters.requests_rejected.add(1);
+        match reject {
+            Reject::HeadTooLarge => counters.head_too_large.add(1),
+            Reject::TargetTooLong => counters.target_too_long.add(1),
+            _ => {}
+        }
+        if reject.status() == 400 {
+            self.handler.rejected(reject, self.client, 0);
+            return self.reset(id, ErrorCode::Protocol, ClientGone::Malformed);
+        }
+        let (kind, page) = self.handler.refusal(reject.status(), reject.sentence());
+        self.handler.rejected(reject, self.client, page.len() as u64);
+        let window = self.state.window.min(self.state.first_window);
+        let mut answer = Answer::http2(id, window, self.out);
+        answer.status(reject.status());
+        answer.field_with("Date", |text| date::write(clock::wall(), text));
+        answer.field("Content-Type", kind.as_bytes());
+        answer.field("Content-Length", page.len().to_string().as_bytes());
+        answer.field("Cache-Control", b"no-store");
+        answer.end_with(&Bytes::from(page));
+        let (sent, rest) = answer.into_rest();
+        let is_sent = rest.is_none();
+        self.send_rest(id, sent, rest);
+        if end_stream || !is_sent {
+            return Ok(());
+        }
+        frame::write_reset(id, ErrorCode::None, self.out.text());
+        self.count(Kind::Reset)
+    }
+
+    fn reset_by_client(&mut self, id: u32) -> Result<(), Ended> {
+        if self.is_idle(id) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        if let Some(stream) = self.state.streams.get(&id) {
+            if stream.gone.get().is_none() && !stream.is_answered() {
+                self.connection.link.worker.counters.client_aborts.add(1);
+            }
+            stream.body.borrow_mut().is_whole = true;
+            stream.give_up(ClientGone::Closed);
+        }
+        self.count(Kind::Reset)
+    }
+
+    fn settings(&mut self, settings: Settings<'_>) -> Result<(), Ended> {
+        self.state.has_settings = true;
+        for it in settings.iter() {
+            if let Setting::InitialWindowSize(size) = it? {
+                let by = i64::from(size) - self.state.first_window;
+                self.state.first_window = i64::from(size);
+                let streams: Vec<_> = self.state.streams.values().cloned().collect();
+                for stream in streams {
+                    self.widen(&stream, by)?;
+                }
+            }
+        }
+        frame::write_settings_ack(self.out.text());
+        self.count(Kind::Settings)
+    }
+
+    fn window_update(&mut self, id: u32, increment: u32) -> Result<(), Ended> {
+        self.count(Kind::WindowUpdate)?;
+        if id == 0 {
+            self.state.window += i64::from(increment);
+            let is_too_large = self.state.window > i64::from(MAX_WINDOW);
+            return if is_too_large { Err(ErrorCode::FlowControl.into()) } else { Ok(()) };
+        }
+        if self.is_idle(id) {
+            return Err(ErrorCode::Protocol.into());
+        }
+        match self.state.streams.get(&id).cloned() {
+            Some(stream) if stream.gone.get().is_none() => {
+                if self.widen(&stream, i64::from(increment)).is_err() {
+                    return self.reset(id, ErrorCode::FlowControl, ClientGone::Malformed);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// More, or less, may be sent on a stream.
+    fn widen(&mut self, stream: &Rc<Stream>, by: i64) -> Result<(), ErrorCode> {
+        stream.window.set(stream.window.get() + by);
+        if stream.window.get() > i64::from(MAX_WINDOW) {
+            return Err(ErrorCode::FlowControl);
+        }
+        if stream.has_work() && !stream.is_ready.replace(true) {
+            self.state.ready.push_back(stream.clone());
+        }
+        Ok(())
+    }
+}

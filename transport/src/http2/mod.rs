@@ -1,0 +1,27 @@
+//! The HTTP/2 server connection (RFC 9113): one loop over a codec that does no I/O. Every frame of one read is taken, hits are
+//! answered between them, and all that was said leaves in one write; slow answers are tasks of their own.
+//!
+//! ```text
+//! read ── frames ──┬── answer_now … answer_now ──────────────┐
+//!  ^               └── a task for each slow request ── ready ─┴── collect, a frame of each in turn ── one write ──┐
+//!  └────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+mod connection;
+mod floods;
+mod frames;
+mod reply;
+mod request_body;
+mod stream;
+
+pub(crate) use connection::serve;
+pub(crate) use reply::Reply;
+pub(crate) use request_body::RequestBody;
+
+use larder_wire::http2::PREFACE;
+
+/// Whether a client begins as one of HTTP/2 does that knows us to speak it (RFC 9113 §3.3).
+pub(crate) fn is_preface(bytes: &[u8]) -> bool {
+    let length = bytes.len().min(PREFACE.len());
+    bytes[..length] == PREFACE[..length]
+}

@@ -1,0 +1,224 @@
+//! Writes the response to one request, over its stream.
+
+use super::connection::{Connection, Shared};
+use super::stream::{Ending, Stream};
+use crate::body::Piece;
+use crate::handler::ResponseBody;
+use crate::link::ClientGone;
+use larder_semantics::field::FieldList;
+use larder_wire::http1::chunked::is_allowed_trailer;
+use larder_wire::http2::ErrorCode;
+use larder_wire::http2::frame::End;
+use larder_wire::http2::hpack::encode;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Bytes of a stream that may wait for the client before its task waits, too.
+const HOLD: u64 = 32 * 1024;
+/// The window of `min_rate`.
+const RATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// How much of a body is to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    NotStarted,
+    /// Nothing follows; what comes is ignored.
+    None,
+    Length {
+        left: u64,
+    },
+    Stream,
+}
+
+/// Writes the response to one request.
+pub(crate) struct Reply {
+    connection: Shared,
+    stream: Rc<Stream>,
+    is_head: bool,
+    frame: Frame,
+    body: u64,
+}
+
+impl Reply {
+    pub(super) fn new(connection: Shared, stream: Rc<Stream>, is_head: bool) -> Self {
+        Self { connection, stream, is_head, frame: Frame::NotStarted, body: 0 }
+    }
+
+    /// Whether the client is there still.
+    pub fn check(&self) -> Result<(), ClientGone> {
+        self.stream.gone.get().map_or(Ok(()), Err)
+    }
+
+    pub fn interim(&mut self, status: u16, fields: &FieldList) -> Result<(), ClientGone> {
+        if self.started() || !matches!(status, 100 | 102..=199) {
+            return Ok(());
+        }
+        self.check()?;
+        if status == 100 && !std::mem::take(&mut self.stream.body.borrow_mut().waits) {
+            return Ok(()); // It does not wait for one, or has had it.
+        }
+        self.connection.write_head(self.stream.id, status, fields.iter(), End::Open);
+        Ok(())
+    }
+
+    pub fn head(&mut self, status: u16, fields: &FieldList, body: ResponseBody) -> Result<(), ClientGone> {
+        if self.started() {
+            return Ok(());
+        }
+        self.check()?;
+        self.frame = match body {
+            _ if matches!(status, 100..=199 | 204 | 304) => Frame::None,
+            ResponseBody::None => Frame::None,
+            ResponseBody::Length(left) => Frame::Length { left },
+            ResponseBody::Stream => Frame::Stream,
+        };
+        let length = match self.frame {
+            Frame::Length { left } => Some(left),
+            _ => None,
+        };
+        // A lone Content-Length says where no body is what one would have been (RFC 9110 §8.6).
+        let is_framed = self.frame != Frame::None;
+        if self.is_head || length == Some(0) {
+            self.frame = Frame::None;
+        }
+        let kept = fields.iter().filter(|it| !is_framed || !it.is("content-length"));
+        let end = if self.frame == Frame::None { End::Stream } else { End::Open };
+        let connection = &*self.connection;
+        connection.write_head_and(self.stream.id, status, kept, end, |out| {
+            if let Some(length) = length {
+                encode::field(b"content-length", itoa::Buffer::new().format(length).as_bytes(), out);
+            }
+        });
+        self.stream.has_answer.set(true);
+        if end == End::Stream {
+            *self.stream.end.borrow_mut() = Ending::Sent;
+        }
+        Ok(())
+    }
+
+    pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
+        let length = piece.len();
+        if length == 0 {
+            return Ok(());
+        }
+        match &mut self.frame {
+            Frame::None | Frame::NotStarted => return Ok(()),
+            Frame::Length { left } => {
+                *left = left.checked_sub(length).ok_or(ClientGone::Closed)?;
+            }
+            Frame::Stream => {}
+        }
+        self.check()?;
+        self.stream.push(piece);
+        if self.frame == (Frame::Length { left: 0 }) {
+            *self.stream.end.borrow_mut() = Ending::Last;
+        }
+        self.body += length;
+        self.connection.has_work(&self.stream);
+        let stream = self.stream.clone();
+        wait(&self.connection, &self.stream, || stream.queued.get() <= HOLD).await
+    }
+
+    pub async fn gone(&self) {
+        poll_fn(|context| {
+            if self.stream.gone.get().is_some() {
+                return Poll::Ready(());
+            }
+            self.stream.wait(context);
+            Poll::Pending
+        })
+        .await;
+    }
+
+    pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
+        match self.frame {
+            Frame::NotStarted => return Err(ClientGone::Closed),
+            Frame::Length { left } if left > 0 => return Err(ClientGone::Closed),
+            Frame::None => return self.check(),
+            Frame::Length { .. } => {}
+            Frame::Stream => {
+                let mut list = trailers.cloned().unwrap_or_default();
+                list.retain(|it| is_allowed_trailer(it.name));
+                let ending = if list.is_empty() { Ending::Last } else { Ending::Trailers(list) };
+                *self.stream.end.borrow_mut() = ending;
+                self.connection.has_work(&self.stream);
+            }
+        }
+        wait(&self.connection, &self.stream, || self.stream.is_answered()).await
+    }
+
+    pub fn started(&self) -> bool {
+        self.frame != Frame::NotStarted
+    }
+
+    pub fn body_bytes(&self) -> u64 {
+        self.body
+    }
+}
+
+/// Waits until the client has taken enough, for as long as it takes some.
+pub(super) async fn wait(
+    connection: &Connection,
+    stream: &Stream,
+    is_done: impl Fn() -> bool,
+) -> Result<(), ClientGone> {
+    let moved = || stream.sent.get();
+    let is_over = || is_done() && stream.gone.get().is_none();
+    let limit = connection.link.worker.limits().write_timeout;
+    let slow = patient(connection, stream, limit, moved, is_over).await;
+    match stream.gone.get() {
+        Some(gone) => Err(gone),
+        None if slow => {
+            connection.link.worker.counters.client_write_timeouts.add(1);
+            connection.reset(stream, ErrorCode::Cancel, ClientGone::TimedOut);
+            Err(ClientGone::TimedOut)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Waits until `is_over`, or the stream is gone; says whether the client was too slow instead: it moved nothing for
+/// `limit`, or less than `min_rate` over any ten seconds.
+pub(super) async fn patient(
+    connection: &Connection,
+    stream: &Stream,
+    limit: Duration,
+    moved: impl Fn() -> u64,
+    is_over: impl Fn() -> bool,
+) -> bool {
+    let ready = || {
+        poll_fn(|context| {
+            if is_over() || stream.gone.get().is_some() {
+                return Poll::Ready(());
+            }
+            stream.wait(context);
+            Poll::Pending
+        })
+    };
+    if is_over() || stream.gone.get().is_some() {
+        return false;
+    }
+    let (mut silent, mut window, mut begun) = (Duration::ZERO, Duration::ZERO, moved());
+    loop {
+        let limit = if limit.is_zero() { Duration::MAX } else { limit };
+        let slice = limit.saturating_sub(silent).min(RATE_WINDOW - window);
+        let before = moved();
+        if tokio::time::timeout(slice, ready()).await.is_ok() {
+            return false;
+        }
+        silent = if moved() > before { Duration::ZERO } else { silent + slice };
+        window += slice;
+        if silent >= limit {
+            return true;
+        }
+        if window >= RATE_WINDOW {
+            let min_rate = connection.link.worker.limits().min_rate;
+            if moved() - begun < min_rate * window.as_secs() {
+                return true;
+            }
+            (window, begun) = (Duration::ZERO, moved());
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One stream: what is to be sent on it, what has come on it, and who waits for either. Frames are not here.
+
+use crate::body::Piece;
+use crate::link::ClientGone;
+use larder_semantics::field::FieldList;
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::Request;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
+
+/// One stream of a connection. Its task and its connection share it; both run on one thread.
+pub(super) struct Stream {
+    pub id: u32,
+    /// Bytes that the client lets us send.
+    pub window: Cell<i64>,
+    /// What is to be sent, in order.
+    pub queue: RefCell<VecDeque<Piece>>,
+    /// Bytes of that.
+    pub queued: Cell<u64>,
+    /// Bytes of body that went out.
+    pub sent: Cell<u64>,
+    pub end: RefCell<Ending>,
+    /// The final head of the answer is on its way.
+    pub has_answer: Cell<bool>,
+    /// It waits among those whose turn it will be.
+    pub is_ready: Cell<bool>,
+    /// What has come of the request.
+    pub body: RefCell<Incoming>,
+    /// Nothing more can be read or written.
+    pub gone: Cell<Option<ClientGone>>,
+    /// Who is to be told of any change.
+    waiting: RefCell<Vec<Waker>>,
+}
+
+/// How the answer ends.
+#[derive(Debug, PartialEq)]
+pub(super) enum Ending {
+    /// More may come.
+    Open,
+    /// With the last of what is queued.
+    Last,
+    /// With a field section behind it.
+    Trailers(FieldList),
+    /// The end is on its way.
+    Sent,
+}
+
+/// The body of the request, as it comes.
+pub(super) struct Incoming {
+    pub bytes: Vec<u8>,
+    /// Bytes that may still come, where their number was announced.
+    pub left: Option<u64>,
+    /// Bytes that may still come, by `limits.body_size`.
+    pub room: u64,
+    /// Bytes that the client may still send before it is given more credit.
+    pub window: i64,
+    /// Bytes that were read, and for which the client has no credit yet.
+    pub owed: u32,
+    pub is_whole: bool,
+    /// Why nobody reads further, though the request may still be answered.
+    pub refused: Option<ClientGone>,
+    pub trailers: Option<FieldList>,
+    /// The client sends nothing until it is told to.
+    pub waits: bool,
+}
+
+impl Stream {
+    /// `window` is what may be sent, `credit` what may come.
+    pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
+        let framing = request.map_or(Framing::Empty, |it| it.framing);
+        let body = Incoming {
+            bytes: Vec::new(),
+            left: if let Framing::Length(length) = framing { Some(length) } else { None },
+            room,
+            window: credit,
+            owed: 0,
+            is_whole: framing == Framing::Empty,
+            refused: None,
+            trailers: None,
+            waits: request.is_some_and(|it| it.expects_continue),
+        };
+        Self {
+            id,
+            window: Cell::new(window),
+            queue: RefCell::default(),
+            queued: Cell::new(0),
+            sent: Cell::new(0),
+            end: RefCell::new(Ending::Open),
+            has_answer: Cell::new(false),
+            is_ready: Cell::new(false),
+            body: RefCell::new(body),
+            gone: Cell::new(None),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Whether it has something for the connection to send, now.
+    pub fn has_work(&self) -> bool {
+        match *self.end.borrow() {
+            Ending::Sent => false,
+            _ if self.queued.get() > 0 => self.window.get() > 0,
+            Ending::Open => false,
+            Ending::Last | Ending::Trailers(_) => true,
+        }
+    }
+
+    /// The end of the answer went out.
+    pub fn is_answered(&self) -> bool {
+        *self.end.borrow() == Ending::Sent
+    }
+
+    /// Has the task of `context` run at the next change.
+    pub fn wait(&self, context: &Context<'_>) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|it| it.will_wake(context.waker())) {
+            waiting.push(context.waker().clone());
+        }
+    }
+
+    /// Something changed.
+    pub fn ring(&self) {
+        for it in self.waiting.borrow_mut().drain(..) {
+            it.wake();
+        }
+    }
+
+    /// Nothing more is read or written.
+    pub fn give_up(&self, why: ClientGone) {
+        if self.gone.get().is_none() {
+            self.gone.set(Some(why));
+        }
+        self.queue.borrow_mut().clear();
+        self.queued.set(0);
+        self.ring();
+    }
+
+    pub fn push(&self, piece: Piece) {
+        self.queued.set(self.queued.get() + piece.len());
+        self.queue.borrow_mut().push_back(piece);
+    }
+
+    /// Up to `most` bytes of what is first.
+    pub fn take(&self, most: u64) -> Option<Piece> {
+        let mut queue = self.queue.borrow_mut();
+        let first = queue.front_mut()?;
+        let length = first.len();
+        let taken = if length <= most {
+            queue.pop_front()?
+        } else {
+            let taken = first.slice(0, most);
+            *first = first.slice(most, length - most);
+            taken
+        };
+        self.queued.set(self.queued.get() - taken.len());
+        Some(taken)
+    }
+}
