@@ -4,6 +4,7 @@
 pub mod application;
 pub mod client;
 pub mod command;
+pub mod http2;
 pub mod memcached;
 pub mod origin;
 pub mod pages;

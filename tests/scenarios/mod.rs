@@ -23,6 +23,7 @@ mod fleet_tier;
 mod followers;
 mod framing;
 mod heuristics;
+mod http2;
 mod idle;
 mod invalidation;
 mod keys;

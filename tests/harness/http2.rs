@@ -1,0 +1,310 @@
+//! A client of HTTP/2 that sends exactly the frames that it is told to. It reads what comes by its own few lines: the
+//! server's codec does not judge itself.
+
+use super::{Larder, PATIENCE};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
+pub const PING: u8 = 6;
+pub const GOAWAY: u8 = 7;
+pub const WINDOW_UPDATE: u8 = 8;
+pub const CONTINUATION: u8 = 9;
+
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
+pub const ACK: u8 = 1;
+
+/// One frame as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub kind: u8,
+    pub flags: u8,
+    pub stream: u32,
+    pub payload: Vec<u8>,
+}
+
+impl Frame {
+    /// Its error code, where it has one.
+    pub fn code(&self) -> u32 {
+        let at = if self.kind == GOAWAY { 4 } else { 0 };
+        u32::from_be_bytes(self.payload[at..at + 4].try_into().unwrap())
+    }
+}
+
+/// What came of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Of the final head; 0 without one.
+    pub status: u16,
+    /// Of the final head, then of the trailers.
+    pub fields: Vec<(String, String)>,
+    /// Statuses of interim heads.
+    pub interim: Vec<u16>,
+    pub trailers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    /// The stream ended well.
+    pub complete: bool,
+    /// It was reset with this code.
+    pub reset: Option<u32>,
+}
+
+impl Answer {
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|it| it.0 == name).map(|it| it.1.as_str())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// One connection.
+pub struct Http2 {
+    pub stream: TcpStream,
+    next: u32,
+    /// Gives the windows back what came.
+    pub is_generous: bool,
+    answers: BTreeMap<u32, Answer>,
+    /// The code of GOAWAY.
+    pub goaway: Option<u32>,
+}
+
+/// A frame of these parts.
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// Fields as literals that nobody remembers.
+pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (name, value) in fields {
+        out.push(0);
+        for text in [name, value] {
+            integer(text.len(), &mut out);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+    out
+}
+
+fn integer(value: usize, out: &mut Vec<u8>) {
+    if value < 127 {
+        return out.push(u8::try_from(value).unwrap());
+    }
+    out.push(127);
+    let mut rest = value - 127;
+    while rest >= 128 {
+        out.push(u8::try_from(rest % 128 + 128).unwrap());
+        rest /= 128;
+    }
+    out.push(u8::try_from(rest).unwrap());
+}
+
+/// The pseudo-fields of a request, and what follows them.
+pub fn request<'a>(method: &'a str, path: &'a str, more: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "h")];
+    pseudo.iter().chain(more).copied().collect()
+}
+
+impl Http2 {
+    /// Connects, and sends preface and settings.
+    pub fn connect(larder: &Larder) -> Self {
+        Self::with_settings(larder, &[])
+    }
+
+    /// The same, with these settings.
+    pub fn with_settings(larder: &Larder, settings: &[(u16, u32)]) -> Self {
+        let stream = TcpStream::connect(larder.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        let mut it = Self { stream, next: 1, is_generous: true, answers: BTreeMap::new(), goaway: None };
+        let mut payload = Vec::new();
+        for (name, value) in settings {
+            payload.extend_from_slice(&name.to_be_bytes());
+            payload.extend_from_slice(&value.to_be_bytes());
+        }
+        it.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        it.send(frame(SETTINGS, 0, 0, &payload));
+        it
+    }
+
+    /// Sends bytes. The server may have closed: what it said before is still to be read.
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.stream.write_all(bytes.as_ref());
+    }
+
+    /// Sends a head, whose stream is told.
+    pub fn head(&mut self, fields: &[(&str, &str)], flags: u8) -> u32 {
+        let id = self.next;
+        self.next += 2;
+        self.send(frame(HEADERS, flags | END_HEADERS, id, &block(fields)));
+        id
+    }
+
+    /// The next stream is this one.
+    pub fn begin_at(&mut self, id: u32) {
+        self.next = id;
+    }
+
+    /// Sends a whole GET.
+    pub fn ask(&mut self, path: &str) -> u32 {
+        self.head(&request("GET", path, &[]), END_STREAM)
+    }
+
+    /// One GET and its answer.
+    pub fn get(&mut self, path: &str) -> Answer {
+        let id = self.ask(path);
+        self.answer(id)
+    }
+
+    pub fn data(&mut self, id: u32, data: &[u8], flags: u8) {
+        self.send(frame(DATA, flags, id, data));
+    }
+
+    /// Lets more come.
+    pub fn allow(&mut self, id: u32, bytes: u32) {
+        self.send(frame(WINDOW_UPDATE, 0, id, &bytes.to_be_bytes()));
+    }
+
+    /// What came of a stream, once it is over.
+    pub fn answer(&mut self, id: u32) -> Answer {
+        loop {
+            let answer = self.answers.entry(id).or_default();
+            if answer.complete || answer.reset.is_some() {
+                return self.answers.remove(&id).unwrap();
+            }
+            if self.read().is_none() {
+                return self.answers.remove(&id).unwrap_or_default();
+            }
+        }
+    }
+
+    /// What came of a stream so far.
+    pub fn so_far(&mut self, id: u32) -> &Answer {
+        self.answers.entry(id).or_default()
+    }
+
+    /// Reads to the end of the connection; how many frames of each kind came.
+    pub fn rest(&mut self) -> BTreeMap<u8, usize> {
+        let mut counts = BTreeMap::new();
+        while let Some(it) = self.read() {
+            *counts.entry(it.kind).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The next frame, which is also noted where it belongs; `None` at the end.
+    pub fn read(&mut self) -> Option<Frame> {
+        let mut head = [0; 9];
+        self.stream.read_exact(&mut head).ok()?;
+        let [a, b, c, kind, flags, stream @ ..] = head;
+        let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+        self.stream.read_exact(&mut payload).ok()?;
+        let it = Frame { kind, flags, stream: u32::from_be_bytes(stream), payload };
+        self.note(&it);
+        Some(it)
+    }
+
+    fn note(&mut self, it: &Frame) {
+        match it.kind {
+            HEADERS => {
+                assert!(it.flags & END_HEADERS != 0, "no head of ours is that long");
+                let fields = fields(&it.payload);
+                let answer = self.answers.entry(it.stream).or_default();
+                let status =
+                    fields.iter().find(|it| it.0 == ":status").map(|it| it.1.parse::<u16>().unwrap());
+                match status {
+                    Some(status @ 100..200) => answer.interim.push(status),
+                    Some(status) => (answer.status, answer.fields) = (status, fields),
+                    None => answer.trailers = fields,
+                }
+                answer.complete |= it.flags & END_STREAM != 0;
+            }
+            DATA => {
+                let answer = self.answers.entry(it.stream).or_default();
+                answer.body.extend_from_slice(&it.payload);
+                answer.complete |= it.flags & END_STREAM != 0;
+                let (is_over, length) = (answer.complete, u32::try_from(it.payload.len()).unwrap());
+                if self.is_generous && length > 0 {
+                    self.allow(0, length);
+                    if !is_over {
+                        self.allow(it.stream, length);
+                    }
+                }
+            }
+            RST_STREAM => self.answers.entry(it.stream).or_default().reset = Some(it.code()),
+            SETTINGS if it.flags & ACK == 0 => self.send(frame(SETTINGS, ACK, 0, &[])),
+            GOAWAY => self.goaway = Some(it.code()),
+            _ => {}
+        }
+    }
+}
+
+/// Reads a block of an encoder that remembers nothing and uses no Huffman code: larder's.
+fn fields(mut rest: &[u8]) -> Vec<(String, String)> {
+    const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
+    const NAMES: [(usize, &str); 17] = [
+        (8, ":status"),
+        (18, "accept-ranges"),
+        (21, "age"),
+        (22, "allow"),
+        (24, "cache-control"),
+        (26, "content-encoding"),
+        (28, "content-length"),
+        (30, "content-range"),
+        (31, "content-type"),
+        (33, "date"),
+        (34, "etag"),
+        (44, "last-modified"),
+        (53, "retry-after"),
+        (54, "server"),
+        (55, "set-cookie"),
+        (59, "vary"),
+        (60, "via"),
+    ];
+    let mut found = Vec::new();
+    while let Some(first) = rest.first() {
+        if first & 0x80 != 0 {
+            found.push((":status".to_owned(), STATUS[usize::from(first & 0x7f) - 8].to_owned()));
+            rest = &rest[1..];
+            continue;
+        }
+        assert_eq!(0, first & 0xf0, "a literal that is not remembered");
+        let name = match number(&mut rest, 4) {
+            0 => text(&mut rest),
+            index => NAMES.iter().find(|it| it.0 == index).unwrap_or_else(|| panic!("{index}")).1.to_owned(),
+        };
+        found.push((name, text(&mut rest)));
+    }
+    found
+}
+
+fn number(rest: &mut &[u8], prefix: u32) -> usize {
+    let mask = (1 << prefix) - 1;
+    let mut sum = usize::from(rest[0]) & mask;
+    let mut shift = 0;
+    let mut goes_on = sum == mask;
+    *rest = &rest[1..];
+    while goes_on {
+        sum += usize::from(rest[0] & 0x7f) << shift;
+        goes_on = rest[0] & 0x80 != 0;
+        shift += 7;
+        *rest = &rest[1..];
+    }
+    sum
+}
+
+fn text(rest: &mut &[u8]) -> String {
+    assert_eq!(0, rest[0] & 0x80, "no Huffman code");
+    let length = number(rest, 7);
+    let (text, after) = rest.split_at(length);
+    *rest = after;
+    String::from_utf8(text.to_vec()).unwrap()
+}

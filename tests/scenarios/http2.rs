@@ -1,0 +1,352 @@
+//! HTTP/2 in clear text: the same answers as over HTTP/1.1, many at once, each at its client's pace; and the protocol's own
+//! test program.
+
+use crate::harness::http2::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, block, frame, request,
+};
+use crate::harness::origin::{Gate, Script};
+use crate::harness::{Larder, Origin, until};
+
+mod floods;
+mod h2spec;
+
+fn origin() -> Origin {
+    Origin::new(|it| match it.target() {
+        "/kept" => "HTTP/1.1 200 OK\nCache-Control: max-age=6000\nX-Own: Yes\n\nkept".to_owned(),
+        "/large" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "x".repeat(3_000_000)),
+        "/stream" => format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "y".repeat(3_000_000)),
+        "/page" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\n{}", "z".repeat(1795)),
+        "/empty" => "HTTP/1.1 204 No Content\nCache-Control: max-age=6000\n\n".to_owned(),
+        _ => format!(
+            "HTTP/1.1 200 OK\nCache-Control: no-store\nX-Line: {}\nX-Host: {}\nX-Via: {}\n\n{}",
+            it.line(),
+            it.field("host").unwrap_or(""),
+            it.field("via").unwrap_or(""),
+            String::from_utf8_lossy(&it.body)
+        ),
+    })
+}
+
+#[test]
+fn answers_are_those_of_http1() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let miss = client.get("/kept");
+    let hit = client.get("/kept");
+    let old = larder.get("/kept");
+    assert!(hit.complete && hit.field("cache-status").unwrap().contains("; hit"), "{hit:?}");
+    for it in [&miss, &hit] {
+        assert_eq!((200, "kept", Some("4")), (it.status, it.text().as_str(), it.field("content-length")));
+    }
+    // Name by name: what differs is the case of names.
+    let mut names: Vec<_> = old.fields.iter().map(|it| it.0.to_lowercase()).collect();
+    let mut own: Vec<_> = hit.fields.iter().map(|it| it.0.clone()).filter(|it| it != ":status").collect();
+    names.sort();
+    own.sort();
+    assert_eq!(names, own);
+    assert_eq!(1, origin.requests());
+    let other = client.get("/a?b=c");
+    assert_eq!(Some("GET /a?b=c HTTP/1.1"), other.field("x-line"));
+    assert_eq!((Some("h"), Some("2.0 larder")), (other.field("x-host"), other.field("x-via")));
+    let conditional = client.head(&request("GET", "/empty", &[]), END_STREAM);
+    let empty = client.answer(conditional);
+    assert_eq!((204, true, 0), (empty.status, empty.complete, empty.body.len()));
+    assert_eq!(1, larder.counter("http2_connections"));
+    assert_eq!(4, larder.counter("http2_requests"));
+}
+
+#[test]
+fn heads_are_answered_without_bodies_and_conditions_with_304() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\n\nbody");
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    for _ in 0..2 {
+        let head = client.head(&request("HEAD", "/", &[]), END_STREAM);
+        let head = client.answer(head);
+        assert_eq!(
+            (200, true, Some("4")),
+            (head.status, head.complete, head.field("content-length")),
+            "{head:?}"
+        );
+        assert!(head.body.is_empty());
+        client.get("/");
+    }
+    let asked = client.head(&request("GET", "/", &[("if-none-match", "\"a\"")]), END_STREAM);
+    let answer = client.answer(asked);
+    assert_eq!((304, true, 0), (answer.status, answer.complete, answer.body.len()));
+}
+
+#[test]
+fn large_bodies_wait_for_their_window_and_others_do_not() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    assert_eq!(3_000_000, client.get("/large").body.len());
+    assert_eq!(3_000_000, client.get("/stream").body.len());
+    // Nobody takes of the first two more than their windows; the connection's is wide.
+    client.is_generous = false;
+    client.allow(0, 10_000_000);
+    let slow = [client.ask("/large"), client.ask("/stream")];
+    assert_eq!("kept", client.get("/kept").text());
+    assert_eq!("kept", client.get("/kept").text());
+    for id in slow {
+        while client.so_far(id).body.len() < 65_535 {
+            client.read().unwrap();
+        }
+        assert_eq!(65_535, client.so_far(id).body.len());
+        client.allow(id, 3_000_000);
+        let answer = client.answer(id);
+        assert!(answer.complete && answer.body.len() == 3_000_000);
+    }
+}
+
+#[test]
+fn windows_may_shrink_below_nothing() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::with_settings(&larder, &[(4, 10)]);
+    client.is_generous = false;
+    let id = client.ask("/large");
+    while client.so_far(id).body.len() < 10 {
+        client.read().unwrap();
+    }
+    client.send(frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    client.allow(id, 15);
+    let kept = client.ask("/kept");
+    while client.so_far(id).body.len() < 15 {
+        client.read().unwrap();
+    }
+    client.allow(kept, 4);
+    assert_eq!("kept", client.answer(kept).text());
+    assert_eq!(15, client.so_far(id).body.len());
+}
+
+#[test]
+fn bodies_reach_the_origin_whole_with_their_trailers() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let id = client.head(&request("POST", "/up", &[("content-length", "5")]), 0);
+    client.data(id, b"he", 0);
+    client.data(id, b"llo", END_STREAM);
+    assert_eq!("hello", client.answer(id).text());
+    let id = client.head(&request("POST", "/up", &[("expect", "100-continue")]), 0);
+    while client.so_far(id).interim.is_empty() {
+        client.read().unwrap();
+    }
+    let body = vec![b'x'; 100_000];
+    for part in body.chunks(16_000) {
+        client.data(id, part, 0);
+    }
+    client.send(frame(HEADERS, END_STREAM | END_HEADERS, id, &block(&[("x-sum", "1")])));
+    let answer = client.answer(id);
+    assert_eq!(
+        (vec![100], 200, 100_000),
+        (answer.interim, answer.status, answer.body.len()),
+        "{:?}",
+        answer.reset
+    );
+}
+
+#[test]
+fn curl_downloads_and_uploads_more_than_any_window() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let curl = |more: &[&str], path: &str| {
+        let url = format!("http://{}{path}", larder.address);
+        let done = std::process::Command::new("curl")
+            .args(["-sS", "--http2-prior-knowledge", "-w", "%{http_version} %{http_code}"])
+            .args(more)
+            .arg(url)
+            .output()
+            .expect("tests/install brings curl");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let large = "y".repeat(3_000_000) + "2 200";
+    assert!(curl(&[], "/stream") == large);
+    let file = larder.folder.path().join("upload");
+    std::fs::write(&file, &large[..3_000_000]).unwrap();
+    assert!(curl(&["-T", file.to_str().unwrap()], "/up") == large);
+}
+
+#[test]
+fn an_upload_that_was_cut_never_looks_whole() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    for malformed in [true, false] {
+        let mut client = Http2::connect(&larder);
+        let id = client.head(&request("POST", "/up", &[("content-length", "5")]), 0);
+        client.data(id, b"he", 0);
+        match malformed {
+            true => client.data(id, b"", END_STREAM),
+            false => client.send(frame(RST_STREAM, 0, id, &8u32.to_be_bytes())),
+        }
+        if malformed {
+            assert_eq!(Some(1), client.answer(id).reset);
+        }
+        assert_eq!("kept", client.get("/kept").text(), "the connection goes on");
+    }
+    assert!(origin.received().iter().all(|it| it.target() != "/up" || it.body.is_empty()));
+}
+
+#[test]
+fn an_answer_that_was_cut_does_not_end_well() {
+    let origin = Origin::scripted(|_| {
+        vec![
+            Script::Send(
+                b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 10\r\n\r\nhalf".to_vec(),
+            ),
+            Script::Close,
+        ]
+    });
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let answer = client.get("/");
+    assert!(!answer.complete && answer.reset == Some(2), "{answer:?}");
+}
+
+#[test]
+fn requests_wait_for_their_origins_side_by_side() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| match it.target() {
+        "/slow" => vec![
+            Script::Gate(opened.clone()),
+            Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow".to_vec()),
+        ],
+        _ => vec![Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfast".to_vec())],
+    });
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let slow = client.ask("/slow");
+    assert_eq!("fast", client.get("/fast").text());
+    gate.open();
+    assert_eq!("slow", client.answer(slow).text());
+}
+
+#[test]
+fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        vec![
+            Script::Gate(opened.clone()),
+            Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow".to_vec()),
+        ]
+    });
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let id = client.ask("/");
+    until("it waits at the origin", || gate.waiting() > 0);
+    larder.signal(libc::SIGTERM);
+    while client.goaway.is_none() {
+        client.read().unwrap();
+    }
+    gate.open();
+    let answer = client.answer(id);
+    assert_eq!((Some(0), "slow", true), (client.goaway, answer.text().as_str(), answer.complete));
+    client.rest();
+}
+
+#[test]
+fn what_http1_could_not_say_reaches_no_origin() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let bad: [&[(&str, &str)]; 12] = [
+        &[("connection", "close")],
+        &[("transfer-encoding", "chunked")],
+        &[("upgrade", "websocket")],
+        &[("te", "gzip")],
+        &[("x", "a\r\nhost: b")],
+        &[("x", "a\0b")],
+        &[("x\r\ny", "a")],
+        &[("x: y", "a")],
+        &[("X", "a")],
+        &[("host", "other")],
+        &[("content-length", "5")],
+        &[(":path", "/other")],
+    ];
+    for more in bad {
+        let id = client.head(&request("GET", "/bad", more), END_STREAM);
+        assert_eq!(Some(1), client.answer(id).reset, "{more:?}");
+    }
+    for path in ["/a b", "/a\r\nX: y", "http://h/", "a", ""] {
+        let id = client.head(&request("GET", path, &[]), END_STREAM);
+        assert_eq!(Some(1), client.answer(id).reset, "{path:?}");
+    }
+    assert_eq!("kept", client.get("/kept").text(), "the connection goes on");
+    assert_eq!(1, origin.requests());
+    assert_eq!(17, larder.counter("requests_rejected"));
+}
+
+#[test]
+fn what_is_too_large_is_told_so() {
+    let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");
+    let mut client = Http2::connect(&larder);
+    let long = "x".repeat(9_000);
+    let id = client.head(&request("GET", &format!("/{long}"), &[]), END_STREAM);
+    assert_eq!(414, client.answer(id).status);
+    let fields: Vec<_> = ["a", "b", "c"].iter().map(|it| (*it, long.as_str())).collect();
+    let whole = block(&request("GET", "/", &fields));
+    let id = client.head(&request("GET", "/kept", &[]), END_STREAM);
+    client.answer(id);
+    let id = id + 2;
+    client.begin_at(id + 2);
+    client.send(frame(HEADERS, END_STREAM, id, &whole[..16_000]));
+    client.send(frame(CONTINUATION, END_HEADERS, id, &whole[16_000..]));
+    assert_eq!(431, client.answer(id).status);
+    let mut client = Http2::connect(&larder);
+    let id = client.head(&request("POST", "/up", &[("content-length", "2000")]), 0);
+    assert_eq!(413, client.answer(id).status);
+    let id = client.head(&request("POST", "/up", &[]), 0);
+    client.data(id, &[b'x'; 2000], END_STREAM);
+    assert_eq!(413, client.answer(id).status);
+    for counter in ["target_too_long", "head_too_large"] {
+        assert_eq!(1, larder.counter(counter), "{counter}");
+    }
+    assert_eq!(2, larder.counter("body_too_large"));
+}
+
+#[test]
+fn hits_of_one_read_leave_together() {
+    let larder = Larder::before(&origin(), "");
+    let mut client = Http2::connect(&larder);
+    client.get("/kept");
+    let fields = block(&request("GET", "/kept", &[]));
+    let ids: Vec<u32> = (1..=50).map(|it| it * 2 + 1).collect();
+    let all: Vec<u8> =
+        ids.iter().flat_map(|it| frame(HEADERS, END_STREAM | END_HEADERS, *it, &fields)).collect();
+    client.send(&all);
+    let mut order = Vec::new();
+    while order.len() < 100 {
+        let it = client.read().unwrap();
+        if matches!(it.kind, HEADERS | DATA) {
+            order.push(it.stream);
+        }
+    }
+    assert!(order.chunks(2).map(|it| it[0]).eq(ids), "each whole, in the order in which they were asked");
+}
+
+#[test]
+fn more_streams_than_allowed_are_refused_and_may_come_again() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |_| {
+        vec![
+            Script::Gate(opened.clone()),
+            Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow".to_vec()),
+        ]
+    });
+    let larder = Larder::before_with(&origin, "", "[limits]\nhttp2_streams = 3\n");
+    let mut client = Http2::connect(&larder);
+    let ids: Vec<_> = (0..4).map(|it| client.ask(&format!("/{it}"))).collect();
+    assert_eq!(Some(7), client.answer(ids[3]).reset);
+    assert_eq!(1, larder.counter("http2_streams_refused"));
+    gate.open();
+    for id in &ids[..3] {
+        assert_eq!("slow", client.answer(*id).text());
+    }
+    assert_eq!("slow", client.get("/again").text());
+}

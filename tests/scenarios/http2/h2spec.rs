@@ -1,0 +1,32 @@
+//! The test program of the protocol, h2spec, in its strict mode.
+
+use super::origin;
+use crate::harness::{Larder, PATIENCE};
+use std::process::Command;
+
+/// Cases that it has, beside the one that is left out.
+const CASES: usize = 145;
+
+/// In clear text one case is not for us: who begins with what is no preface is taken for a client of HTTP/1.1, and told
+/// in its language that this is none.
+#[test]
+fn every_case_passes() {
+    let larder = Larder::before(&origin(), "");
+    let (host, port) = (larder.address.ip().to_string(), larder.address.port().to_string());
+    let wait = PATIENCE.as_secs().to_string();
+    let told = Command::new(program())
+        .args(["--strict", "-h", &host, "-p", &port, "-o", &wait, "-P", "/page"])
+        .output()
+        .expect("tests/install brings h2spec");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let failed: Vec<_> = told.lines().skip_while(|it| !it.starts_with("Failures")).collect();
+    let crosses: Vec<_> = failed.iter().filter(|it| it.contains('×')).collect();
+    let is_only_the_preface = crosses.len() == 1 && crosses[0].contains("Sends invalid connection preface");
+    assert!(is_only_the_preface && told.contains(&format!("{CASES} passed")), "{}", failed.join("\n"));
+}
+
+/// Where `tests/install` put it.
+fn program() -> std::path::PathBuf {
+    let target = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/tools/h2spec");
+    if target.exists() { target } else { "h2spec".into() }
+}
