@@ -141,12 +141,9 @@ fn bodies_reach_the_origin_whole_with_their_trailers() {
     }
     client.send(frame(HEADERS, END_STREAM | END_HEADERS, id, &block(&[("x-sum", "1")])));
     let answer = client.answer(id);
-    assert_eq!(
-        (vec![100], 200, 100_000),
-        (answer.interim, answer.status, answer.body.len()),
-        "{:?}",
-        answer.reset
-    );
+    assert_eq!((vec![100], 200), (answer.interim.clone(), answer.status), "{:?}", answer.reset);
+    // As it came, in chunks.
+    assert!(answer.body.len() > 100_000 && answer.text().contains("x-sum: 1"), "{}", answer.body.len());
 }
 
 #[test]
@@ -161,13 +158,15 @@ fn curl_downloads_and_uploads_more_than_any_window() {
             .arg(url)
             .output()
             .expect("tests/install brings curl");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap()
     };
     let large = "y".repeat(3_000_000) + "2 200";
     assert!(curl(&[], "/stream") == large);
     let file = larder.folder.path().join("upload");
     std::fs::write(&file, &large[..3_000_000]).unwrap();
-    assert!(curl(&["-T", file.to_str().unwrap()], "/up") == large);
+    let sent = curl(&["-T", file.to_str().unwrap()], "/up");
+    assert!(sent == large, "{} bytes, {:?}", sent.len(), &sent[sent.len().saturating_sub(100)..]);
 }
 
 #[test]

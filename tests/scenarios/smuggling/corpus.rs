@@ -94,7 +94,8 @@ fn request_lines(all: &mut Vec<Case>) {
     for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/3.0", "HTTP/9.9"] {
         refuse(all, &[505], format!("GET / {version}\r\nHost: h\r\n\r\n"));
     }
-    refuse(all, &[400, 505], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    // Nearly the preface of HTTP/2.
+    refuse(all, &[400, 505], "PRI * HTTP/2.0\r\nHost: h\r\n\r\nSM\r\n\r\n");
     refuse(all, BAD, b"GET /\0 HTTP/1.1\r\nHost: h\r\n\r\n");
     refuse(all, BAD, b"GET /\xc3\xa9 HTTP/1.1\r\nHost: h\r\n\r\n");
     refuse(all, BAD, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03");

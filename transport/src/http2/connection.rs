@@ -219,15 +219,18 @@ impl Connection {
             scratch[..kept].copy_from_slice(&state.input[..kept]);
             kept
         };
-        let read = match self.link.read(context, &mut scratch[kept..]) {
-            Poll::Pending if self.state.borrow().is_unread => 0,
-            Poll::Pending => return Poll::Pending,
-            Poll::Ready(Ok(count)) if count > 0 => count,
-            Poll::Ready(_) => return Poll::Ready(Err(self.ended())),
+        // What was not looked at comes first; it may be as long as there is room.
+        let read = match self.state.borrow().is_unread {
+            true => 0,
+            false => match self.link.read(context, &mut scratch[kept..]) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(count)) if count > 0 => count,
+                Poll::Ready(_) => return Poll::Ready(Err(self.ended())),
+            },
         };
         let filled = kept + read;
         let mut state = self.state.borrow_mut();
-        state.input.clear();
+        state.input.drain(..kept);
         state.is_unread = false;
         let mut consumed = 0;
         let bytes = &scratch[..filled];
@@ -237,10 +240,12 @@ impl Connection {
                 .all(bytes, &mut consumed)
         });
         let rest = &scratch[consumed..filled];
-        if rest.is_empty() {
-            state.input = Vec::new();
+        if state.input.is_empty() {
+            state.input = rest.to_vec();
         } else {
-            state.input.extend_from_slice(rest);
+            // There was more than fits in here at once.
+            state.input.splice(..0, rest.iter().copied());
+            state.is_unread = true;
         }
         Poll::Ready(done)
     }

@@ -77,11 +77,14 @@ impl RequestBody {
             let is_long = body.left.is_some_and(|it| it > DRAIN);
             self.stream.is_answered() && !is_long && !body.waits && body.refused.is_none()
         };
+        if !is_worth_it {
+            return;
+        }
         let mut left = DRAIN;
-        while is_worth_it {
-            match self.next().await {
-                Ok(Some(bytes)) if (bytes.len() as u64) <= left => left -= bytes.len() as u64,
-                _ => return,
+        while let Ok(Some(bytes)) = self.next().await {
+            match left.checked_sub(bytes.len() as u64) {
+                Some(rest) => left = rest,
+                None => return,
             }
         }
     }
