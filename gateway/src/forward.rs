@@ -9,6 +9,7 @@ use larder_semantics::coding::Coding;
 use larder_semantics::cookies;
 use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
+use larder_semantics::forwarded;
 use larder_semantics::freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -74,7 +75,9 @@ pub fn outgoing(
     let authority = authority(policy, request, ask);
     let mut fields = FieldList::with_room_for(sent, write::ROOM + authority.len());
     fields.push("Host", route.host.of(&authority));
-    let keep = |it: &Field<'_>| way::reaches_an_origin(it.name, |name| in_key(policy, name)) && keep(it);
+    let keep = |it: &Field<'_>| {
+        way::reaches_an_origin(it.name, !client.hops.is_empty(), |name| in_key(policy, name)) && keep(it)
+    };
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     match ask {
         Ask::Passed | Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
@@ -95,14 +98,17 @@ pub fn outgoing(
     }
     append(&mut fields, "Via", via(request.version));
     append(&mut fields, "CDN-Loop", gateway.id.as_bytes());
-    if let Some(peer) = client.peer {
-        let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
-        let length = write_address(peer.ip().to_canonical(), &mut text);
-        fields.push("X-Forwarded-For", &text[..length]);
+    let scheme = request.scheme.name();
+    if route.telling.tells_x() {
+        say_who(&mut fields, client);
+        say(&mut fields, policy, "X-Forwarded-Proto", scheme);
+        if !authority.is_empty() {
+            say(&mut fields, policy, "X-Forwarded-Host", &authority);
+        }
     }
-    say(&mut fields, policy, "X-Forwarded-Proto", request.scheme.name());
-    if !authority.is_empty() {
-        say(&mut fields, policy, "X-Forwarded-Host", &authority);
+    if route.telling.tells_forwarded() {
+        let who = client.peer.map(|it| it.ip());
+        say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, &client.hops, &authority, scheme));
     }
     Outgoing { line: line(policy, request, ask), fields, framing, asked: None }
 }
@@ -123,6 +129,23 @@ fn line(policy: &Policy, request: &Rc<Request>, ask: Ask<'_>) -> Line {
         }
         _ => Line::Of(request.clone()),
     }
+}
+
+/// Says who asks: its address, and those of proxies that are believed by which it came.
+fn say_who(fields: &mut FieldList, client: &Client) {
+    let Some(peer) = client.peer else { return };
+    let mut text = [0; 46]; // The longest IPv6 address has 45 characters.
+    let length = write_address(peer.ip().to_canonical(), &mut text);
+    if client.hops.is_empty() {
+        return fields.push("X-Forwarded-For", &text[..length]);
+    }
+    let mut all = text[..length].to_vec();
+    for hop in &client.hops {
+        let length = write_address(*hop, &mut text);
+        all.extend_from_slice(b", ");
+        all.extend_from_slice(&text[..length]);
+    }
+    fields.push("X-Forwarded-For", all);
 }
 
 /// Says by which way the request came, where nobody before has said it: what a client wrote there was dropped unless the key

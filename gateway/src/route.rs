@@ -8,6 +8,7 @@ use larder_counters::Counters;
 use larder_origin::{Asked, Group, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
+use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::Policy;
 use larder_store::{Rule, Seq, Store};
 use larder_transport::Client;
@@ -116,6 +117,8 @@ pub struct Route {
     pub server_timing: bool,
     /// Which upgrades are passed on.
     pub upgrades: Upgrades,
+    /// What origins are told of who asks.
+    pub telling: Telling,
     /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
     pub two_ways: bool,
 }
@@ -138,8 +141,9 @@ impl Route {
     /// A route over one or more origins.
     #[must_use]
     pub fn new(name: String, policy: Policy, origins: Rc<Group>, host: HostSent) -> Rc<Self> {
-        let (hash_by, upgrades) = (HashBy::default(), Upgrades::default());
+        let (hash_by, upgrades, telling) = (HashBy::default(), Upgrades::default(), Telling::default());
         Rc::new(Self {
+            telling,
             name,
             policy,
             origins,
@@ -158,8 +162,18 @@ impl Route {
         let policy = Policy { enabled: false, ..self.policy.clone() };
         let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
         let (server_timing, hash_by) = (self.server_timing, self.hash_by.clone());
-        let upgrades = self.upgrades.clone();
-        Rc::new(Self { name, policy, origins, hash_by, host, server_timing, upgrades, two_ways: true })
+        let (upgrades, telling) = (self.upgrades.clone(), self.telling);
+        Rc::new(Self {
+            telling,
+            name,
+            policy,
+            origins,
+            hash_by,
+            host,
+            server_timing,
+            upgrades,
+            two_ways: true,
+        })
     }
 
     /// What the choice of an origin needs to know of a request with these `fields`.

@@ -11,7 +11,7 @@ enum Deed {
     /// It reaches no origin, as larder says by which way the request came. Where `cache.key.headers` names it, a server before
     /// larder knows that better: it is passed on, in place of what larder says, and its value is in the key.
     Way,
-    /// It reaches no origin: it says who asks, and larder says that itself (`X-Forwarded-For`).
+    /// It says who asks, and larder says that itself (`X-Forwarded-For`): it reaches no origin but from a proxy that is believed.
     Who,
     /// It is passed on, and the request uses no cache: the application may take it for another target, method or base, and some
     /// operator may want that. Where `cache.key.headers` names it, its value is in the key, and the cache is used.
@@ -113,11 +113,12 @@ fn deed(name: &str) -> Option<Deed> {
 /// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
 /// have one name, `HTTP_X_HOST`, for `X-Host`, `X_Host` and some for `X.Host`. What is known of the first, that it is in the
 /// key, or no client's to send, would not hold of the others. nginx drops them as well.
-/// `in_key` says whether a field is in the route's key by its name.
-pub fn reaches_an_origin(name: &str, in_key: impl Fn(&str) -> bool) -> bool {
+/// `believed` says that a proxy which is believed (`clients.trusted`) sent it, `in_key` whether a field is in the route's key by its name.
+pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bool) -> bool {
     name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-')
         && match deed(name) {
-            Some(Deed::Drop | Deed::Who) => false,
+            Some(Deed::Drop) => false,
+            Some(Deed::Who) => believed && !name.eq_ignore_ascii_case("x-forwarded-for"),
             Some(Deed::Way) => in_key(name),
             Some(Deed::Bypass) | None => true,
         }
@@ -147,11 +148,14 @@ mod tests {
     #[test]
     fn what_reads_as_another_reaches_no_origin() {
         for name in ["X_Host", "X.Host", "X!Host", "Accept_Language", "x-scheme", "Proxy"] {
-            assert!(!reaches_an_origin(name, |_| name != "x-scheme"), "{name}");
+            assert!(!reaches_an_origin(name, true, |_| name != "x-scheme"), "{name}");
         }
-        assert!(reaches_an_origin("X-Forwarded-Proto", |it| it == "X-Forwarded-Proto"));
+        assert!(reaches_an_origin("X-Forwarded-Proto", false, |it| it == "X-Forwarded-Proto"));
         for name in ["Accept-Language", "X-1", "ETag", "X-Forwarded-Prefix", "Priority"] {
-            assert!(reaches_an_origin(name, |_| false), "{name}");
+            assert!(reaches_an_origin(name, false, |_| false), "{name}");
         }
+        let real = |believed| reaches_an_origin("X-Real-IP", believed, |_| false);
+        assert_eq!((true, false), (real(true), real(false)));
+        assert!(!reaches_an_origin("X-Forwarded-For", true, |_| true));
     }
 }

@@ -10,6 +10,7 @@ pub mod date;
 pub mod expression;
 pub mod field;
 pub mod flip;
+pub mod forwarded;
 pub mod freshen;
 pub mod freshness;
 pub mod invalidate;

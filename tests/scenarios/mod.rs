@@ -6,6 +6,7 @@ mod admin_api;
 mod age;
 mod bad_origins;
 mod cache_control;
+mod clients;
 mod coalescing;
 mod coding;
 mod conditionals;

@@ -10,14 +10,16 @@ use larder_wire::http1::request::{Reject, Request, RequestHead};
 use larder_wire::http1::write;
 use std::cell::Cell;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 /// Who is at the other end.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address; `None` for Unix sockets.
+    /// Its address; `None` for Unix sockets. Where a proxy that is believed said whose request it is, that address.
     pub peer: Option<SocketAddr>,
+    /// The proxies by which the request came then, the last being the other end of the connection.
+    pub hops: Vec<IpAddr>,
     /// The address that it connected to; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
     /// How it came.

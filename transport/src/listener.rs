@@ -346,7 +346,8 @@ impl<H: Handler> Door<H> {
             one => one,
         };
         if let Some(watched) = self.worker.admit(socket) {
-            let client = Client { peer, local, scheme: Scheme::Http, began: Cell::new(self.worker.stamp()) };
+            let began = Cell::new(self.worker.stamp());
+            let client = Client { peer, hops: Vec::new(), local, scheme: Scheme::Http, began };
             let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
             tokio::task::spawn_local(served);
         }

@@ -3,8 +3,10 @@
 mod proxy;
 mod tiers;
 
+use super::Clients;
 use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
 use super::kind::{self, HostPattern, PathPattern, Value};
+use super::place::Network;
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
@@ -17,6 +19,7 @@ use crate::log::error::{Level, Levels};
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
 use larder_semantics::coding::Coding;
+use larder_semantics::forwarded::{Believed, Telling};
 use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
 use larder_semantics::tiers::TierSet;
@@ -80,6 +83,13 @@ impl Check {
         let config = Config {
             listen,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
+            clients: Clients {
+                trusted: self.texts("clients.trusted").iter().filter_map(|it| Network::parse(it)).collect(),
+                believed: match self.text("clients.header").as_str() {
+                    "Forwarded" => Believed::Forwarded,
+                    _ => Believed::XForwardedFor,
+                },
+            },
             limits: self.limits(),
             ram: self.ram(),
             idle: match self.value("cache.ram.idle") {
@@ -323,6 +333,12 @@ impl Check {
             purge: self.purge(at),
             trace: u32::try_from(self.number(&at.key("trace"))).unwrap_or(u32::MAX),
             server_timing: self.flag(&at.key("server_timing")),
+            telling: match self.text(&at.key("forwarded")).as_str() {
+                "forwarded" => Telling::Forwarded,
+                "both" => Telling::Both,
+                "off" => Telling::Off,
+                _ => Telling::XForwarded,
+            },
             upgrades: Upgrades {
                 // RFC 9113 has it no more, and nothing behind it could be looked at.
                 protocols: self

@@ -31,14 +31,19 @@ use crate::log::form::Format;
 use crate::log::sink::Target;
 use larder_gateway::upgrade::Upgrades;
 use larder_origin::Limits as OriginLimits;
+use larder_semantics::field::Field;
+use larder_semantics::forwarded::{self, Believed, Seen, Telling};
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
 use larder_store::ram;
+use larder_transport::Client;
 use larder_transport::listener::Listen;
 use larder_transport::worker;
 pub use member::{Member, Origins};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -64,6 +69,8 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// Worker threads; `None` is one for each core.
     pub workers: Option<NonZeroUsize>,
+    /// Who is believed to say who asks.
+    pub clients: Clients,
     /// Bounds of clients and of the server.
     pub limits: Limits,
     /// Size and shape of the RAM tier.
@@ -105,6 +112,31 @@ pub struct Telemetry {
     pub sample: u32,
     /// Whether also those that others record.
     pub follow: bool,
+}
+
+/// Who is believed to say who asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clients {
+    /// Proxies in front.
+    pub trusted: Vec<place::Network>,
+    /// The field that they write.
+    pub believed: Believed,
+}
+
+impl Clients {
+    /// The client of a request with `fields`: another than `peer` where that one is believed, and says so.
+    #[must_use]
+    pub fn seen<'a>(&self, client: &'a Client, fields: &[Field<'_>]) -> Cow<'a, Client> {
+        let trusted = |it: IpAddr| self.trusted.iter().any(|network| network.contains(it));
+        let Some(peer) = client.peer.filter(|it| !self.trusted.is_empty() && trusted(it.ip())) else {
+            return Cow::Borrowed(client);
+        };
+        let Seen { client: found, hops } = forwarded::seen(self.believed, peer.ip(), fields, trusted);
+        if hops.is_empty() {
+            return Cow::Borrowed(client);
+        }
+        Cow::Owned(Client { peer: Some(SocketAddr::new(found, 0)), hops, ..client.clone() })
+    }
 }
 
 /// Bounds of clients and of the server.
@@ -198,6 +230,8 @@ pub struct Route {
     pub trace: u32,
     /// Whether responses say where their time went.
     pub server_timing: bool,
+    /// What origins are told of who asks.
+    pub telling: Telling,
     /// Which upgrades are passed on.
     pub upgrades: Upgrades,
     /// Where each value of the route came from.

@@ -145,6 +145,11 @@ pub const TABLE: &[Key] = &[
     start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
+    once("clients.trusted", Kind::List(Form::Network), None,
+        "Proxies in front that are believed when they say, in the field that `clients.header` names, whose request it is: the client is then the rightmost address there that is none of theirs.", r#"["10.0.0.0/8"]"#),
+    once("clients.header", Kind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
+        "The one field that proxies of `clients.trusted` write, whatever their clients wrote there.", r#""Forwarded""#),
+
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
         "Largest request head; a longer one is refused with 431, and so is one of more than 128 fields.", r#""32KiB""#),
     once("limits.target_size", size(256, MIB), Some("8KiB"),
@@ -406,6 +411,8 @@ pub const TABLE: &[Key] = &[
 
     once("site[].route[].trace", integer(0, u32::MAX as u64), Some("0"),
         "Time the stages of one in so many requests and keep them as traces (`larder trace`, `GET /api/v1/traces`); 0 is off. Can be changed while running.", "100"),
+    once("site[].route[].forwarded", Kind::OneOf(&["x-forwarded", "forwarded", "both", "off"]), Some("x-forwarded"),
+        "In which fields origins are told who asks, and by which way: `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC 7239). What clients write there reaches no origin.", r#""both""#),
     once("site[].route[].upgrade", Kind::List(Form::FieldName), Some("websocket"),
         "Protocols, without a version, to which a connection may change through larder if the application agrees; none with an empty list. Such requests use no cache. `h2c` cannot be among them.", r#"["websocket", "SPDY"]"#),
     once("site[].route[].server_timing", Kind::Bool, Some("false"),

@@ -5,6 +5,7 @@ use super::observe::{Finished, Observer, Outcome};
 use super::overlay::Overlays;
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
+use crate::config::Clients;
 use crate::log::End;
 use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, explain};
@@ -14,6 +15,7 @@ use larder_transport::Answer;
 use larder_transport::body::Piece;
 use larder_transport::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,6 +26,8 @@ pub struct Front {
     pub gateway: Rc<Gateway>,
     /// Replaced as a whole on reload; requests under way keep theirs.
     pub router: RefCell<Rc<Router>>,
+    /// Who is believed to say who asks. Replaced with it.
+    pub clients: RefCell<Rc<Clients>>,
     /// Who is told of every finished request.
     pub observer: Observer,
     /// Where purges are brought.
@@ -69,7 +73,7 @@ impl Handler for Front {
         tracer.spans.count();
         if is_timed || self.observer.hears_fast() {
             self.observer.finished(&Finished {
-                client,
+                client: &self.clients.borrow().seen(client, head.fields),
                 method: head.method,
                 target: head.target,
                 version: head.version,
@@ -95,6 +99,8 @@ impl Handler for Front {
         body: RequestBody<'c>,
         reply: Reply<'c>,
     ) {
+        let seen = self.seen(client, &request);
+        let client = &*seen;
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
         let at = found.map(|it| (it.1, it.2));
@@ -169,6 +175,17 @@ impl Handler for Front {
 
     fn rejected(&self, reject: Reject, client: &Client, body: u64) {
         self.observer.rejected(reject, client, body);
+    }
+}
+
+impl Front {
+    /// Whose request it is: another's than the peer's where that is a proxy which is believed.
+    fn seen<'a>(&self, client: &'a Client, request: &Request) -> Cow<'a, Client> {
+        let clients = self.clients.borrow();
+        match clients.trusted.is_empty() {
+            true => Cow::Borrowed(client),
+            false => clients.seen(client, &request.fields.view()),
+        }
     }
 }
 

@@ -137,6 +137,7 @@ impl Live {
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();
+                    new.telling = route.telling;
                 }
                 Target::Proxy(proxied)
             }
@@ -283,7 +284,8 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let observer =
         Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone(), keeper);
     let overlays = shared.overlays.clone();
-    let front = Rc::new(Front { gateway, router, observer, purges, overlays });
+    let clients = RefCell::new(Rc::new(live.config.clients.clone()));
+    let front = Rc::new(Front { gateway, router, clients, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
@@ -299,6 +301,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
         front.observer.scopes.switch(live.config.statistics);
         drop(watches.take());
         watches = watched(&live);
+        *front.clients.borrow_mut() = Rc::new(live.config.clients.clone());
         *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors, Some(number)));
     }
     drop(watches);

@@ -12,6 +12,7 @@ use larder_wire::http1::Version;
 pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
     let client = Client {
         peer: "192.0.2.7:4000".parse().ok(),
+        hops: Vec::new(),
         local: None,
         scheme: Scheme::Http,
         began: Default::default(),

@@ -1,0 +1,245 @@
+//! Who asks, in the words of proxies that are believed: `X-Forwarded-For` and `Forwarded` (RFC 7239). Which proxies are believed is
+//! configured, and what an origin is told is not here.
+
+use crate::field::{self, Field};
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+
+/// Which field is believed. One alone: a proxy that writes the one passes the other on as its client wrote it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Believed {
+    /// `X-Forwarded-For`.
+    #[default]
+    XForwardedFor,
+    /// `Forwarded`.
+    Forwarded,
+}
+
+/// What an origin is told of who asks, and by which way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Telling {
+    /// `X-Forwarded-For`, `-Proto` and `-Host`.
+    #[default]
+    XForwarded,
+    /// `Forwarded`.
+    Forwarded,
+    /// All of them.
+    Both,
+    /// Nothing.
+    Off,
+}
+
+impl Telling {
+    /// Whether the fields of the family `X-Forwarded-*` are sent.
+    #[must_use]
+    pub fn tells_x(self) -> bool {
+        matches!(self, Telling::XForwarded | Telling::Both)
+    }
+
+    /// Whether `Forwarded` is sent.
+    #[must_use]
+    pub fn tells_forwarded(self) -> bool {
+        matches!(self, Telling::Forwarded | Telling::Both)
+    }
+}
+
+/// The client, and through whom it came: from the one next to the client to the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The rightmost address that is nobody's whom we believe; the leftmost of all where every one is.
+    pub client: IpAddr,
+    /// Proxies that are believed.
+    pub hops: Vec<IpAddr>,
+}
+
+/// Who asks, where `peer` is the other end of the connection. What stands left of the client is the client's own word. What is no
+/// address (`unknown`, `_hidden`) ends the search: whoever wrote it is the last that is known.
+pub fn seen(
+    believed: Believed,
+    peer: IpAddr,
+    fields: &[Field<'_>],
+    trusted: impl Fn(IpAddr) -> bool,
+) -> Seen {
+    let mut seen = Seen { client: peer.to_canonical(), hops: Vec::new() };
+    if !trusted(seen.client) {
+        return seen;
+    }
+    let name = match believed {
+        Believed::XForwardedFor => "x-forwarded-for",
+        Believed::Forwarded => "forwarded",
+    };
+    let mut members = Vec::new();
+    for line in field::all(fields, name) {
+        split(line, b',', &mut members);
+    }
+    for member in members.iter().rev() {
+        let text = match believed {
+            Believed::XForwardedFor => Some(*member),
+            Believed::Forwarded => of_forwarded(member),
+        };
+        let Some(address) = text.and_then(address) else { break };
+        seen.hops.insert(0, seen.client);
+        seen.client = address;
+        if !trusted(address) {
+            break;
+        }
+    }
+    seen
+}
+
+/// Appends what stands between marks outside of quotes, trimmed; what is empty is left out, as in any list.
+fn split<'t>(text: &'t [u8], mark: u8, into: &mut Vec<&'t [u8]>) {
+    let (mut from, mut quoted, mut escaped) = (0, false, false);
+    for (at, byte) in text.iter().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if *byte == mark && !quoted => {
+                into.push(field::trim(&text[from..at]));
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    into.push(field::trim(&text[from..]));
+    into.retain(|it| !it.is_empty());
+}
+
+/// The value of `for`, which stands there once, without its quotes.
+fn of_forwarded(member: &[u8]) -> Option<&[u8]> {
+    let mut pairs = Vec::new();
+    split(member, b';', &mut pairs);
+    let mut values = pairs.iter().filter_map(|it| {
+        let at = it.iter().position(|it| *it == b'=')?;
+        it[..at].eq_ignore_ascii_case(b"for").then(|| &it[at + 1..])
+    });
+    let value = values.next().filter(|_| values.next().is_none())?;
+    Some(value.strip_prefix(b"\"").and_then(|it| it.strip_suffix(b"\"")).unwrap_or(value))
+}
+
+/// An address with or without a port; of IPv6 in brackets or not.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let bare = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    let address = match bare {
+        Some(it) => it.parse().ok().map(IpAddr::V6),
+        None => text.parse().ok().or_else(|| text.parse().ok().map(|it: SocketAddr| it.ip())),
+    };
+    address.map(|it| it.to_canonical())
+}
+
+/// The value of `Forwarded` for an origin: the client with host and scheme, then everybody else through whom it came.
+#[must_use]
+pub fn forwarded(client: Option<IpAddr>, hops: &[IpAddr], host: &str, scheme: &str) -> String {
+    let mut text = String::from("for=");
+    let node = |it: Option<IpAddr>, text: &mut String| {
+        // A string takes everything.
+        let _ = match it.map(|it| it.to_canonical()) {
+            Some(IpAddr::V4(it)) => write!(text, "{it}"),
+            Some(IpAddr::V6(it)) => write!(text, "\"[{it}]\""),
+            None => write!(text, "unknown"),
+        };
+    };
+    node(client, &mut text);
+    if !host.is_empty() {
+        // A valid host has neither quotes nor backslashes.
+        let _ = write!(text, ";host=\"{host}\"");
+    }
+    let _ = write!(text, ";proto={scheme}");
+    for hop in hops {
+        text.push_str(", for=");
+        node(Some(*hop), &mut text);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// 10.0.0.0/8 and ::1 are believed.
+    fn ours(it: IpAddr) -> bool {
+        matches!(it, IpAddr::V4(it) if it.octets()[0] == 10) || it == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])
+    }
+
+    #[track_caller]
+    fn check(believed: Believed, peer: &str, lines: &[&str], client: &str, hops: &[&str]) {
+        let fields: Vec<_> = lines
+            .iter()
+            .map(|it| it.split_once(": ").unwrap())
+            .map(|(name, value)| Field { name, value: value.as_bytes() })
+            .collect();
+        let it = seen(believed, peer.parse().unwrap(), &fields, ours);
+        let hops: Vec<IpAddr> = hops.iter().map(|it| it.parse().unwrap()).collect();
+        assert_eq!(Seen { client: client.parse().unwrap(), hops }, it, "{peer} {lines:?}");
+    }
+
+    #[test]
+    fn the_rightmost_that_is_not_ours() {
+        let x = |peer: &str, lines: &[&str], client: &str, hops: &[&str]| {
+            check(Believed::XForwardedFor, peer, lines, client, hops);
+        };
+        x("192.0.2.1", &["X-Forwarded-For: 1.1.1.1"], "192.0.2.1", &[]);
+        x("10.0.0.1", &[], "10.0.0.1", &[]);
+        x("10.0.0.1", &["X-Forwarded-For: 192.0.2.7"], "192.0.2.7", &["10.0.0.1"]);
+        x("::ffff:10.0.0.1", &["X-Forwarded-For: ::ffff:192.0.2.7"], "192.0.2.7", &["10.0.0.1"]);
+        x("10.0.0.1", &["X-Forwarded-For: 1.1.1.1, 192.0.2.7"], "192.0.2.7", &["10.0.0.1"]);
+        x(
+            "10.0.0.1",
+            &["X-Forwarded-For: 127.0.0.1", "x-forwarded-for: 192.0.2.7, 10.0.0.2"],
+            "192.0.2.7",
+            &["10.0.0.2", "10.0.0.1"],
+        );
+        x("10.0.0.1", &["X-Forwarded-For: 10.0.0.3, 10.0.0.2"], "10.0.0.3", &["10.0.0.2", "10.0.0.1"]);
+        x("10.0.0.1", &["X-Forwarded-For: 1.1.1.1, unknown"], "10.0.0.1", &[]);
+        x("10.0.0.1", &["X-Forwarded-For: 1.1.1.1, evil, 10.0.0.2"], "10.0.0.2", &["10.0.0.1"]);
+        x("10.0.0.1", &["X-Forwarded-For: , 192.0.2.7:4711 ,"], "192.0.2.7", &["10.0.0.1"]);
+        x("10.0.0.1", &["X-Forwarded-For: [2001:db8::1]:80"], "2001:db8::1", &["10.0.0.1"]);
+        x("::1", &["X-Forwarded-For: 2001:db8::1"], "2001:db8::1", &["::1"]);
+        x("10.0.0.1", &["X-Forwarded-For: 192.0.2.7 1.1.1.1"], "10.0.0.1", &[]);
+        x("10.0.0.1", &["X-Forwarded-For: 0192.0.2.7"], "10.0.0.1", &[]);
+        x("10.0.0.1", &["Forwarded: for=1.1.1.1"], "10.0.0.1", &[]);
+    }
+
+    #[test]
+    fn forwarded_is_read_by_its_grammar() {
+        let f = |lines: &[&str], client: &str, hops: &[&str]| {
+            check(Believed::Forwarded, "10.0.0.1", lines, client, hops);
+        };
+        f(&["Forwarded: for=192.0.2.7"], "192.0.2.7", &["10.0.0.1"]);
+        f(
+            &["Forwarded: For=\"[2001:db8::1]:4711\";proto=http, for=10.0.0.2;by=x"],
+            "2001:db8::1",
+            &["10.0.0.2", "10.0.0.1"],
+        );
+        f(&["Forwarded: for=1.1.1.1;host=\"a, for=2.2.2.2\""], "1.1.1.1", &["10.0.0.1"]);
+        f(&["Forwarded: for=1.1.1.1, for=_hidden"], "10.0.0.1", &[]);
+        f(&["Forwarded: for=1.1.1.1, proto=http"], "10.0.0.1", &[]);
+        f(&["Forwarded: for=1.1.1.1;for=2.2.2.2"], "10.0.0.1", &[]);
+        f(&["Forwarded: for=\"1.1.1.1, for=2.2.2.2"], "10.0.0.1", &[]);
+        f(&["X-Forwarded-For: 1.1.1.1"], "10.0.0.1", &[]);
+    }
+
+    #[test]
+    fn an_origin_is_told() {
+        let address = |it: &str| it.parse().unwrap();
+        let text = forwarded(Some(address("2001:db8::1")), &[address("10.0.0.1")], "h:8080", "https");
+        assert_eq!("for=\"[2001:db8::1]\";host=\"h:8080\";proto=https, for=10.0.0.1", text);
+        assert_eq!("for=unknown;proto=http", forwarded(None, &[], "", "http"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_written_the_client_is_an_address_that_stands_there(text in "[0-9.:, \";=forx\\\\\\[\\]]{0,60}") {
+            for believed in [Believed::XForwardedFor, Believed::Forwarded] {
+                let name = if believed == Believed::Forwarded { "forwarded" } else { "x-forwarded-for" };
+                let fields = [Field { name, value: text.as_bytes() }];
+                let it = seen(believed, IpAddr::from([10, 0, 0, 1]), &fields, ours);
+                prop_assert!(it.hops.iter().all(|it| ours(*it)));
+                prop_assert_eq!(it.hops.is_empty(), it.client == IpAddr::from([10, 0, 0, 1]) && it.hops.is_empty());
+            }
+        }
+    }
+}

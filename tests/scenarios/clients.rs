@@ -1,0 +1,137 @@
+//! Row P6: whose request it is. A proxy in front that is believed says so; anybody else only says it of himself.
+
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, until};
+
+/// What the origin is told of who asks.
+fn telling() -> Origin {
+    Origin::new(|it| {
+        let told = it.head.lines().skip(1).filter(|line| {
+            let name = line.split(':').next().unwrap().to_ascii_lowercase();
+            name.starts_with("x-forwarded") || name == "forwarded" || name.ends_with("-ip")
+        });
+        let told: Vec<_> = told.map(str::trim).collect();
+        format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", told.join("|"))
+    })
+}
+
+fn larder(origin: &Origin, route: &str, top: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nformat = \"{{client}} {{target}}\"\n{top}\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n{route}\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+const BY_US: &str = "[clients]\ntrusted = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n";
+const WAY: &str = "X-Forwarded-Proto: http|X-Forwarded-Host: h";
+
+/// Asks with `lines`: the origin is told `told`, the access log names `client`.
+#[track_caller]
+fn check(larder: &Larder, lines: &str, told: &str, client: &str) {
+    let told_now = larder.client().get_with("/page", lines).text();
+    assert_eq!(told, told_now, "{lines}");
+    let path = larder.folder.path().join("access.log");
+    // It is written at a tick of the worker.
+    until("the log has it", || std::fs::read_to_string(&path).is_ok_and(|it| it.ends_with("/page\n")));
+    let log = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(format!("{client} /page"), log.lines().last().unwrap(), "{lines}");
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+}
+
+#[test]
+fn nobody_is_believed_unless_he_is_named() {
+    let origin = telling();
+    let larder = larder(&origin, "", "");
+    let own = format!("X-Forwarded-For: 127.0.0.1|{WAY}");
+    for lines in [
+        "",
+        "X-Forwarded-For: 192.0.2.7\r\n",
+        "X-Forwarded-For: evil\r\nX-Real-IP: evil\r\nTrue-Client-IP: evil\r\n",
+        "Forwarded: for=192.0.2.7\r\n",
+        "Connection: X-Forwarded-For\r\nX-Forwarded-For: 192.0.2.7\r\n",
+    ] {
+        check(&larder, lines, &own, "127.0.0.1");
+    }
+}
+
+#[test]
+fn a_proxy_that_is_believed_says_whose_request_it_is() {
+    let origin = telling();
+    let larder = larder(&origin, "", BY_US);
+    let told = |who: &str| format!("X-Forwarded-For: {who}|{WAY}");
+    check(&larder, "", &told("127.0.0.1"), "127.0.0.1");
+    check(&larder, "X-Forwarded-For: 192.0.2.7\r\n", &told("192.0.2.7, 127.0.0.1"), "192.0.2.7");
+    // What stands before is the client's own word.
+    check(&larder, "X-Forwarded-For: 127.0.0.1, 192.0.2.7\r\n", &told("192.0.2.7, 127.0.0.1"), "192.0.2.7");
+    check(
+        &larder,
+        "X-Forwarded-For: evil, 2001:db8::1\r\nX-Forwarded-For: 10.0.0.9\r\n",
+        &told("2001:db8::1, 10.0.0.9, 127.0.0.1"),
+        "2001:db8::1",
+    );
+    check(&larder, "X-Forwarded-For: 192.0.2.7, unknown\r\n", &told("127.0.0.1"), "127.0.0.1");
+    check(&larder, "Forwarded: for=192.0.2.7\r\n", &told("127.0.0.1"), "127.0.0.1");
+    let more = "X-Forwarded-For: 192.0.2.7\r\nX-Real-IP: 192.0.2.7\r\n";
+    check(&larder, more, &format!("X-Real-IP: 192.0.2.7|{}", told("192.0.2.7, 127.0.0.1")), "192.0.2.7");
+}
+
+#[test]
+fn forwarded_by_rfc_7239() {
+    let origin = telling();
+    let top = format!("{BY_US}header = \"Forwarded\"\n");
+    let larder = larder(&origin, "forwarded = \"forwarded\"", &top);
+    check(&larder, "", "Forwarded: for=127.0.0.1;host=\"h\";proto=http", "127.0.0.1");
+    check(
+        &larder,
+        "Forwarded: for=6.6.6.6, For=\"[2001:db8::1]:4711\";proto=https, for=10.0.0.9\r\n",
+        "Forwarded: for=\"[2001:db8::1]\";host=\"h\";proto=http, for=10.0.0.9, for=127.0.0.1",
+        "2001:db8::1",
+    );
+    // The other field is not written by these proxies: it is a client's.
+    check(
+        &larder,
+        "X-Forwarded-For: 192.0.2.7\r\n",
+        "Forwarded: for=127.0.0.1;host=\"h\";proto=http",
+        "127.0.0.1",
+    );
+}
+
+#[test]
+fn a_route_says_what_is_told() {
+    let origin = telling();
+    let both = larder(&origin, "forwarded = \"both\"", "");
+    let told = format!("X-Forwarded-For: 127.0.0.1|{WAY}|Forwarded: for=127.0.0.1;host=\"h\";proto=http");
+    check(&both, "Forwarded: for=evil\r\n", &told, "127.0.0.1");
+    let off = larder(&origin, "forwarded = \"off\"", "");
+    check(
+        &off,
+        "X-Forwarded-For: evil\r\nForwarded: for=evil\r\nX-Forwarded-Host: evil\r\n",
+        "",
+        "127.0.0.1",
+    );
+}
+
+/// Who is let in by address is let in by the client's, not by the proxy's.
+#[test]
+fn a_purge_is_the_client_s() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\npage");
+    let larder = larder(&origin, "cache = { purge = { method = true } }", BY_US);
+    let purge = |lines: &str| larder.client().request("PURGE", "/page", lines, "").status;
+    assert_eq!(200, purge(""));
+    assert_eq!(403, purge("X-Forwarded-For: 192.0.2.7\r\n"));
+    assert_eq!(403, purge("X-Forwarded-For: 127.0.0.1, 192.0.2.7\r\n"));
+}
+
+#[test]
+fn a_reload_believes_others() {
+    let origin = telling();
+    let larder = larder(&origin, "", "");
+    let lines = "X-Forwarded-For: 192.0.2.7\r\n";
+    check(&larder, lines, &format!("X-Forwarded-For: 127.0.0.1|{WAY}"), "127.0.0.1");
+    let text = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), text.replacen("[[site]]", &format!("{BY_US}[[site]]"), 1)).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is read", || larder.client().get_with("/other", lines).text().contains("192.0.2.7, 127.0.0.1"));
+}
