@@ -229,8 +229,17 @@ impl Larder {
 
     /// Resident bytes of the process.
     pub fn resident(&self) -> u64 {
+        self.resident_as("VmRSS:")
+    }
+
+    /// The same without the program itself, which grows with what is built into it.
+    pub fn resident_data(&self) -> u64 {
+        self.resident_as("RssAnon:") + self.resident_as("RssShmem:")
+    }
+
+    fn resident_as(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:")).unwrap();
+        let line = status.lines().find_map(|it| it.strip_prefix(name)).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 }

@@ -94,9 +94,9 @@ fn what_nobody_has_read_is_not_in_memory() {
     gate.open();
     assert_eq!(1, whole(&[fast.read()], &body));
     assert!(larder.counter("fill_spool_bytes") > LENGTH as u64 / 2);
-    let (fills, resident) = (larder.memory("ram", "fills"), larder.resident());
+    let (fills, resident) = (larder.memory("ram", "fills"), larder.resident_data());
     assert!(fills < 4 << 20, "{fills}");
-    assert!(resident < (16 + 20 + 2 * 8) << 20, "{resident}");
+    assert!(resident < (16 + 20 + 2) << 20, "{resident}");
     // Those who go away need it no more.
     let mut last = slow.pop().unwrap();
     drop(slow);
