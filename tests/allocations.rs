@@ -151,3 +151,38 @@ fn read_answer(stream: &mut TcpStream, buffer: &mut [u8]) -> usize {
         }
     }
 }
+
+#[test]
+fn a_hit_over_http2_allocates_nothing() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let page: &'static str = "x".repeat(1795).leak();
+    let mut stream = TcpStream::connect(larder(origin(page), "false")).unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    // All that a connection may be sent.
+    stream.write_all(b"\0\0\x04\x08\0\0\0\0\0\x7f\xff\0\0").unwrap();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut at = 1u32;
+    let mut ask = |stream: &mut TcpStream| {
+        // GET, http, a path and an authority as literals.
+        let mut frame = *b"\0\0\x10\x01\x05....\x82\x86\x04\x05/page\x01\x05a.com";
+        frame[5..9].copy_from_slice(&at.to_be_bytes());
+        at += 2;
+        stream.write_all(&frame).unwrap();
+        // Frames until the one that ends a stream.
+        loop {
+            stream.read_exact(&mut buffer[..9]).unwrap();
+            let length = u32::from_be_bytes([0, buffer[0], buffer[1], buffer[2]]) as usize;
+            let ends = buffer[3] == 0 && buffer[4] & 1 == 1;
+            stream.read_exact(&mut buffer[..length]).unwrap();
+            if ends {
+                return assert_eq!(page.len(), length);
+            }
+        }
+    };
+    // Some, until whatever grows has grown.
+    (0..100).for_each(|_| ask(&mut stream));
+    let before = ALLOCATIONS.load(Relaxed);
+    (0..HITS).for_each(|_| ask(&mut stream));
+    let allocated = ALLOCATIONS.load(Relaxed) - before;
+    assert!(allocated < HITS / 50, "{allocated} allocations in {HITS} hits");
+}
