@@ -116,7 +116,10 @@ pub fn outgoing(
 /// The authority that the origin is told: in the one spelling that keys have, and the site's where its hosts share one cache.
 fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: Ask<'_>) -> Cow<'a, str> {
     match &policy.key.any_host_of {
-        Some(site) if !site.is_empty() && !matches!(ask, Ask::Passed) => Cow::Borrowed(site),
+        // What is left of a pattern is no host.
+        Some(site) if !site.is_empty() && !site.starts_with('.') && !matches!(ask, Ask::Passed) => {
+            Cow::Borrowed(site)
+        }
         _ => hit::normal(request.scheme, &request.authority),
     }
 }

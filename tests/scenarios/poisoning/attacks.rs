@@ -240,6 +240,24 @@ fn hosts_that_share_one_cache() {
     unharmed(&larder, "/page", "Host: www.evil");
 }
 
+/// Of a site that begins with a pattern no host is known: the origin is told the client's.
+#[test]
+fn a_pattern_is_no_host() {
+    let origin = reflecting("200 OK");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*.shop\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    larder.client().send("GET /page HTTP/1.1\r\nHost: www.shop\r\n\r\n").read();
+    let received = origin.received();
+    assert_eq!(
+        (Some("www.shop"), Some("www.shop")),
+        (received[0].field("host"), received[0].field("x-forwarded-host"))
+    );
+}
+
 #[test]
 fn cookies_that_are_in_no_key() {
     let origin = reflecting("200 OK");
