@@ -384,7 +384,8 @@ impl<T: Read + Write> Stream for T {}
 
 fn connect(admin: &Listen, patience: Duration) -> std::io::Result<(Box<dyn Stream>, String)> {
     match admin {
-        Listen::Tcp(address) => {
+        // The admin is never behind TLS: the command line refuses such an address.
+        Listen::Tcp(address) | Listen::Tls(address) => {
             let stream = TcpStream::connect_timeout(address, patience)?;
             stream.set_read_timeout(Some(patience))?;
             Ok((Box::new(stream), address.to_string()))

@@ -10,6 +10,7 @@ pub mod origin;
 pub mod pages;
 pub mod relay;
 pub mod schema;
+pub mod secure;
 pub mod server;
 pub mod tiers;
 

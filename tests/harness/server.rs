@@ -100,8 +100,14 @@ impl Larder {
             let count = lines.read_line(&mut line).unwrap();
             assert!(count > 0, "larder ended at start: {:?}\n{}", child.wait(), output.lock().unwrap());
             output.lock().unwrap().push_str(&line);
-            let address =
-                |it: &str| it.trim().trim_start_matches("http://").trim_end_matches('/').parse().ok();
+            let address = |it: &str| {
+                it.trim()
+                    .trim_start_matches("http://")
+                    .trim_start_matches("https://")
+                    .trim_end_matches('/')
+                    .parse()
+                    .ok()
+            };
             if let Some(rest) = line.strip_prefix("listening on ") {
                 serving = serving.or(address(rest));
             }

@@ -54,6 +54,7 @@ mod stream;
 mod tags;
 mod targeted;
 mod telemetry;
+mod tls;
 mod top;
 mod traces;
 mod turns;

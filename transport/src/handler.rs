@@ -24,6 +24,8 @@ pub struct Client {
     pub local: Option<SocketAddr>,
     /// How it came.
     pub scheme: Scheme,
+    /// What its TLS came to; `None` where it came in clear.
+    pub tls: Option<std::rc::Rc<crate::tls::Secured>>,
     /// When the first byte of the head came that is being answered, or the connection was accepted if it is the first, in
     /// microseconds by the precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
     ///

@@ -10,6 +10,7 @@ mod link;
 pub mod listener;
 mod outbox;
 mod room;
+pub mod tls;
 pub mod worker;
 
 pub use answer::Answer;

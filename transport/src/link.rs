@@ -2,12 +2,15 @@
 //! connections of the protocols are built on this.
 
 use crate::outbox::{Outbox, Sent};
-use crate::worker::{Expired, Watched, Worker};
+use crate::tls::session::{self, INCOMING, Session, Stage};
+use crate::tls::{Secured, Tls};
+use crate::worker::{Expired, Reading, Watched, Worker};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// Why a client can no longer be read from or written to.
@@ -29,6 +32,26 @@ pub(crate) struct Link {
     pub worker: Rc<Worker>,
     /// What is to be written, while there is something: see [`Link::with_output`].
     output: RefCell<Option<Box<Outbox>>>,
+    /// Where the bytes are sealed.
+    session: RefCell<Option<Box<Session>>>,
+    /// Something that was to be sent could not be: the end of the connection must not look like that of an answer.
+    cut: Cell<bool>,
+}
+
+/// How long a client may take to close its side after a handshake that failed, milliseconds.
+const LINGER_TIME: u64 = 2_000;
+/// Steps of a TLS connection in one go that bring nothing for its reader, before others have their turn.
+const STEPS: usize = 32;
+
+/// Why a TLS connection did not come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsecured {
+    /// The client speaks HTTP in clear: so does this link from now on.
+    Plain,
+    /// It is over; an alert that says why is sent.
+    Refused,
+    /// The client is gone, or was too slow.
+    Gone,
 }
 
 impl Drop for Link {
@@ -40,12 +63,45 @@ impl Drop for Link {
 impl Link {
     /// Over a socket that the worker admitted.
     pub fn new(watched: Rc<Watched>, worker: Rc<Worker>) -> Self {
-        Self { watched, worker, output: RefCell::default() }
+        Self {
+            watched,
+            worker,
+            output: RefCell::default(),
+            session: RefCell::default(),
+            cut: Cell::new(false),
+        }
+    }
+
+    /// Says, where that can be said, that all was sent. A client that does not hear it knows that it was cut off, so
+    /// this is for orderly ends alone.
+    pub fn say_goodbye(&self) {
+        if self.is_sealed() && !self.cut.get() && self.waiting() == 0 {
+            self.with_session(|it, _| it.say_goodbye(self.watched.fd()));
+        }
     }
 
     /// Closes our side: the client finds the end of what was sent.
     pub fn end(&self) {
+        self.say_goodbye();
         self.watched.shut(Shutdown::Write);
+    }
+
+    /// Closes our side, and lets the client read what was said last: closing with unread bytes would take that away.
+    pub async fn linger(&self) {
+        self.end();
+        let _wait = self.watched.read_while(Reading::Linger, LINGER_TIME);
+        let mut left = INCOMING;
+        let read = poll_fn(|context| {
+            let mut room = self.worker.sealed.borrow_mut();
+            while left > 0 {
+                match ready!(self.receive_some(context, &mut room)) {
+                    Ok(count) if count > 0 => left = left.saturating_sub(count),
+                    _ => break,
+                }
+            }
+            Poll::Ready(())
+        });
+        read.await;
     }
 
     /// Has the close that follows be a reset.
@@ -53,10 +109,117 @@ impl Link {
         let _ = rustix::net::sockopt::set_socket_linger(self.watched.fd(), Some(Duration::ZERO));
     }
 
-    /// Reads what is there. A short read leaves the socket marked as empty: the next call waits at once, without
-    /// a system call that would only say so.
+    /// Greets a client by TLS.
+    ///
+    /// # Errors
+    /// See [`Unsecured`]; it is counted.
+    pub async fn greet(&self, tls: &Tls) -> Result<Secured, Unsecured> {
+        let counters = &self.worker.counters;
+        let Ok(session) = Session::new(tls) else { return Err(Unsecured::Gone) };
+        *self.session.borrow_mut() = Some(Box::new(session));
+        loop {
+            let step = poll_fn(|context| self.greet_on(context)).await;
+            let sent = self.flush().await;
+            match step {
+                Ok(Stage::Greeting) if sent.is_ok() => {}
+                // Who leaves at once was greeted all the same.
+                Ok(_) if self.with_session(|it, _| it.is_greeted()) => {
+                    self.watched.read_for(Reading::First, self.worker.times().head);
+                    return Ok(self.with_session(|it, _| it.secured(counters)));
+                }
+                Ok(_) | Err(Unsecured::Gone) => {
+                    match self.watched.expired() {
+                        Expired::No => counters.tls_failed_cut.add(1),
+                        _ => counters.tls_failed_timeout.add(1),
+                    }
+                    return Err(Unsecured::Gone);
+                }
+                Err(why) => return Err(why),
+            }
+        }
+    }
+
+    /// One step of a handshake.
+    fn greet_on(&self, context: &mut Context<'_>) -> Poll<Result<Stage, Unsecured>> {
+        let mut room = self.worker.sealed.borrow_mut();
+        room.resize(INCOMING, 0);
+        let kept = self.with_session(|it, _| it.kept(&mut room));
+        let count = match ready!(self.receive_some(context, &mut room[kept..])) {
+            Ok(count) if count > 0 => count,
+            _ => return Poll::Ready(Err(Unsecured::Gone)),
+        };
+        if kept == 0 && room[0].is_ascii_alphabetic() {
+            self.worker.counters.tls_failed_plain.add(1);
+            *self.session.borrow_mut() = None;
+            return Poll::Ready(Err(Unsecured::Plain));
+        }
+        let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], &mut []).map(|_| it.stage));
+        Poll::Ready(opened.map_err(|error| {
+            session::count_failure(&error, &self.worker.counters);
+            self.cut.set(true);
+            Unsecured::Refused
+        }))
+    }
+
+    /// Lends the session, of which is known that it is there, and what sealing needs.
+    fn with_session<T>(&self, work: impl FnOnce(&mut Session, &mut session::Room) -> T) -> T {
+        let mut session = self.session.borrow_mut();
+        let session = session.as_mut().expect("only a link with a session is asked for it");
+        work(session, &mut self.worker.seals.borrow_mut())
+    }
+
+    #[inline]
+    fn is_sealed(&self) -> bool {
+        self.session.borrow().is_some()
+    }
+
+    /// Reads what is there.
     #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        match self.is_sealed() {
+            true => self.read_sealed(context, into),
+            false => self.receive_some(context, into),
+        }
+    }
+
+    fn read_sealed(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
+        let (here, stage) = self.with_session(|it, _| (it.take_plain(into), it.stage));
+        if here > 0 || matches!(stage, Stage::Over | Stage::Broken) {
+            return Poll::Ready(Ok(here));
+        }
+        let mut room = self.worker.sealed.borrow_mut();
+        room.resize(INCOMING, 0);
+        for _ in 0..STEPS {
+            let kept = self.with_session(|it, _| it.kept(&mut room));
+            let count = ready!(self.receive_some(context, &mut room[kept..]))?;
+            if count == 0 {
+                return Poll::Ready(Ok(0));
+            }
+            let opened = self.with_session(|it, _| it.open(&mut room[..kept + count], into));
+            let (said, goes_on) =
+                self.with_session(|it, _| (it.waiting() > 0, it.stage != Stage::Over && !it.has_plain()));
+            if said {
+                // An alert, or the answer to a change of keys; what does not fit now goes with the next answer.
+                let _ = self.send_now();
+            }
+            match opened {
+                Ok(0) if goes_on => {}
+                Ok(count) => return Poll::Ready(Ok(count)),
+                Err(error) => {
+                    session::count_failure(&error, &self.worker.counters);
+                    self.cut.set(true);
+                    return Poll::Ready(Err(Errno::PROTO));
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Receives what is there. A short read leaves the socket marked as empty: the next call waits at once, without
+    /// a system call that would only say so.
+    #[inline]
+    fn receive_some(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {
         if self.watched.may_read_unwatched() && self.worker.haste.is_due() {
             let received = self.receive(into);
             let came = !matches!(received, Err(Errno::AGAIN | Errno::INTR));
@@ -116,11 +279,15 @@ impl Link {
     /// Writes what the socket takes now.
     #[inline]
     pub fn send_now(&self) -> Result<Sent, Errno> {
-        if self.output.borrow().is_none() {
+        let is_sealed = self.is_sealed();
+        if self.output.borrow().is_none() && !(is_sealed && self.waiting() > 0) {
             return Ok(Sent::All);
         }
         let mut moved = 0;
-        let sent = self.with_output(|it| it.send(self.watched.fd(), &mut moved));
+        let sent = self.with_output(|it| match is_sealed {
+            true => self.with_session(|session, room| session.send(self.watched.fd(), it, room, &mut moved)),
+            false => it.send(self.watched.fd(), &mut moved),
+        });
         self.worker.counters.client_bytes_sent.add(moved);
         self.watched.note_sent(moved);
         sent
@@ -163,6 +330,9 @@ impl Link {
     /// Waits until the other side has closed, without taking anything of what it sent.
     pub async fn gone_away(&self) {
         let Ok(io) = self.watched.io() else { return };
+        if self.is_sealed() {
+            return self.sealed_gone_away().await;
+        }
         loop {
             let Ok(mut guard) = io.readable().await else { return };
             match rustix::net::recv(self.watched.fd(), &mut [0; 1], RecvFlags::PEEK) {
@@ -174,9 +344,19 @@ impl Link {
         }
     }
 
+    /// The same where its end is sealed, too: what else it sent is kept for the next reader.
+    async fn sealed_gone_away(&self) {
+        let has_plain = || self.with_session(|it, _| it.has_plain());
+        let read = poll_fn(|context| if has_plain() { Poll::Pending } else { self.read(context, &mut []) });
+        if matches!(read.await, Ok(0)) && has_plain() {
+            std::future::pending().await
+        }
+    }
+
     /// Bytes that are to be written.
     pub fn waiting(&self) -> u64 {
-        self.output.borrow().as_ref().map_or(0, |it| it.len())
+        let sealed = self.session.borrow().as_ref().map_or(0, |it| it.waiting());
+        self.output.borrow().as_ref().map_or(0, |it| it.len()) + sealed
     }
 
     /// Why nothing more can be read or written.
@@ -186,6 +366,7 @@ impl Link {
 
     /// A file that changed is no fault of the client, and one that was too slow is counted as that.
     pub fn note_failure(&self, error: Errno) {
+        self.cut.set(true);
         if error != Errno::IO && self.watched.expired() == Expired::No {
             self.worker.counters.client_aborts.add(1);
         }

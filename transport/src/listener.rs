@@ -3,6 +3,8 @@
 
 use crate::handler::{Client, Handler};
 use crate::http1;
+use crate::link::{Link, Unsecured};
+use crate::tls::{Protocol, Tls};
 use crate::worker::{SHED, Worker};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
@@ -27,16 +29,38 @@ use tokio::io::unix::AsyncFd;
 /// Where to listen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Listen {
-    /// `ADDR:PORT`; port 0 takes a free one.
+    /// `ADDR:PORT` or `http://ADDR:PORT`; port 0 takes a free one.
     Tcp(SocketAddr),
+    /// `https://ADDR:PORT`.
+    Tls(SocketAddr),
     /// `unix:PATH`.
     Unix(PathBuf),
+}
+
+impl Listen {
+    /// The same by TLS.
+    #[must_use]
+    pub fn secured(&self) -> Self {
+        match self {
+            Listen::Tcp(address) => Listen::Tls(*address),
+            other => other.clone(),
+        }
+    }
+
+    /// The same over another address.
+    fn at(&self, address: SocketAddr) -> Self {
+        match self {
+            Listen::Tls(_) => Listen::Tls(address),
+            _ => Listen::Tcp(address),
+        }
+    }
 }
 
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Listen::Tcp(address) => write!(f, "http://{address}"),
+            Listen::Tls(address) => write!(f, "https://{address}"),
             Listen::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -94,7 +118,7 @@ impl fmt::Display for Bound {
 /// One sentence: what was refused, why, and what to do.
 pub fn bind(listen: &Listen) -> Result<Bound, String> {
     match listen {
-        Listen::Tcp(address) => {
+        Listen::Tcp(address) | Listen::Tls(address) => {
             // Sockets that share a port do not notice a stranger that shares it, too: ask without sharing first. A free
             // port is free of them, and must be kept from the moment that it was found.
             if address.port() != 0 {
@@ -102,7 +126,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
             }
             let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
-            Ok(Bound { socket, listen: Listen::Tcp(actual), file: None })
+            Ok(Bound { socket, listen: listen.at(actual), file: None })
         }
         Listen::Unix(path) => {
             let socket = unix(path, Access::Anyone).map_err(|it| refused(listen, &it))?;
@@ -127,11 +151,11 @@ pub fn bind_private(path: &Path) -> Result<Bound, String> {
 /// One sentence: what was refused, why, and what to do.
 pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
     match listen {
-        Listen::Tcp(address) => {
+        Listen::Tcp(address) | Listen::Tls(address) => {
             let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
             socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: Listen::Tcp(actual), file: None })
+            Ok(Bound { socket, listen: listen.at(actual), file: None })
         }
         Listen::Unix(_) => bind(listen),
     }
@@ -144,7 +168,7 @@ impl Bound {
     /// One sentence.
     pub fn another(&self) -> Result<Bound, String> {
         let socket = match &self.listen {
-            Listen::Tcp(address) => tcp(*address, Sharing::Port),
+            Listen::Tcp(address) | Listen::Tls(address) => tcp(*address, Sharing::Port),
             Listen::Unix(_) => self.socket.try_clone(),
         };
         let socket = socket.map_err(|it| refused(&self.listen, &it))?;
@@ -155,7 +179,7 @@ impl Bound {
     #[must_use]
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self.listen {
-            Listen::Tcp(address) => Some(address),
+            Listen::Tcp(address) | Listen::Tls(address) => Some(address),
             Listen::Unix(_) => None,
         }
     }
@@ -227,7 +251,7 @@ fn unix(path: &Path, access: Access) -> io::Result<Socket> {
 
 fn refused(listen: &Listen, error: &io::Error) -> String {
     let what = match listen {
-        Listen::Tcp(address) => address.to_string(),
+        Listen::Tcp(address) | Listen::Tls(address) => address.to_string(),
         Listen::Unix(path) => format!("unix:{}", path.display()),
     };
     let (why, deed) = match error.kind() {
@@ -260,7 +284,8 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>)
         worker.counters.accept_errors.add(1);
         return;
     };
-    let door = Door { listener, local, worker, handler };
+    let tls = worker.tls().filter(|_| matches!(bound.listen, Listen::Tls(_)));
+    let door = Door { listener, local, tls, worker, handler };
     let mut stopped = pin!(door.worker.stopped());
     loop {
         let ready = tokio::select! {
@@ -293,6 +318,7 @@ enum Accepted {
 struct Door<H> {
     listener: AsyncFd<OwnedFd>,
     local: Option<SocketAddr>,
+    tls: Option<Arc<Tls>>,
     worker: Rc<Worker>,
     handler: Rc<H>,
 }
@@ -346,10 +372,36 @@ impl<H: Handler> Door<H> {
             one => one,
         };
         if let Some(watched) = self.worker.admit(socket) {
+            let link = Link::new(watched, self.worker.clone());
+            let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
             let began = Cell::new(self.worker.stamp());
-            let client = Client { peer, hops: Vec::new(), local, scheme: Scheme::Http, began };
-            let served = http1::serve(watched, client, self.worker.clone(), self.handler.clone());
-            tokio::task::spawn_local(served);
+            let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began };
+            match &self.tls {
+                None => tokio::task::spawn_local(http1::serve(link, client, self.handler.clone())),
+                Some(tls) => {
+                    tokio::task::spawn_local(serve_secured(link, tls.clone(), client, self.handler.clone()))
+                }
+            };
         }
+    }
+}
+
+/// Greets a client by TLS, and serves it by the protocol that it chose.
+async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client, handler: Rc<H>) {
+    match link.greet(&tls).await {
+        Ok(secured) => {
+            let protocol = secured.protocol;
+            client.tls = Some(Rc::new(secured));
+            drop(tls);
+            match protocol {
+                Protocol::Http1 => http1::serve(link, client, handler).await,
+            }
+        }
+        Err(Unsecured::Plain) => {
+            let sentence = "This port speaks HTTPS: write https:// in place of http://.";
+            http1::turn_away(link, &*handler, 400, sentence).await;
+        }
+        Err(Unsecured::Refused) => link.linger().await,
+        Err(Unsecured::Gone) => {}
     }
 }

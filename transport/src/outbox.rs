@@ -14,7 +14,7 @@ const COPY: usize = 16 * 1024;
 const KEEP: usize = 96 * 1024;
 /// Bytes that one call of [`Outbox::send`] hands to the kernel at most, about: a client that reads as fast as we
 /// write must not keep the others waiting.
-const TURN: u64 = 4 * 1024 * 1024;
+pub(crate) const TURN: u64 = 4 * 1024 * 1024;
 /// Bytes of a file that are copied at once.
 const READ: usize = 256 * 1024;
 /// Pieces of memory in one system call.
@@ -114,6 +114,48 @@ impl Outbox {
         Ok(Sent::All)
     }
 
+    /// Lends the next bytes that lie in one place, at most `most`, to `take`; they are gone then. Those of files are read
+    /// into `room`. Says how many they were.
+    ///
+    /// # Errors
+    /// `EIO` for a file that is not what it was; else those of `take`.
+    pub(crate) fn lend(
+        &mut self,
+        most: usize,
+        room: &mut Vec<u8>,
+        take: impl FnOnce(&[u8]) -> Result<(), Errno>,
+    ) -> Result<usize, Errno> {
+        let until = self.pieces.front().map_or(self.text.len(), |it| it.0);
+        let count = if self.sent < until {
+            let bytes = &self.text[self.sent..until.min(self.sent + most)];
+            take(bytes)?;
+            bytes.len()
+        } else {
+            let Some((_, piece)) = self.pieces.front() else { return Ok(0) };
+            let count = usize::try_from(piece.len()).unwrap_or(usize::MAX).min(most);
+            match piece {
+                Piece::Bytes(bytes) => take(&bytes[..count])?,
+                Piece::File(slice) => {
+                    if slice.owner.kept() == Kept::Ours && self.begun && !slice.owner.intact() {
+                        return Err(Errno::IO);
+                    }
+                    match slice.owner.mapped(slice.offset, count as u64) {
+                        Some(bytes) => take(bytes)?,
+                        None => {
+                            let count = read_file(slice, count, room)?;
+                            take(&room[..count])?;
+                            self.advance(count);
+                            return Ok(count);
+                        }
+                    }
+                }
+            }
+            count
+        };
+        self.advance(count);
+        Ok(count)
+    }
+
     /// Sends text and memory up to the next file range, in one call.
     fn send_gathered(&self, socket: BorrowedFd<'_>) -> Result<usize, Errno> {
         let mut room: [IoSlice<'_>; GATHER] = std::array::from_fn(|_| IoSlice::new(&[]));
@@ -179,7 +221,7 @@ impl Outbox {
     }
 
     /// Empty again: the text's room is kept unless it grew large.
-    fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.sent = 0;
         self.text.clear();
         if self.text.capacity() > KEEP {
@@ -212,6 +254,23 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     }
     bytes.truncate(most);
     rustix::net::send(socket, &bytes, SendFlags::NOSIGNAL)
+}
+
+/// Reads the next of a file, and makes sure that it is still what it was.
+fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize, Errno> {
+    room.resize(room.len().max(most), 0);
+    let count = match rustix::io::pread(slice.owner.fd(), &mut room[..most], slice.offset) {
+        Ok(count) => count,
+        Err(Errno::IO) => 0,
+        Err(error) => return Err(error),
+    };
+    if count == 0 {
+        slice.owner.failed();
+    }
+    match count == 0 || slice.owner.kept() == Kept::Theirs && !slice.owner.intact() {
+        true => Err(Errno::IO),
+        false => Ok(count),
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@
 use crate::haste::Haste;
 use crate::outbox::Outbox;
 use crate::room::Rooms;
+use crate::tls::Tls;
+use crate::tls::session::Room;
 use larder_counters::Counters;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
@@ -94,10 +96,14 @@ pub struct Worker {
     within: Cell<bool>,
     /// Whether somebody measures: see [`Worker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
+    tls: OnceCell<Arc<Tls>>,
     pub(crate) input: RefCell<Vec<u8>>,
     /// Where a field section of HTTP/2 is read.
     pub(crate) section: RefCell<Section>,
     pub(crate) output: Cell<Option<Box<Outbox>>>,
+    /// Sealed bytes that came, and what is needed for opening and sealing: empty where nobody speaks TLS.
+    pub(crate) sealed: RefCell<Vec<u8>>,
+    pub(crate) seals: RefCell<Room>,
     pub(crate) rooms: Rooms,
     pub(crate) haste: Haste,
     stop: Notify,
@@ -198,9 +204,12 @@ impl Worker {
             swept: Cell::new(clock::monotonic().0),
             within: Cell::new(false),
             stamped: OnceCell::new(),
+            tls: OnceCell::new(),
             input: RefCell::default(),
             section: RefCell::default(),
             output: Cell::new(None),
+            sealed: RefCell::default(),
+            seals: RefCell::default(),
             rooms: Rooms::new(),
             haste: Haste::new(),
             stop: Notify::new(),
@@ -222,6 +231,15 @@ impl Worker {
     /// From now on heads are stamped with the time of their first byte while `on` is true; later calls change nothing.
     pub fn stamp_when(&self, on: Arc<AtomicBool>) {
         let _ = self.stamped.set(on);
+    }
+
+    /// Connections to `https` addresses are taken by this. Before they are listened to; later calls change nothing.
+    pub fn secure(&self, tls: Arc<Tls>) {
+        let _ = self.tls.set(tls);
+    }
+
+    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.get().cloned()
     }
 
     /// The time by the precise clock, never 0, where somebody measures; else 0.

@@ -346,7 +346,8 @@ impl Given {
             Means::Ask => {
                 let bad =
                     || Usage(format!("{name}: found {value:?}; allowed: {}", kind::Form::Listen.allowed()));
-                self.ask = Some(kind::listen(&value).ok_or_else(bad)?);
+                self.ask =
+                    Some(kind::listen(&value).filter(|it| !matches!(it, Listen::Tls(_))).ok_or_else(bad)?);
             }
             Means::Own(own) => self.own.push((own, value)),
             Means::True(_) | Means::Json => {}
@@ -612,6 +613,7 @@ pub fn summary(config: &Config) -> String {
 pub fn spell_listen(it: &Listen) -> String {
     match it {
         Listen::Tcp(address) => address.to_string(),
+        Listen::Tls(address) => format!("https://{address}"),
         Listen::Unix(path) => format!("unix:{}", path.display()),
     }
 }

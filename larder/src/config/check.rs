@@ -2,6 +2,7 @@
 
 mod proxy;
 mod tiers;
+mod tls;
 
 use super::Clients;
 use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
@@ -62,16 +63,16 @@ struct RoutePath(String);
 impl Check {
     fn config(&mut self, whole: &Source) -> Config {
         let (hosts, warnings) = (HashMap::new(), Vec::new());
-        let listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::listen(it)).collect();
+        let listen = self.listen();
         if listen.is_empty() && !self.is_wrong("listen") {
             self.problem(self.source("listen"), "listen", "an empty list; name at least one address");
         }
-        let fixed = |it: &Listen| !matches!(it, Listen::Tcp(address) if address.port() == 0);
+        let fixed = |it: &Listen| !matches!(it, Listen::Tcp(at) | Listen::Tls(at) if at.port() == 0);
         if let Some(twice) =
             (1..listen.len()).find(|it| fixed(&listen[*it]) && listen[..*it].contains(&listen[*it]))
         {
             let text = match &listen[twice] {
-                Listen::Tcp(address) => format!("{address} is named twice"),
+                Listen::Tcp(address) | Listen::Tls(address) => format!("{address} is named twice"),
                 Listen::Unix(path) => format!("{} is named twice", path.display()),
             };
             self.problem(self.source("listen"), "listen", &text);
@@ -80,8 +81,10 @@ impl Check {
             let text = "there is no site; begin one with [[site]] and give it hosts and a [[site.route]]";
             self.problem(whole.clone(), "", text);
         }
+        let tls = self.tls(&listen);
         let config = Config {
             listen,
+            tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
             clients: Clients {
                 trusted: self.texts("clients.trusted").iter().filter_map(|it| Network::parse(it)).collect(),

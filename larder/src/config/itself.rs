@@ -17,7 +17,7 @@ pub const LOOP: &str = "is an address at which this larder listens itself, so ea
 /// another program may have the other. Who listens at `[::]` has what comes by IPv4, too, as Linux is set up.
 pub fn is_listener(origin: &Address, listen: &Listen) -> bool {
     match (origin, listen) {
-        (Address::Tcp(_, port), Listen::Tcp(at)) => {
+        (Address::Tcp(_, port), Listen::Tcp(at) | Listen::Tls(at)) => {
             let own = at.ip().to_canonical();
             let is_first = own == IpAddr::V4(Ipv4Addr::LOCALHOST) || own == IpAddr::V6(Ipv6Addr::LOCALHOST);
             let here = |ip: IpAddr| {

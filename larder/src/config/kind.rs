@@ -5,6 +5,7 @@ use super::member::{self, Member};
 use super::place::{Network, Server};
 use crate::log::form;
 use larder_origin::Address;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::size::ByteSize;
 use larder_transport::listener::Listen;
 use std::net::SocketAddr;
@@ -317,7 +318,7 @@ impl Form {
     #[must_use]
     pub fn allowed(self) -> &'static str {
         match self {
-            Form::Listen => "ADDR:PORT such as \"0.0.0.0:8080\", or \"unix:/PATH\"",
+            Form::Listen => "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"",
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Member => {
@@ -389,7 +390,11 @@ pub fn listen(text: &str) -> Option<Listen> {
     match text.strip_prefix("unix:") {
         Some("") => None,
         Some(path) => Some(Listen::Unix(PathBuf::from(path))),
-        None => socket_address(text).map(Listen::Tcp),
+        None => match Scheme::split(text) {
+            Some((Scheme::Https, address)) => socket_address(address).map(Listen::Tls),
+            Some((Scheme::Http, address)) => socket_address(address).map(Listen::Tcp),
+            None => socket_address(text).map(Listen::Tcp),
+        },
     }
 }
 

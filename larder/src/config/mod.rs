@@ -21,6 +21,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod tiers;
+pub mod tls;
 
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
@@ -67,6 +68,8 @@ pub struct Config {
     pub text: Option<std::sync::Arc<str>>,
     /// Where clients are served; never empty.
     pub listen: Vec<Listen>,
+    /// TLS, where an address wants it.
+    pub tls: Option<tls::Tls>,
     /// Worker threads; `None` is one for each core.
     pub workers: Option<NonZeroUsize>,
     /// Who is believed to say who asks.

@@ -141,7 +141,7 @@ const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
     start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
-        "Where clients are served: `ADDR:PORT` (port 0 takes a free one) or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`).", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+        "Where clients are served: `ADDR:PORT` or `http://ADDR:PORT` (port 0 takes a free one), `https://ADDR:PORT` by TLS, or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`).", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
@@ -149,6 +149,20 @@ pub const TABLE: &[Key] = &[
         "Proxies in front that are believed when they say, in the field that `clients.header` names, whose request it is: the client is then the rightmost address there that is none of theirs.", r#"["10.0.0.0/8"]"#),
     once("clients.header", Kind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
         "The one field that proxies of `clients.trusted` write, whatever their clients wrote there.", r#""Forwarded""#),
+    once("tls.certificates[].cert", Kind::One(Form::Path), None,
+        "The certificate and what leads from it to its authority, PEM. It is shown to who asks for one of the names in it (a `*` stands for one label); the first certificate also to who asks for none, or for a name of none. A changed file is taken over while larder runs.", r#""chain.pem""#),
+    once("tls.certificates[].key", Kind::One(Form::Path), None,
+        "Its private key, PEM without a password: PKCS#8, PKCS#1 or SEC1; RSA, P-256, P-384 or Ed25519.", r#""key.pem""#),
+    once("tls.certificates[].ocsp", Kind::One(Form::Path), None,
+        "What the authority's OCSP responder said of it, DER: stapled for clients that ask. Whoever fetches it replaces the file.", r#""ocsp.der""#),
+    once("tls.min_version", Kind::OneOf(&["1.2", "1.3"]), Some("1.2"),
+        "The lowest version of TLS that is spoken; the highest is 1.3.", r#""1.3""#),
+    once("tls.client_auth", Kind::OneOf(&["off", "optional", "required"]), Some("off"),
+        "Whether clients show certificates: who must and does not is not served; who may and shows a bad one is not either.", r#""required""#),
+    once("tls.client_ca", Kind::One(Form::Path), None,
+        "The authorities that sign the clients' certificates, PEM.", r#""clients.pem""#),
+    start("tls.self_signed", Kind::Bool, Some("false"),
+        "Make a certificate for this machine alone, in memory, that no client trusts unless it is told to: for a trial. The address by default is served by TLS then.", "true"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
         "Largest request head; a longer one is refused with 431, and so is one of more than 128 fields.", r#""32KiB""#),

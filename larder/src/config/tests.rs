@@ -143,7 +143,7 @@ fn wrong_values_say_what_is_allowed() {
     refuse("limits = 3", "t.toml:1: limits: found 3; allowed: a section, [limits]");
     refuse(
         "listen = [80]",
-        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", or \"unix:/PATH\"",
+        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"",
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",
@@ -311,7 +311,15 @@ fn file_with(path: &str, value: &str) -> String {
                 _ if path.starts_with("cache.fleet.") => "cache.fleet.servers = \"a\"\n",
                 _ => "",
             };
-            site = format!("{tier}{path} = {value}\n{site}{origin}\n");
+            let tier = if path == "tls.client_auth" { "tls.client_ca = \"ca.pem\"\n" } else { tier };
+            site = match path.strip_prefix("tls.certificates[].") {
+                Some(name) => {
+                    let others = ["cert", "key"].into_iter().filter(|it| *it != name);
+                    let others: String = others.map(|it| format!("{it} = \"a\"\n")).collect();
+                    format!("[[tls.certificates]]\n{name} = {value}\n{others}{site}{origin}\n")
+                }
+                None => format!("{tier}{path} = {value}\n{site}{origin}\n"),
+            };
         }
     }
     site

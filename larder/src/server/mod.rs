@@ -18,6 +18,7 @@ mod resident;
 mod router;
 mod scopes;
 mod tiers;
+mod tls;
 mod totals;
 mod worker;
 
@@ -159,6 +160,7 @@ fn start(
     let file = config.admin.audit.clone().filter(|_| admin_at.is_some()).map_or(Target::Off, Target::File);
     let audit = ErrorLog::open(&file).map_err(|it| cannot("audit log", &file, &it))?;
     let audit = Audit::new(&errors, audit, own.clone());
+    let keeper = tls::Keeper::open(&config, &errors)?;
     let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
     tiers::open_spool(&config, &store, &errors);
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
@@ -200,14 +202,16 @@ fn start(
         .map(|(number, sockets)| {
             let counters = shared.totals.add_part();
             let (log, purges) = (log.worker(counters.clone()), desk.clone());
-            let own = Own { sockets, counters, log, purges, errors: errors.clone() };
+            let tls = keeper.as_ref().map(tls::Keeper::tls);
+            let own = Own { sockets, tls, counters, log, purges, errors: errors.clone() };
             worker::start(number, shared.clone(), own, inbox.clone())
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+    let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
-    announce(&public, &admin, &way_in, after);
-    let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None };
+    announce(&public, &certificate, &admin, &way_in, after);
+    let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
 }
 
@@ -285,6 +289,7 @@ impl WayIn<'_> {
 /// Says where everything is. Tests and people read these lines.
 fn announce(
     public: &[String],
+    certificate: &str,
     admin: &[Bound],
     way_in: &WayIn<'_>,
     after: impl FnOnce(&str, Option<&str>) -> String,
@@ -294,6 +299,7 @@ fn announce(
     for address in public {
         text.push_str(&format!("listening on {address}\n"));
     }
+    text.push_str(certificate);
     for address in admin {
         text.push_str(&format!("admin on {address}\n"));
     }
@@ -368,6 +374,8 @@ struct House {
     admin_at: Option<SocketAddr>,
     /// Where purges are brought.
     desk: Desk,
+    /// The certificates.
+    keeper: Option<tls::Keeper>,
     /// The other nodes of the fleet.
     nodes: Option<Rc<Nodes>>,
 }
@@ -427,6 +435,7 @@ impl House {
                     if file.as_mut().is_some_and(Watch::changed) {
                         let _ = self.reload("the file changed", admin.as_deref());
                     }
+                    self.look_at_certificates();
                     larder_stdx::clock::tick();
                     admin.iter().for_each(|it| it.audit.look());
                     disk.look(&self.shared.store);
@@ -507,8 +516,12 @@ impl House {
             reload::compatible(&old.config, &new)?;
             itself::check(&new, self.admin_at).map(|()| new)
         };
+        let secure = |new: Config| match &self.keeper {
+            Some(keeper) => keeper.take_over(&new, &self.errors).map(|()| new),
+            None => Ok(new),
+        };
         let open = |new| Live::open(new, &self.shared.own, self.shared.workers, Some(&old));
-        match read.and_then(compatible).and_then(open) {
+        match read.and_then(compatible).and_then(secure).and_then(open) {
             Ok(new) => {
                 self.errors.set_levels(new.config.log.levels);
                 tell_warnings(&self.errors, &new.config);
@@ -531,6 +544,23 @@ impl House {
                 Err(problems)
             }
         }
+    }
+
+    /// Takes over certificates whose files have changed, or keeps the old ones and says why.
+    fn look_at_certificates(&self) {
+        let Some(keeper) = &self.keeper else { return };
+        if keeper.changed() {
+            let live = self.orders.borrow().live.clone();
+            match keeper.take_over(&live.config, &self.errors) {
+                Ok(()) => self.errors.event(Level::Info, "certificates-taken", &[]),
+                Err(why) => {
+                    self.shared.own.config_rejections.add_shared(1);
+                    let values = [("why", why.as_str()), ("now", "the ones before stay")];
+                    self.errors.event(Level::Error, "certificates-refused", &values);
+                }
+            }
+        }
+        keeper.look(&self.errors, &self.shared.own);
     }
 
     /// Checks what the next start will read, as far as that can be known now; the running one stays.

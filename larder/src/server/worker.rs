@@ -34,6 +34,7 @@ use larder_semantics::tiers::TierSet;
 use larder_stdx::duration::spell;
 use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
+use larder_transport::tls::Tls;
 use larder_transport::worker::{Worker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -231,6 +232,8 @@ pub struct Shared {
 pub struct Own {
     /// Its listening sockets.
     pub sockets: Vec<Bound>,
+    /// What it takes connections to `https` addresses with.
+    pub tls: Option<Arc<Tls>>,
     /// Its counters.
     pub counters: Arc<Counters>,
     /// Its end of the access log.
@@ -258,10 +261,11 @@ pub fn start(
 }
 
 async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
-    let Own { sockets, counters, log, purges, errors } = own;
+    let Own { sockets, tls, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
     let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
     worker.keep_within();
+    tls.into_iter().for_each(|it| worker.secure(it));
     let lower = shared.lower.of_worker(&counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());

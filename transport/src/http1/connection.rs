@@ -8,7 +8,7 @@ use crate::http2;
 use crate::link::Link;
 use crate::outbox::Outbox;
 use crate::outbox::Sent;
-use crate::worker::{Expired, Reading, Watched, Worker};
+use crate::worker::{Expired, Reading};
 use larder_semantics::date;
 use larder_stdx::clock;
 use larder_wire::http1::request::{self, Parsed, Reject, Request, Storage, parse};
@@ -91,20 +91,13 @@ enum Farewell {
 }
 
 /// Serves one connection to its end.
-pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<Worker>, handler: Rc<H>) {
-    let connection = Connection {
-        link: Link::new(watched, worker),
-        input: RefCell::default(),
-        body: RefCell::default(),
-        after: Cell::new(After::KeepAlive),
-        has_answer: Cell::new(false),
-        is_new: Cell::new(true),
-    };
+pub async fn serve<H: Handler>(link: Link, client: Client, handler: Rc<H>) {
+    let connection = Connection::new(link);
     let mut fresh = Fresh::No;
     loop {
         let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
         match turn {
-            Turn::Gone => return,
+            Turn::Gone => return connection.link.say_goodbye(),
             Turn::Http2 => {
                 let Connection { link, input, .. } = connection;
                 // Boxed: the others have no room for it.
@@ -116,9 +109,18 @@ pub async fn serve<H: Handler>(watched: Rc<Watched>, client: Client, worker: Rc<
         let rooms = &connection.link.worker.rooms;
         match rooms.lend(|| connection.end_turn(turn, &client, &*handler)).await {
             After::KeepAlive => fresh = Fresh::Yes,
-            After::Close | After::Cut => return,
+            After::Close => return connection.link.say_goodbye(),
+            After::Cut => return,
             After::Reset => return connection.link.reset(),
         }
+    }
+}
+
+/// Answers with a page of our own whatever it is that the client sends, and closes.
+pub async fn turn_away<H: Handler>(link: Link, handler: &H, status: u16, sentence: &str) {
+    let connection = Connection::new(link);
+    if connection.refuse(status, handler.refusal(status, sentence)).await == After::Reset {
+        connection.link.reset();
     }
 }
 
@@ -130,6 +132,17 @@ enum Fresh {
 }
 
 impl Connection {
+    fn new(link: Link) -> Self {
+        Self {
+            link,
+            input: RefCell::default(),
+            body: RefCell::default(),
+            after: Cell::new(After::KeepAlive),
+            has_answer: Cell::new(false),
+            is_new: Cell::new(true),
+        }
+    }
+
     /// Does what a turn ended with; says whether there is another.
     async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
         self.link.watched.rest();
@@ -160,7 +173,8 @@ impl Connection {
         fresh: &mut Fresh,
     ) -> Poll<Turn> {
         let mut scratch = self.link.worker.input.borrow_mut();
-        let limits = self.link.worker.size_input(&mut scratch);
+        let mut limits = self.link.worker.size_input(&mut scratch);
+        limits.scheme = client.scheme;
         for _ in 0..TURNS {
             let filled = match std::mem::replace(fresh, Fresh::No) {
                 Fresh::Yes if !self.input.borrow().is_empty() => self.fetch_kept(&mut scratch),

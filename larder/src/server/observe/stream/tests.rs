@@ -15,6 +15,7 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
         hops: Vec::new(),
         local: None,
         scheme: Scheme::Http,
+        tls: None,
         began: Default::default(),
     };
     work(&Finished {

@@ -1,0 +1,88 @@
+//! The section `[tls]`: what must hold between its values and the addresses. What its files hold is read when they are used.
+
+use super::{Check, Source};
+use crate::config::kind;
+use crate::config::problem::Problem;
+use crate::config::tls::Tls;
+use larder_transport::listener::Listen;
+use larder_transport::tls::certificates::Files;
+use larder_transport::tls::{ClientAuth, Least};
+
+impl Check {
+    /// Where clients are served. By TLS alone where the flag of a trial says so and no address is given.
+    pub(super) fn listen(&mut self) -> Vec<Listen> {
+        let mut listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::listen(it)).collect();
+        if self.flag("tls.self_signed") && self.source("listen") == Source::Default {
+            listen = listen.iter().map(Listen::secured).collect();
+        }
+        listen
+    }
+
+    /// TLS, where an address wants it.
+    pub(super) fn tls(&mut self, listen: &[Listen]) -> Option<Tls> {
+        let is_wanted = listen.iter().any(|it| matches!(it, Listen::Tls(_)));
+        let self_signed = self.flag("tls.self_signed");
+        let mut certificates = Vec::new();
+        for at in 0..self.values.count("tls.certificates") {
+            let key = |name: &str| format!("tls.certificates[{at}].{name}");
+            let (cert, key_file, ocsp) =
+                (self.path(&key("cert")), self.path(&key("key")), self.path(&key("ocsp")));
+            match (cert, key_file) {
+                (Some(cert), Some(key)) => certificates.push(Files { cert, key, ocsp }),
+                (cert, _) => {
+                    let missing = if cert.is_none() { "cert" } else { "key" };
+                    let source = self.values.sections.get(&format!("tls.certificates[{at}]")).cloned();
+                    let text = "missing; a certificate is cert = \"chain.pem\" with key = \"key.pem\"";
+                    let source = source.unwrap_or(Source::Default);
+                    self.problem(source, &format!("tls.certificates.{missing}"), text);
+                }
+            }
+        }
+        let client_ca = self.path("tls.client_ca");
+        let client = match (self.text("tls.client_auth").as_str(), client_ca) {
+            ("optional", Some(ca)) => ClientAuth::Optional(ca),
+            ("required", Some(ca)) => ClientAuth::Required(ca),
+            ("optional" | "required", None) => {
+                let text =
+                    "clients are asked for certificates; name the authorities that sign these with client_ca";
+                self.problem(self.source("tls.client_auth"), "tls.client_auth", text);
+                ClientAuth::Off
+            }
+            (_, ca) => {
+                if ca.is_some() {
+                    let text = "has no effect while tls.client_auth is \"off\"";
+                    self.warn("tls.client_ca", text);
+                }
+                ClientAuth::Off
+            }
+        };
+        if !is_wanted {
+            if !certificates.is_empty() {
+                self.warn_certificates("no address wants them; listen = [\"https://0.0.0.0:8443\"] is one");
+            }
+            if self_signed {
+                self.warn("tls.self_signed", "no address wants it; --listen https://127.0.0.1:8443 is one");
+            }
+            return None;
+        }
+        if certificates.is_empty() && !self_signed && self.is_sound() {
+            let text = "an https address needs a certificate; name it with [[tls.certificates]], or try --tls-self-signed";
+            self.problem(self.source("listen"), "listen", text);
+        }
+        let least = match self.text("tls.min_version").as_str() {
+            "1.3" => Least::Tls13,
+            _ => Least::Tls12,
+        };
+        Some(Tls { certificates, least, client, self_signed })
+    }
+
+    fn warn(&mut self, key: &str, text: &str) {
+        let source = self.source(key);
+        self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
+    }
+
+    fn warn_certificates(&mut self, text: &str) {
+        let source = self.values.sections.get("tls.certificates[0]").cloned().unwrap_or(Source::Default);
+        self.warnings.push(Problem { source, key: "tls.certificates".to_owned(), text: text.to_owned() });
+    }
+}

@@ -1,0 +1,459 @@
+//! TLS at the front: certificates by name, versions, sessions, clients' certificates, new certificates while it runs, and
+//! what is done with those who speak something else.
+
+use crate::harness::command;
+use crate::harness::origin::Script;
+use crate::harness::secure::{Authority, End, Trusting, counts, der};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, until};
+use rustls::version::{TLS12, TLS13};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+/// larder before `origin` by TLS, with these certificates and more of `[tls]`.
+fn before(origin: &Origin, certificates: &[String], more: &str) -> Larder {
+    let url = format!("http://{}", origin.address);
+    let list = certificates.join(", ");
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 2\n[tls]\ncertificates = [{list}]\n{more}\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn pages() -> Origin {
+    Origin::new(|it| {
+        let size: usize = it.target().trim_start_matches('/').parse().unwrap_or(5);
+        let body: String = (0..size).map(|at| char::from(b'a' + (at % 23) as u8)).collect();
+        format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {size}\r\n\r\n{body}")
+    })
+}
+
+/// What `openssl s_client` prints.
+fn openssl(larder: &Larder, arguments: &[&str], sends: &str) -> String {
+    let at = larder.address.to_string();
+    let mut child = Command::new("openssl")
+        .args(["s_client", "-connect", &at])
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tests/install has openssl");
+    child.stdin.take().unwrap().write_all(sends.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned()
+}
+
+#[test]
+fn each_name_has_its_certificate() {
+    let (authority, origin) = (Authority::new(), pages());
+    let first = authority.sign("one", &["one.test", "127.0.0.1"]);
+    let second = authority.sign("two", &["*.two.test", "three.test"]);
+    let larder = before(&origin, &[first, second], "");
+    for (name, file) in
+        [("one.test", "one"), ("a.two.test", "two"), ("three.test", "two"), ("127.0.0.1", "one")]
+    {
+        let mut it = authority.trusting().connect(larder.address, name).unwrap();
+        assert_eq!(der(&authority.path(&format!("{file}.pem"))), it.shown(), "{name}");
+        assert_eq!(200, it.get("/").status);
+    }
+    // A star stands for one label; who asks for what is of nobody is shown the first.
+    for name in ["two.test", "a.b.two.test", "four.test"] {
+        assert!(authority.trusting().connect(larder.address, name).is_err(), "{name}");
+        let told = openssl(&larder, &["-servername", name], "Q");
+        assert!(told.contains("subject=CN = one"), "{name}: {told}");
+    }
+    counts(&larder, "tls_failed_refused", 3);
+    counts(&larder, "tls_unknown_names", 3);
+}
+
+#[test]
+fn both_versions_are_spoken_and_sessions_taken_up() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    for (version, counter) in [(&TLS12, "tls_12"), (&TLS13, "tls_13")] {
+        let client = authority.trusting().only(version);
+        for resumed in [false, true] {
+            let mut it = client.connect(larder.address, "one.test").unwrap();
+            assert_eq!("aaaaa".len(), it.get("/").body.len());
+            assert_eq!(resumed, it.is_resumed(), "{version:?}");
+        }
+        assert_eq!(2, larder.counter(counter));
+    }
+    assert_eq!((2, 2), (larder.counter("tls_handshakes"), larder.counter("tls_resumed")));
+    assert!(larder.counter("tls_expires_seconds") > 0);
+}
+
+#[test]
+fn openssl_agrees_on_what_is_spoken() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let told = openssl(&larder, &["-tls1_3", "-alpn", "http/1.1"], "Q");
+    assert!(told.contains("TLSv1.3") && told.contains("ALPN protocol: http/1.1"), "{told}");
+    let told = openssl(&larder, &["-tls1_2"], "Q");
+    assert!(told.contains("Secure Renegotiation IS supported"), "{told}");
+    assert!(told.contains("Compression: NONE") && told.contains("Extended master secret: yes"), "{told}");
+    let reused = openssl(&larder, &["-tls1_2", "-reconnect"], "Q").matches("Reused, TLSv1.2").count();
+    assert_eq!(5, reused);
+    // By a session of the server's where the client wants no ticket.
+    let reused = openssl(&larder, &["-tls1_2", "-reconnect", "-no_ticket"], "Q").matches("Reused").count();
+    assert_eq!(5, reused);
+    for old in ["-tls1", "-tls1_1"] {
+        let told = openssl(&larder, &[old, "-cipher", "DEFAULT@SECLEVEL=0"], "Q");
+        assert!(told.contains("SSL alert number"), "{old}: {told}");
+    }
+    counts(&larder, "tls_failed_version", 2);
+    let told = openssl(&larder, &["-tls1_2", "-cipher", "AES128-SHA"], "Q");
+    assert!(told.contains("SSL alert number 40"), "{told}");
+    counts(&larder, "tls_failed_cipher", 1);
+    openssl(&larder, &["-alpn", "ftp"], "Q");
+    counts(&larder, "tls_failed_protocol", 1);
+}
+
+#[test]
+fn the_lowest_version_is_obeyed() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "min_version = \"1.3\"");
+    assert!(authority.trusting().only(&TLS12).connect(larder.address, "one.test").is_err());
+    assert_eq!(200, authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status);
+    assert_eq!(1, larder.counter("tls_failed_version"));
+}
+
+#[test]
+fn clients_show_certificates_where_they_are_asked_to() {
+    let (authority, other, origin) = (Authority::new(), Authority::new(), pages());
+    let certificate = authority.sign("one", &["one.test"]);
+    authority.sign("me", &["me.test"]);
+    other.sign("them", &["them.test"]);
+    let ca = authority.path("ca.pem");
+    let check = |larder: &Larder, client: &Trusting, served: bool| {
+        // The client is done before the server has looked at its certificate: a request tells.
+        let it = client.connect(larder.address, "one.test").and_then(|mut it| {
+            it.stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")?;
+            let mut some = [0; 12];
+            it.stream.read_exact(&mut some).map(|()| some)
+        });
+        assert_eq!(served, it.is_ok_and(|it| it == *b"HTTP/1.1 200"));
+    };
+    for version in [&TLS12, &TLS13] {
+        let none = authority.trusting().only(version);
+        let good = none.clone().showing(&authority, "me");
+        let bad = none.clone().showing(&other, "them");
+        let larder = before(
+            &origin,
+            std::slice::from_ref(&certificate),
+            &format!("client_auth = \"required\"\nclient_ca = {ca:?}"),
+        );
+        check(&larder, &good, true);
+        check(&larder, &none, false);
+        check(&larder, &bad, false);
+        counts(&larder, "tls_failed_certificate", 2);
+        let larder = before(
+            &origin,
+            std::slice::from_ref(&certificate),
+            &format!("client_auth = \"optional\"\nclient_ca = {ca:?}"),
+        );
+        check(&larder, &good, true);
+        check(&larder, &none, true);
+        check(&larder, &bad, false);
+    }
+}
+
+#[test]
+fn new_certificates_are_taken_while_it_serves() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let before = der(&authority.path("one.pem"));
+    let mut old = authority.trusting().connect(larder.address, "one.test").unwrap();
+    assert_eq!((before.clone(), 200), (old.shown(), old.get("/").status));
+    let (stop, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let load = {
+        let (stop, served, client, address) =
+            (stop.clone(), served.clone(), authority.trusting(), larder.address);
+        std::thread::spawn(move || {
+            while !stop.load(SeqCst) {
+                assert_eq!(200, client.connect(address, "one.test").unwrap().get("/").status);
+                served.fetch_add(1, SeqCst);
+            }
+        })
+    };
+    // Without a certificate that fits the key, the ones before stay.
+    let key = std::fs::read(authority.path("one.key")).unwrap();
+    authority.sign("one", &["one.test"]);
+    let (new, new_key) = (der(&authority.path("one.pem")), std::fs::read(authority.path("one.key")).unwrap());
+    std::fs::write(authority.path("one.key"), key).unwrap();
+    counts(&larder, "config_rejections", 1);
+    assert_eq!(before, authority.trusting().connect(larder.address, "one.test").unwrap().shown());
+    std::fs::write(authority.path("one.key"), new_key).unwrap();
+    until("the new one is shown", || {
+        authority.trusting().connect(larder.address, "one.test").unwrap().shown() == new
+    });
+    let so_far = served.load(SeqCst);
+    until("it serves on", || served.load(SeqCst) > so_far);
+    stop.store(true, SeqCst);
+    load.join().unwrap();
+    assert_eq!(200, old.get("/").status, "the connection goes on");
+}
+
+#[test]
+fn what_is_no_tls_is_turned_away() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let plain = Client::connect(larder.address).get("/");
+    assert_eq!((400, true), (plain.status, plain.complete));
+    assert!(plain.text().contains("speaks HTTPS"), "{}", plain.text());
+    counts(&larder, "tls_failed_plain", 1);
+    let raw = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(larder.address).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        answer
+    };
+    for (number, garbage) in
+        [&[0u8; 64][..], &[0x80; 300], b"\x16\x03\x01\x00\x05hello", &[0xff; 100_000]].iter().enumerate()
+    {
+        let answer = raw(garbage);
+        assert!(answer.is_empty() || answer[0] == 21, "an alert: {answer:?}");
+        counts(&larder, "tls_failed_malformed", number as u64 + 1);
+    }
+    let mut half = TcpStream::connect(larder.address).unwrap();
+    half.write_all(b"\x16\x03\x01\x02\x00\x01").unwrap();
+    drop(half);
+    counts(&larder, "tls_failed_cut", 1);
+    // The others notice nothing.
+    assert_eq!(200, authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status);
+}
+
+#[test]
+fn a_handshake_has_a_deadline() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let mut silent = TcpStream::connect(larder.address).unwrap();
+    let mut slow = TcpStream::connect(larder.address).unwrap();
+    slow.write_all(b"\x16\x03\x01\x02\x00\x01").unwrap();
+    until("both are there", || larder.counter("connections_open") == 2);
+    larder.pass(11_000);
+    for it in [&mut silent, &mut slow] {
+        assert_eq!(0, it.read(&mut [0; 10]).unwrap_or(0));
+    }
+    counts(&larder, "tls_failed_timeout", 2);
+    counts(&larder, "connections_open", 0);
+}
+
+#[test]
+fn only_what_is_whole_ends_cleanly() {
+    let authority = Authority::new();
+    let origin = Origin::scripted(|it| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n";
+        match it.target() {
+            "/short" => {
+                vec![Script::Send(format!("{head}Content-Length: 50\r\n\r\nabc").into()), Script::Close]
+            }
+            "/chunks" => {
+                let text = format!("{head}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+                vec![Script::Send(text.into()), Script::Close]
+            }
+            _ => vec![Script::Send(format!("{head}Content-Length: 3\r\n\r\nabc").into())],
+        }
+    });
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let check = |version: &str, target: &str, lines: &str, expect: End| {
+        let mut it = authority.trusting().connect(larder.address, "one.test").unwrap();
+        it.send(format!("GET {target} HTTP/1.{version}\r\nHost: h\r\n{lines}\r\n"));
+        let (bytes, end) = it.rest();
+        let is_begun = bytes.starts_with(b"HTTP/1.1 200");
+        assert!(end == End::Cut || is_begun, "{}", String::from_utf8_lossy(&bytes));
+        assert_eq!(expect, end, "{target} {version}");
+    };
+    check("1", "/whole", "Connection: close\r\n", End::Said);
+    check("1", "/short", "", End::Cut);
+    check("1", "/chunks", "", End::Cut);
+    check("0", "/whole", "", End::Said);
+    check("0", "/chunks", "", End::Cut);
+    // Who is idle for too long is told so.
+    let mut idle = authority.trusting().connect(larder.address, "one.test").unwrap();
+    assert_eq!(200, idle.get("/whole").status);
+    larder.pass(61_000);
+    assert_eq!((Vec::new(), End::Said), idle.rest());
+}
+
+#[test]
+fn bodies_arrive_byte_by_byte() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    for version in [&TLS12, &TLS13] {
+        let mut it = authority.trusting().only(version).connect(larder.address, "one.test").unwrap();
+        for size in [1, 1795, 16_383, 16_384, 16_385, 70_000, 5_000_000] {
+            for _ in 0..2 {
+                let body = it.get(&format!("/{size}")).body;
+                assert_eq!(size, body.len());
+                assert!(body.iter().enumerate().all(|(at, it)| *it == b'a' + (at % 23) as u8), "{size}");
+            }
+        }
+        // Pipelined, and read only when all were asked for.
+        let asked = "GET /1795 HTTP/1.1\r\nHost: h\r\n\r\n".repeat(200);
+        it.send(&asked);
+        for _ in 0..200 {
+            assert_eq!(1795, it.read().body.len());
+        }
+    }
+    assert!(larder.counter("cache_hits") > 400);
+}
+
+#[test]
+fn who_reads_slowly_costs_little_and_gets_everything() {
+    const SIZE: usize = 20_000_000;
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let mut it = authority.trusting().connect(larder.address, "one.test").unwrap();
+    assert_eq!(SIZE, it.get(&format!("/{SIZE}")).body.len());
+    it.send(format!("GET /{SIZE} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    // The kernel's buffers are full, and what larder has sealed beyond waits with it.
+    let sent = || larder.counter("client_bytes_sent");
+    let mut before = 0;
+    until("it sends no more", || std::mem::replace(&mut before, sent()) == before);
+    assert_eq!(SIZE, it.read().body.len());
+}
+
+#[test]
+fn a_request_body_comes_by_tls() {
+    let authority = Authority::new();
+    let origin = Origin::new(|it| {
+        let length = it.body.len().to_string();
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{length}", length.len())
+    });
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let mut it = authority.trusting().connect(larder.address, "one.test").unwrap();
+    for size in [1, 100_000, 3_000_000] {
+        it.send(format!("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n{}", "x".repeat(size)));
+        assert_eq!(size.to_string(), it.read().text());
+        // The body and what comes after it in one record.
+        it.send(
+            "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabcGET /next HTTP/1.1\r\nHost: h\r\n\r\n",
+        );
+        assert_eq!("3", it.read().text());
+        assert_eq!("0", it.read().text());
+    }
+}
+
+#[test]
+fn the_scheme_is_part_of_the_key_and_told_to_the_origin() {
+    let authority = Authority::new();
+    let origin = Origin::new(|it| {
+        let proto = it.field("x-forwarded-proto").unwrap_or("").to_owned();
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\n";
+        format!("{head}Content-Length: {}\r\n\r\n{proto}", proto.len())
+    });
+    let socket = authority.path("clear.sock");
+    let url = format!("http://{}", origin.address);
+    let list = authority.sign("one", &["one.test"]);
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\", \"unix:{}\"]\n[tls]\ncertificates = [{list}]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n",
+        socket.display()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let clear = || {
+        let mut stream = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+        stream.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    let mut it = authority.trusting().connect(larder.address, "one.test").unwrap();
+    for hit in [false, true] {
+        let found = it.get("/a");
+        assert_eq!(("https".to_owned(), hit), (found.text(), found.is_hit()));
+        let found = clear();
+        assert!(found.ends_with("\r\n\r\nhttp"), "{found}");
+        assert_eq!(hit, found.contains("; hit"), "{found}");
+    }
+    it.send("GET https://h/a HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert!(it.read().is_hit());
+    // Either name reaches both.
+    let purged = larder.admin_post("/cache/purge", "{\"url\":\"http://h/a\",\"wait\":true}");
+    assert_eq!(200, purged.status, "{purged:?}");
+    assert!(!it.get("/a").is_hit() && !clear().contains("; hit"));
+    it.send("GET http://h/a HTTP/1.1\r\nHost: h\r\n\r\n");
+    assert_eq!(421, it.read().status);
+}
+
+#[test]
+fn a_trial_needs_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "trial").unwrap();
+    let root = folder.path().display().to_string();
+    let larder = Larder::command(&[
+        "serve",
+        &root,
+        "--tls-self-signed",
+        "--listen",
+        "https://127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    let url = format!("https://localhost:{}/a.txt", larder.address.port());
+    let out = Command::new("curl").args(["-sk", &url]).output().expect("tests/install has curl");
+    assert_eq!("trial", String::from_utf8_lossy(&out.stdout));
+    let told = openssl(&larder, &[], "Q");
+    let out = larder.printed();
+    assert!(told.contains("larder, for a trial") && out.contains("(SHA-256 "), "{out}{told}");
+}
+
+#[test]
+fn what_is_wrong_with_certificates_is_said() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let (good, strange) = (authority.sign("one", &["one.test"]), other.sign("two", &["two.test"]));
+    let folder = tempfile::tempdir().unwrap();
+    let check = |tls: &str, expect: &str| {
+        let site =
+            "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n[admin]\nenabled = false\n";
+        let text = format!("listen = \"https://127.0.0.1:0\"\n{tls}\n{site}");
+        std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+        let ended = command::run(folder.path(), &["run"]);
+        assert!(ended.code == 2 && ended.err.contains(expect), "{tls}: {ended:?}");
+    };
+    let at = |it: &str| authority.path(it);
+    check("", "an https address needs a certificate");
+    check("[[tls.certificates]]\ncert = \"a\"", "missing; a certificate is cert");
+    check("[[tls.certificates]]\ncert = \"a\"\nkey = \"b\"", "no such file");
+    check(
+        &format!(
+            "[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]",
+            at("one.pem"),
+            other.path("two.key")
+        ),
+        "is not the key of",
+    );
+    check(
+        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.key"), at("one.key")),
+        "has no certificate in it",
+    );
+    check(
+        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
+        "has no private key in it",
+    );
+    let encrypted = at("encrypted.key");
+    std::fs::write(
+        &encrypted,
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+    )
+    .unwrap();
+    check(
+        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {encrypted:?} }}]", at("one.pem")),
+        "is encrypted",
+    );
+    check(&format!("[tls]\nclient_auth = \"required\"\ncertificates = [{good}]"), "name the authorities");
+    check(
+        &format!(
+            "[tls]\nclient_auth = \"required\"\nclient_ca = {:?}\ncertificates = [{strange}]",
+            at("one.key")
+        ),
+        "has no certificate in it; tls.client_ca",
+    );
+}

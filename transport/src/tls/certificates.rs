@@ -1,0 +1,221 @@
+//! Certificates with their keys: read from PEM files, checked, and chosen by the name that a client asks for.
+
+use larder_stdx::error::plain;
+use rustls::SupportedCipherSuite;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+
+/// Bytes of a file that is read here at most.
+const LONGEST: u64 = 1 << 20;
+
+/// The files of one certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The certificate and those that lead to its authority, PEM.
+    pub cert: PathBuf,
+    /// Its key, PEM: PKCS#8, PKCS#1 or SEC1.
+    pub key: PathBuf,
+    /// What its authority's OCSP responder said of it, DER.
+    pub ocsp: Option<PathBuf>,
+}
+
+/// A certificate with its key.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    /// The names that it is for, lower case; `*.` before those of which it is for every name right below.
+    pub names: Vec<String>,
+    /// Until when it holds, seconds since the Unix epoch.
+    pub until: i64,
+    /// Where it was read.
+    pub file: String,
+    key: Arc<CertifiedKey>,
+}
+
+impl Certificate {
+    /// Reads one, and says what is odd about it, each in one sentence; `now` in seconds since the Unix epoch.
+    ///
+    /// # Errors
+    /// One sentence: which file, what is wrong with it.
+    pub fn read(files: &Files, now: i64) -> Result<(Self, Vec<String>), String> {
+        let (chain, key) = (read_file(&files.cert)?, read_file(&files.key)?);
+        let ocsp = files.ocsp.as_deref().map(read_file).transpose()?;
+        let file = files.cert.display().to_string();
+        let it = Self::of_pem(&chain, &key, ocsp, &file, &files.key.display().to_string())?;
+        let mut odd = Vec::new();
+        if it.until < now {
+            let days = (now - it.until) / 86_400;
+            odd.push(format!("{file} has expired, {days} days ago; clients refuse it."));
+        }
+        let mode = std::fs::metadata(&files.key).map_or(0, |it| it.permissions().mode());
+        if mode & 0o004 != 0 {
+            let key = files.key.display();
+            odd.push(format!(
+                "{key} is a private key that everybody on this machine may read; chmod 600 it."
+            ));
+        }
+        Ok((it, odd))
+    }
+
+    /// Takes one from the text of its files, which messages call `file` and `key_file`.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn of_pem(
+        chain: &[u8],
+        key: &[u8],
+        ocsp: Option<Vec<u8>>,
+        file: &str,
+        key_file: &str,
+    ) -> Result<Self, String> {
+        let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let certs = certs.map_err(|it| format!("{file} is no PEM file of certificates: {it}."))?;
+        let Some(first) = certs.first() else {
+            return Err(format!(
+                "{file} has no certificate in it; it begins with -----BEGIN CERTIFICATE-----."
+            ));
+        };
+        let (names, until) = facts(first, file)?;
+        let key = private_key(key, key_file)?;
+        let key = ring::sign::any_supported_type(&key)
+            .map_err(|_| format!("{key_file} is a key of a kind that is not used here; make one of RSA, P-256, P-384 or Ed25519."))?;
+        let mut key = CertifiedKey::new(certs, key);
+        key.keys_match().map_err(|_| format!("{key_file} is not the key of {file}."))?;
+        key.ocsp = ocsp;
+        Ok(Self { names, until, file: file.to_owned(), key: Arc::new(key) })
+    }
+}
+
+impl Certificate {
+    /// SHA-256 of it, as browsers show it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let SupportedCipherSuite::Tls13(suite) = ring::cipher_suite::TLS13_AES_128_GCM_SHA256 else {
+            return String::new();
+        };
+        let bytes = self.key.cert.first().map(|it| suite.common.hash_provider.hash(it));
+        let bytes = bytes.as_ref().map_or(&[][..], |it| it.as_ref());
+        bytes.iter().map(|it| format!("{it:02X}")).collect::<Vec<_>>().join(":")
+    }
+}
+
+/// A file of certificates or keys.
+///
+/// # Errors
+/// One sentence.
+pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let length = std::fs::metadata(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))?.len();
+    if length > LONGEST {
+        return Err(format!("{} is over 1 MiB; no certificate or key is.", path.display()));
+    }
+    std::fs::read(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))
+}
+
+fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String> {
+    let has = |mark: &[u8]| text.windows(mark.len()).any(|it| it == mark);
+    if has(b"ENCRYPTED") {
+        return Err(format!(
+            "{file} is encrypted, and larder has nobody to ask for its password; `openssl pkey -in {file}` writes it plain."
+        ));
+    }
+    PrivateKeyDer::from_pem_slice(text).map_err(|_| {
+        format!("{file} has no private key in it; it is PEM, and begins with -----BEGIN PRIVATE KEY-----.")
+    })
+}
+
+/// The names of a certificate, and until when it holds.
+fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), String> {
+    let wrong = || format!("{file}: its first certificate cannot be read.");
+    let (_, it) = X509Certificate::from_der(it).map_err(|_| wrong())?;
+    let mut names = Vec::new();
+    if let Ok(Some(alternative)) = it.subject_alternative_name() {
+        for name in &alternative.value.general_names {
+            match name {
+                GeneralName::DNSName(name) => names.push(name.to_ascii_lowercase()),
+                GeneralName::IPAddress(bytes) => names.extend(address(bytes)),
+                _ => {}
+            }
+        }
+    }
+    Ok((names, it.validity().not_after.timestamp()))
+}
+
+fn address(bytes: &[u8]) -> Option<String> {
+    let four = <[u8; 4]>::try_from(bytes).ok().map(|it| std::net::IpAddr::from(it).to_string());
+    four.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(|it| std::net::IpAddr::from(it).to_string()))
+}
+
+thread_local! {
+    /// The name that the ClientHello of the handshake named which this thread works on. A handshake's step is one call
+    /// that does not wait, so that nobody else's comes between.
+    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
+}
+
+/// What a ClientHello asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// Empty where it named none.
+    pub name: Box<str>,
+    /// Whether a certificate has that name.
+    pub known: bool,
+}
+
+/// What the last ClientHello on this thread asked for, once.
+pub(crate) fn asked() -> Option<Asked> {
+    ASKED.take()
+}
+
+/// Which certificate is shown to whom.
+#[derive(Debug)]
+pub(crate) struct Names {
+    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// By what stands behind the star, with its dot.
+    below: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    first: Option<Arc<CertifiedKey>>,
+}
+
+impl Names {
+    pub fn of(certificates: &[Certificate]) -> Self {
+        let mut it = Names {
+            exact: HashMap::new(),
+            below: HashMap::new(),
+            first: certificates.first().map(|it| it.key.clone()),
+        };
+        for certificate in certificates {
+            for name in &certificate.names {
+                let list = match name.strip_prefix('*') {
+                    Some(rest) => it.below.entry(rest.to_owned()).or_default(),
+                    None => it.exact.entry(name.clone()).or_default(),
+                };
+                list.push(certificate.key.clone());
+            }
+        }
+        it
+    }
+
+    /// Those of the name itself before those of a star; `None` where no certificate has it.
+    fn named(&self, name: &str) -> Option<&[Arc<CertifiedKey>]> {
+        let below = || name.find('.').and_then(|dot| self.below.get(&name[dot..]));
+        self.exact.get(name).or_else(below).map(Vec::as_slice)
+    }
+}
+
+impl ResolvesServerCert for Names {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().unwrap_or_default().to_ascii_lowercase();
+        let found = self.named(&name);
+        ASKED.set(Some(Asked { known: found.is_some() || name.is_empty(), name: name.into() }));
+        // Of several for one name, the first whose signature the client understands: RSA beside ECDSA.
+        let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
+        let found = found.and_then(|all| all.iter().find(suits).or(all.first()));
+        found.or(self.first.as_ref()).cloned()
+    }
+}

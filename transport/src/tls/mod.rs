@@ -1,0 +1,185 @@
+//! TLS at the front: what all connections share. Where certificates come from is in `certificates`; the bytes of one
+//! connection are in `session`, and when they are read and written is in `link`.
+//!
+//! The protocol is rustls's (docs/decisions/0140): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers and
+//! nothing else; no renegotiation, no compression, no early data.
+
+pub mod certificates;
+pub(crate) mod session;
+
+use arc_swap::ArcSwap;
+use certificates::{Certificate, Names};
+use rustls::crypto::ring;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier};
+use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The protocols that are spoken over TLS, the dearest first.
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// Sessions without tickets that are kept at most, of clients of TLS 1.2; each takes about 250 bytes.
+const SESSIONS: usize = 4096;
+
+/// The lowest version that is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Least {
+    /// TLS 1.2 and 1.3.
+    #[default]
+    Tls12,
+    /// TLS 1.3 alone.
+    Tls13,
+}
+
+/// Whether clients show certificates, and the file with the authorities that sign these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClientAuth {
+    /// They are not asked for one.
+    #[default]
+    Off,
+    /// Who shows one shows a good one.
+    Optional(PathBuf),
+    /// Who shows no good one is not served.
+    Required(PathBuf),
+}
+
+/// What a connection's TLS came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secured {
+    /// `TLSv1.2` or `TLSv1.3`.
+    pub version: &'static str,
+    /// The suite, as IANA calls it.
+    pub cipher: &'static str,
+    /// The name that the client asked for; empty where it named none.
+    pub name: Box<str>,
+    /// What is spoken over it.
+    pub protocol: Protocol,
+}
+
+/// What is spoken over a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1, also where the client offers nothing.
+    Http1,
+}
+
+impl Protocol {
+    fn of(alpn: Option<&[u8]>) -> Self {
+        match alpn {
+            // Another row of PROTOCOLS is another arm here.
+            Some(_) | None => Protocol::Http1,
+        }
+    }
+}
+
+/// What is needed to take connections by TLS; shared by all workers, and replaced as a whole on reload. Connections go
+/// on with what they began with.
+pub struct Tls {
+    config: ArcSwap<ServerConfig>,
+    /// What the sessions so far stand for.
+    client: Mutex<ClientAuth>,
+}
+
+impl Tls {
+    /// With these certificates, the first for who names none of their names.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn new(certificates: &[Certificate], least: Least, client: &ClientAuth) -> Result<Arc<Self>, String> {
+        let config = config(certificates, least, client, None)?;
+        Ok(Arc::new(Self { config: ArcSwap::from_pointee(config), client: Mutex::new(client.clone()) }))
+    }
+
+    /// New connections are taken with these from now on. Sessions are taken along where nobody is asked for a
+    /// certificate: else one stands for what its client has shown once, and must not outlive a change of who signs it.
+    ///
+    /// # Errors
+    /// One sentence; the old ones stay.
+    pub fn replace(
+        &self,
+        certificates: &[Certificate],
+        least: Least,
+        client: &ClientAuth,
+    ) -> Result<(), String> {
+        let mut before = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        let keeps = *before == ClientAuth::Off && *client == ClientAuth::Off;
+        let sessions = keeps.then(|| self.config.load_full());
+        self.config.store(Arc::new(config(certificates, least, client, sessions.as_deref())?));
+        *before = client.clone();
+        Ok(())
+    }
+
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+}
+
+fn config(
+    certificates: &[Certificate],
+    least: Least,
+    client: &ClientAuth,
+    sessions: Option<&ServerConfig>,
+) -> Result<ServerConfig, String> {
+    const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
+    let versions = if least == Least::Tls13 { &BOTH[..1] } else { BOTH };
+    let provider = Arc::new(ring::default_provider());
+    let refused = |it: rustls::Error| format!("TLS cannot be set up: {it}.");
+    let builder = ServerConfig::builder_with_provider(provider.clone())
+        .with_protocol_versions(versions)
+        .map_err(refused)?;
+    let builder = match client {
+        ClientAuth::Off => builder.with_no_client_auth(),
+        ClientAuth::Optional(path) | ClientAuth::Required(path) => {
+            let roots = Arc::new(authorities(path)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+            let verifier = match client {
+                ClientAuth::Optional(_) => verifier.allow_unauthenticated(),
+                _ => verifier,
+            };
+            builder.with_client_cert_verifier(
+                verifier.build().map_err(|it| format!("{}: {it}.", path.display()))?,
+            )
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(Names::of(certificates)));
+    config.alpn_protocols = PROTOCOLS.iter().map(|it| it.to_vec()).collect();
+    match sessions {
+        Some(before) => {
+            config.ticketer = before.ticketer.clone();
+            config.session_storage = before.session_storage.clone();
+        }
+        None => {
+            let ticketer: Arc<dyn ProducesTickets> = ring::Ticketer::new().map_err(refused)?;
+            let storage: Arc<dyn StoresServerSessions> = ServerSessionMemoryCache::new(SESSIONS);
+            config.ticketer = ticketer;
+            config.session_storage = storage;
+        }
+    }
+    Ok(config)
+}
+
+fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let text = certificates::read_file(path)?;
+    let mut roots = RootCertStore::empty();
+    for it in CertificateDer::pem_slice_iter(&text) {
+        let added = it.map_err(|it| it.to_string()).and_then(|it| roots.add(it).map_err(|it| it.to_string()));
+        added.map_err(|why| format!("{} is no list of certificates: {why}.", path.display()))?;
+    }
+    match roots.is_empty() {
+        true => Err(format!(
+            "{} has no certificate in it; tls.client_ca names a PEM file of them.",
+            path.display()
+        )),
+        false => Ok(roots),
+    }
+}
+
+/// A version as logs have it.
+fn name_of(version: Option<ProtocolVersion>) -> &'static str {
+    match version {
+        Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
+        _ => "TLSv1.2",
+    }
+}

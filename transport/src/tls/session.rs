@@ -1,0 +1,332 @@
+//! The TLS of one connection: sealed bytes in and plain ones out, and the other way. The socket is `link`'s. A connection
+//! at rest holds keys and no buffers.
+
+use super::certificates::{self, Asked};
+use super::{Protocol, Secured, Tls, name_of};
+use crate::outbox::{Outbox, Sent, TURN};
+use larder_counters::Counters;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, UnbufferedStatus, WriteTraffic};
+use rustls::{Error, HandshakeKind, PeerIncompatible};
+use std::os::fd::BorrowedFd;
+
+/// Sealed bytes that are read at once at most. A handshake message may have 64 KiB, and waits here until it is whole.
+pub(crate) const INCOMING: usize = 96 * 1024;
+/// Plain bytes that are sealed before they are sent: what a client that does not read costs beside its answer.
+const SEAL: usize = 64 * 1024;
+/// What so many bytes take at most once they are sealed, with what a handshake may have to say before.
+const SEALED: usize = SEAL + 16 * 1024;
+/// Bytes in one record (RFC 8446 §5.1).
+const RECORD: usize = 16 * 1024;
+/// What sealing adds to a record at most.
+const OVERHEAD: usize = 64;
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The handshake needs more bytes.
+    Greeting,
+    /// Bytes go both ways.
+    Open,
+    /// The client has said that nothing more comes.
+    Over,
+    /// The client's bytes were wrong: nothing goes either way any more.
+    Broken,
+}
+
+/// What a worker lends its connections for sealing and opening.
+#[derive(Default)]
+pub(crate) struct Room {
+    sealed: Vec<u8>,
+    file: Vec<u8>,
+}
+
+/// The TLS of one connection.
+pub(crate) struct Session {
+    tls: UnbufferedServerConnection,
+    /// Sealed bytes that came and are no whole records yet.
+    kept: Vec<u8>,
+    /// Plain bytes for which their reader had no room.
+    plain: Vec<u8>,
+    /// Sealed bytes that the socket did not take yet; `sent` of them it did.
+    sealed: Vec<u8>,
+    sent: usize,
+    pub stage: Stage,
+    asked: Asked,
+}
+
+impl Session {
+    /// # Errors
+    /// The configuration does not suit a connection.
+    pub fn new(tls: &Tls) -> Result<Self, Error> {
+        Ok(Self {
+            tls: UnbufferedServerConnection::new(tls.config())?,
+            kept: Vec::new(),
+            plain: Vec::new(),
+            sealed: Vec::new(),
+            sent: 0,
+            stage: Stage::Greeting,
+            asked: Asked::default(),
+        })
+    }
+
+    /// Whether the handshake is done.
+    pub fn is_greeted(&self) -> bool {
+        !self.tls.is_handshaking()
+    }
+
+    /// Sealed bytes that wait for the socket.
+    pub fn waiting(&self) -> u64 {
+        (self.sealed.len() - self.sent) as u64
+    }
+
+    /// Plain bytes that are here already.
+    pub fn take_plain(&mut self, into: &mut [u8]) -> usize {
+        let count = self.plain.len().min(into.len());
+        into[..count].copy_from_slice(&self.plain[..count]);
+        match count == self.plain.len() {
+            true => self.plain = Vec::new(),
+            false => drop(self.plain.drain(..count)),
+        }
+        count
+    }
+
+    /// Whether plain bytes are here that nobody has read.
+    pub fn has_plain(&self) -> bool {
+        !self.plain.is_empty()
+    }
+
+    /// Puts what was kept at the start of `room`, behind which the next bytes are read.
+    pub fn kept(&self, room: &mut [u8]) -> usize {
+        room[..self.kept.len()].copy_from_slice(&self.kept);
+        self.kept.len()
+    }
+
+    /// Opens `bytes`, which begin with what was kept; says how many plain ones are in `into`. What has no room there is
+    /// here for the next reader.
+    ///
+    /// # Errors
+    /// The client's bytes are not what they must be; the alert that says so is in what waits for the socket.
+    pub fn open(&mut self, bytes: &mut [u8], into: &mut [u8]) -> Result<usize, Error> {
+        let (mut used, mut filled) = (0, 0);
+        let result = loop {
+            let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut bytes[used..]);
+            let stage = match state {
+                Err(error) => {
+                    used += discard;
+                    self.say_alert(&mut bytes[used..]);
+                    break Err(error);
+                }
+                Ok(ConnectionState::ReadTraffic(mut it)) => {
+                    while let Some(Ok(record)) = it.next_record() {
+                        discard += record.discard;
+                        let count = record.payload.len().min(into.len() - filled);
+                        into[filled..filled + count].copy_from_slice(&record.payload[..count]);
+                        filled += count;
+                        self.plain.extend_from_slice(&record.payload[count..]);
+                    }
+                    None
+                }
+                Ok(ConnectionState::EncodeTlsData(mut it)) => {
+                    encode(&mut self.sealed, |out| it.encode(out).ok());
+                    None
+                }
+                Ok(ConnectionState::TransmitTlsData(it)) => {
+                    it.done();
+                    None
+                }
+                Ok(ConnectionState::BlockedHandshake) => Some(Stage::Greeting),
+                Ok(ConnectionState::WriteTraffic(_)) => Some(Stage::Open),
+                // Nothing early is ever accepted.
+                Ok(_) => Some(Stage::Over),
+            };
+            used += discard;
+            if let Some(stage) = stage {
+                self.stage = stage;
+                break Ok(filled);
+            }
+        };
+        if let Some(asked) = certificates::asked() {
+            self.asked = asked;
+        }
+        if used < bytes.len() || !self.kept.is_empty() {
+            self.kept = bytes[used..].to_vec();
+        }
+        result
+    }
+
+    /// What rustls has to say about what was wrong; that is the last.
+    fn say_alert(&mut self, bytes: &mut [u8]) {
+        self.stage = Stage::Broken;
+        // Once: what was said comes before what came, which is as wrong as before and must not be looked at again.
+        if let Ok(ConnectionState::EncodeTlsData(mut it)) = self.tls.process_tls_records(bytes).state {
+            encode(&mut self.sealed, |out| it.encode(out).ok());
+        }
+    }
+
+    /// What the handshake came to; counts it.
+    pub fn secured(&self, counters: &Counters) -> Secured {
+        match self.tls.handshake_kind() {
+            Some(HandshakeKind::Resumed) => counters.tls_resumed.add(1),
+            _ => counters.tls_handshakes.add(1),
+        }
+        let version = name_of(self.tls.protocol_version());
+        match version {
+            "TLSv1.3" => counters.tls_13.add(1),
+            _ => counters.tls_12.add(1),
+        }
+        if !self.asked.known {
+            counters.tls_unknown_names.add(1);
+        }
+        let suite = self.tls.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
+        let protocol = Protocol::of(self.tls.alpn_protocol());
+        Secured { version, cipher: suite.unwrap_or_default(), name: self.asked.name.clone(), protocol }
+    }
+
+    /// Seals and sends what the socket takes of `outbox`; `moved` is told how many bytes.
+    ///
+    /// # Errors
+    /// `EIO` for a file that is not what it was; else the socket's.
+    pub fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        outbox: &mut Outbox,
+        room: &mut Room,
+        moved: &mut u64,
+    ) -> Result<Sent, Errno> {
+        loop {
+            while self.sent < self.sealed.len() {
+                match push(socket, &self.sealed[self.sent..], moved)? {
+                    0 => return Ok(Sent::Blocked),
+                    count => self.sent += count,
+                }
+            }
+            if self.sent > 0 {
+                (self.sealed, self.sent) = (Vec::new(), 0);
+            }
+            if outbox.is_empty() {
+                outbox.rest();
+                return Ok(Sent::All);
+            }
+            if *moved >= TURN {
+                return Ok(Sent::Turn);
+            }
+            let filled = self.seal(outbox, room)?;
+            let mut sent = 0;
+            while sent < filled {
+                match push(socket, &room.sealed[sent..filled], moved)? {
+                    0 => {
+                        self.sealed = room.sealed[sent..filled].to_vec();
+                        break;
+                    }
+                    count => sent += count,
+                }
+            }
+        }
+    }
+
+    /// Seals the next of what is to be sent, in whole records where there is enough; how many bytes that are in `room`.
+    fn seal(&mut self, outbox: &mut Outbox, room: &mut Room) -> Result<usize, Errno> {
+        room.sealed.resize(SEALED, 0);
+        let (mut plain, mut filled) = (0, 0);
+        let (sealed, file) = (&mut room.sealed, &mut room.file);
+        while plain < SEAL && !outbox.is_empty() && sealed.len() - filled >= RECORD + OVERHEAD {
+            let most = (SEAL - plain).min((sealed.len() - filled) / (RECORD + OVERHEAD) * RECORD);
+            plain += outbox.lend(most, file, |bytes| {
+                filled += self.write(&mut sealed[filled..], |it, out| it.encrypt(bytes, out).ok())?;
+                Ok(())
+            })?;
+        }
+        Ok(filled)
+    }
+
+    /// Says that nothing more comes, if that can be said: a client that does not hear it knows that it was cut off.
+    pub fn say_goodbye(&mut self, socket: BorrowedFd<'_>) {
+        let mut bytes = [0; 256];
+        if matches!(self.stage, Stage::Greeting | Stage::Broken) || self.waiting() > 0 {
+            return;
+        }
+        if let Ok(count) = self.write(&mut bytes, |it, out| it.queue_close_notify(out).ok()) {
+            let _ = push(socket, &bytes[..count], &mut 0);
+        }
+    }
+
+    /// Writes into `out` what `work` does, behind whatever the protocol has to say first.
+    fn write<S>(&mut self, out: &mut [u8], work: S) -> Result<usize, Errno>
+    where
+        S: FnOnce(&mut WriteTraffic<'_, rustls::server::ServerConnectionData>, &mut [u8]) -> Option<usize>,
+    {
+        let mut filled = 0;
+        if self.stage == Stage::Broken {
+            return Err(Errno::PIPE);
+        }
+        loop {
+            // With what was kept: rustls remembers how far it came in it.
+            match self.tls.process_tls_records(&mut self.kept).state {
+                Ok(ConnectionState::WriteTraffic(mut it)) => {
+                    let count = work(&mut it, &mut out[filled..]).ok_or(Errno::IO)?;
+                    return Ok(filled + count);
+                }
+                Ok(ConnectionState::EncodeTlsData(mut it)) => {
+                    filled += it.encode(&mut out[filled..]).map_err(|_| Errno::IO)?;
+                }
+                Ok(ConnectionState::TransmitTlsData(it)) => it.done(),
+                Ok(ConnectionState::PeerClosed) => {}
+                _ => return Err(Errno::PIPE),
+            }
+        }
+    }
+}
+
+/// Appends what `work` writes, in as much room as it takes.
+fn encode(to: &mut Vec<u8>, mut work: impl FnMut(&mut [u8]) -> Option<usize>) {
+    let before = to.len();
+    // A flight of a handshake is one message; the longest chain of certificates fits into 64 KiB.
+    for size in [4 * 1024, 32 * 1024, 128 * 1024] {
+        to.resize(before + size, 0);
+        if let Some(count) = work(&mut to[before..]) {
+            to.truncate(before + count);
+            to.shrink_to_fit();
+            return;
+        }
+    }
+    to.truncate(before);
+}
+
+/// Hands bytes to the kernel; 0 where it takes none now.
+fn push(socket: BorrowedFd<'_>, bytes: &[u8], moved: &mut u64) -> Result<usize, Errno> {
+    loop {
+        match rustix::net::send(socket, bytes, SendFlags::NOSIGNAL) {
+            Ok(count) => {
+                *moved += count as u64;
+                return Ok(count);
+            }
+            Err(Errno::AGAIN) => return Ok(0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Counts a handshake, or what came after it, that failed by what the client sent.
+pub(crate) fn count_failure(error: &Error, counters: &Counters) {
+    let counter = match error {
+        Error::PeerIncompatible(it) => match it {
+            PeerIncompatible::Tls12NotOffered
+            | PeerIncompatible::Tls12NotOfferedOrEnabled
+            | PeerIncompatible::ServerDoesNotSupportTls12Or13
+            | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+            | PeerIncompatible::SupportedVersionsExtensionRequired
+            // Nobody who speaks TLS 1.2 leaves that out.
+            | PeerIncompatible::SignatureAlgorithmsExtensionRequired => &counters.tls_failed_version,
+            _ => &counters.tls_failed_cipher,
+        },
+        Error::NoCertificatesPresented | Error::InvalidCertificate(_) => &counters.tls_failed_certificate,
+        Error::AlertReceived(_) => &counters.tls_failed_refused,
+        Error::NoApplicationProtocol => &counters.tls_failed_protocol,
+        _ => &counters.tls_failed_malformed,
+    };
+    counter.add(1);
+}
