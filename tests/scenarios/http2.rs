@@ -9,6 +9,7 @@ use crate::harness::{Larder, Origin, until};
 
 mod floods;
 mod h2spec;
+mod secure;
 
 fn origin() -> Origin {
     Origin::new(|it| match it.target() {

@@ -422,7 +422,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("proxy :1 --listen unix:nowhere/x.sock", "there is no such directory");
     check("proxy nonsense", "ORIGIN: found \"nonsense\"");
     check("proxy http://127.0.0.1:99999", "ORIGIN: found");
-    check("proxy https://a", "TLS towards origins is not built yet");
+    check("proxy ftp://a", "ORIGIN: found \"ftp://a\"");
     check("proxy", "needs ORIGIN; for example");
     check("proxy :1 --ram 1ZB", "--ram: found \"1ZB\"; allowed:");
     check("proxy :1 --workers 0", "--workers: found \"0\"; allowed:");

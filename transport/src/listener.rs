@@ -2,10 +2,10 @@
 //! loop, which survives the want of descriptors.
 
 use crate::handler::{Client, Handler};
-use crate::http1;
 use crate::link::{Link, Unsecured};
 use crate::tls::{Protocol, Tls};
 use crate::worker::{SHED, Worker};
+use crate::{http1, http2};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -395,6 +395,8 @@ async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client
             drop(tls);
             match protocol {
                 Protocol::Http1 => http1::serve(link, client, handler).await,
+                // Boxed: the others have no room for it.
+                Protocol::Http2 => Box::pin(http2::serve(link, Vec::new(), client, handler)).await,
             }
         }
         Err(Unsecured::Plain) => {

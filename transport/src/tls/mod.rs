@@ -1,7 +1,7 @@
 //! TLS at the front: what all connections share. Where certificates come from is in `certificates`; the bytes of one
 //! connection are in `session`, and when they are read and written is in `link`.
 //!
-//! The protocol is rustls's (docs/decisions/0140): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers and
+//! The protocol is rustls's (docs/decisions/0141): TLS 1.2 and 1.3, key exchange with forward secrecy, AEAD ciphers and
 //! nothing else; no renegotiation, no compression, no early data.
 
 pub mod certificates;
@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The protocols that are spoken over TLS, the dearest first.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+const HTTP2: &[u8] = b"h2";
 
 /// Sessions without tickets that are kept at most, of clients of TLS 1.2; each takes about 250 bytes.
 const SESSIONS: usize = 4096;
@@ -63,12 +64,14 @@ pub struct Secured {
 pub enum Protocol {
     /// HTTP/1.1, also where the client offers nothing.
     Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 impl Protocol {
     fn of(alpn: Option<&[u8]>) -> Self {
         match alpn {
-            // Another row of PROTOCOLS is another arm here.
+            Some(HTTP2) => Protocol::Http2,
             Some(_) | None => Protocol::Http1,
         }
     }
