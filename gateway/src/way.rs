@@ -135,6 +135,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_asks_selects_no_variant() {
+        for (name, deed) in FIELDS.iter().chain(&[("forwarded", Deed::Who), ("via", Deed::Who)]) {
+            assert!(*deed != Deed::Who || larder_semantics::vary::is_told(name), "{name}");
+        }
+    }
+
+    #[test]
     fn every_row_is_found_in_any_case() {
         for (name, expect) in FIELDS {
             assert_eq!(Some(*expect), deed(name), "{name}");

@@ -137,7 +137,9 @@ impl Refusal {
                 "The request had Authorization, and the response does not allow sharing."
             }
             Refusal::SetCookie => "The response sets a cookie, which is meant for one client.",
-            Refusal::VaryStar => "The response varies on more than the request's fields (Vary: *).",
+            Refusal::VaryStar => {
+                "The response varies on more than what clients send (Vary: *, or a field that larder writes)."
+            }
             Refusal::NoLifetime => "The response names no lifetime, and its status has no default one.",
             Refusal::Useless => "The response is stale on arrival and cannot be validated.",
             Refusal::Late => "The response became stale while it came, and cannot be validated.",

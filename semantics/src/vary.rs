@@ -26,13 +26,41 @@ const KNOWN_ENCODINGS: [(&[u8], &[u8]); 6] = [
     (b"identity", b"identity"),
 ];
 
+/// What a server before the origin tells of the client and of the way: the origin has it from larder, or from nobody but a
+/// proxy that is believed. Which requests would have the same is not to be told from what clients send.
+const TOLD: [&str; 17] = [
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "client-ip",
+    "fastly-client-ip",
+    "forwarded",
+    "traceparent",
+    "tracestate",
+    "true-client-ip",
+    "via",
+    "x-azure-clientip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-forwarded-for",
+    "x-originating-ip",
+    "x-real-ip",
+    "x-remote-addr",
+    "x-remote-ip",
+];
+
+/// Whether a field is such that no variant can be selected by it.
+#[must_use]
+pub fn is_told(name: &str) -> bool {
+    TOLD.iter().any(|it| name.eq_ignore_ascii_case(it))
+}
+
 /// Reads every `Vary` line: the names, lower case, sorted, without duplicates; `None` for `*` (or for a
-/// value that is not a list of names, which can never be matched safely).
+/// value that is not a list of names, or has one that larder tells the origin, which can never be matched safely).
 #[must_use]
 pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();
     for member in field::all(fields, "vary").flat_map(field::members) {
-        if member == b"*" || !field::is_token(member) {
+        if member == b"*" || !field::is_token(member) || std::str::from_utf8(member).is_ok_and(is_told) {
             return None;
         }
         let name = std::str::from_utf8(member).ok()?.to_ascii_lowercase().into_boxed_str();

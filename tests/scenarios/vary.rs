@@ -1,7 +1,8 @@
 //! `Vary`, RFC 9111 §4.1: several fields, normalised values, `*`, and how many variants there may be.
 
-use crate::harness::Pages;
 use crate::harness::pages::Second::{self, Hit, Miss};
+use crate::harness::{Client, Larder, Origin, Pages};
+use std::net::Ipv4Addr;
 
 /// A page that varies on `vary`, first asked with `first`, then with `second`.
 #[track_caller]
@@ -125,4 +126,22 @@ fn cache_status_says_that_no_variant_matched() {
     let page = pages.page(&["Cache-Control: max-age=60 | Vary: Foo"]);
     assert!(page.get("Foo: 1").cache().starts_with("larder; fwd=uri-miss; fwd-status=200; stored"));
     assert!(page.get("Foo: 2").cache().starts_with("larder; fwd=vary-miss; fwd-status=200; stored"));
+}
+
+/// What larder tells the origin of the client is in no request: no other request can be known to have the same.
+#[test]
+fn what_larder_says_of_the_client_selects_no_variant() {
+    for name in ["X-Forwarded-For", "x-real-ip", "Forwarded", "Via"] {
+        let origin = Origin::new(move |it| {
+            let who = it.field("x-forwarded-for").unwrap_or("nobody");
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=100\nVary: Accept, {name}\n\n{who}")
+        });
+        let larder = Larder::before(&origin, "");
+        for last in [2, 3] {
+            let mut client = Client::connect_from(Ipv4Addr::new(127, 0, 0, last), larder.address);
+            let it = client.get("/");
+            assert_eq!(format!("127.0.0.{last}"), it.text(), "{name}");
+            assert!(!it.is_hit(), "{it:?}");
+        }
+    }
 }
