@@ -4,8 +4,11 @@
 use crate::config::itself::{LOOP, SENTENCE, is_admin, is_listener};
 use crate::config::{Config, OriginHost, Service};
 use larder_origin::Address;
+use larder_stdx::clock;
 use larder_transport::listener::Listen;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Refuses a configuration that has larder's own admin, which listens at `admin`, as an origin.
 ///
@@ -13,13 +16,16 @@ use std::net::{SocketAddr, ToSocketAddrs};
 /// One sentence: which route, and what to do.
 pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let routes = config.sites.iter().flat_map(|it| &it.routes);
+    let mut resolver = Resolver { left: PATIENCE };
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
             let origin = crate::cli::spell_origin(&it.at);
             return Err(format!("{}: proxy.to: {origin} {SENTENCE}.", route.source));
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
-        if let Some(it) = route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen)) {
+        if let Some(it) =
+            route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
+        {
             let origin = crate::cli::spell_origin(&it.at);
             return Err(format!("{}: proxy.to: {origin} {LOOP}.", route.source));
         }
@@ -29,19 +35,49 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
 
 /// Whether a name means nothing now but where larder listens itself; it is asked for only where the port is the same. What it
 /// means later is found out by each request (508).
-fn leads_here(origin: &Address, listen: &[Listen]) -> bool {
+fn leads_here(origin: &Address, listen: &[Listen], resolver: &mut Resolver) -> bool {
     let Address::Tcp(host, port) = origin else { return false };
-    let is_ours = |it: &Listen| matches!(it, Listen::Tcp(at) if at.port() == *port && *port != 0);
+    let is_ours =
+        |it: &Listen| matches!(it, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
     if origin.ip().is_some() || !listen.iter().any(is_ours) {
         return false;
     }
-    let Ok(found) = (host.as_str(), *port).to_socket_addrs() else { return false };
+    let found = resolver.resolve(host, *port);
     let here = |it: SocketAddr| {
         let it = Address::Tcp(it.ip().to_string(), *port);
         listen.iter().any(|at| is_listener(&it, at))
     };
-    let mut found = found.peekable();
-    found.peek().is_some() && found.all(here)
+    !found.is_empty() && found.into_iter().all(here)
+}
+
+/// How long names are waited for, all together: neither a start nor the admin has to stand still for a resolver that does not answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Asks what names mean, within a time.
+struct Resolver {
+    left: Duration,
+}
+
+impl Resolver {
+    /// Nothing where that is not known, or not in time.
+    fn resolve(&mut self, host: &str, port: u16) -> Vec<SocketAddr> {
+        let host = host.to_owned();
+        self.within(move || (host.as_str(), port).to_socket_addrs().into_iter().flatten().collect())
+    }
+
+    fn within(&mut self, ask: impl FnOnce() -> Vec<SocketAddr> + Send + 'static) -> Vec<SocketAddr> {
+        if self.left.is_zero() {
+            return Vec::new();
+        }
+        let (say, hear) = mpsc::sync_channel(1);
+        let begun = clock::precise_micros();
+        // Its answer may come when nobody waits for it any more.
+        std::thread::spawn(move || drop(say.send(ask())));
+        let found = hear.recv_timeout(self.left).unwrap_or_default();
+        let passed = Duration::from_micros(clock::precise_micros().saturating_sub(begun));
+        self.left = self.left.saturating_sub(passed);
+        found
+    }
 }
 
 #[cfg(test)]
@@ -53,9 +89,28 @@ mod tests {
         let at = |it: &str| Listen::Tcp(it.parse().unwrap());
         let to = |it: &str| Address::Tcp(it.to_owned(), 8080);
         let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
-        assert!(leads_here(&to("localhost"), &both));
-        assert!(!leads_here(&to("localhost"), &[at("127.0.0.1:8081"), at("[::1]:8081")]), "another port");
-        assert!(!leads_here(&to("localhost"), &[at("192.0.2.1:8080")]));
-        assert!(!leads_here(&to("nobody.invalid"), &both));
+        let leads_here = |it: &str, listen: &[Listen]| {
+            leads_here(&to(it), listen, &mut Resolver { left: Duration::from_secs(60) })
+        };
+        assert!(leads_here("localhost", &both));
+        assert!(!leads_here("localhost", &[at("127.0.0.1:8081"), at("[::1]:8081")]), "another port");
+        assert!(!leads_here("localhost", &[at("192.0.2.1:8080")]));
+        assert!(!leads_here("nobody.invalid", &both));
+    }
+
+    #[test]
+    fn a_resolver_that_is_silent_is_waited_for_once() {
+        let mut resolver = Resolver { left: Duration::from_millis(20) };
+        let (_held, silent) = mpsc::channel::<()>();
+        let silent = move || {
+            let _ = silent.recv();
+            Vec::new()
+        };
+        assert!(resolver.within(silent).is_empty());
+        assert!(resolver.left.is_zero());
+        assert!(
+            resolver.within(|| vec![SocketAddr::from(([127, 0, 0, 1], 1))]).is_empty(),
+            "nobody asks any more"
+        );
     }
 }
