@@ -278,7 +278,11 @@ fn only_what_is_whole_ends_cleanly() {
     // Who is idle for too long is told so.
     let mut idle = authority.trusting().connect(larder.address, "one.test").unwrap();
     assert_eq!(200, idle.get("/whole").status);
-    larder.pass(61_000);
+    // It rests from when larder has seen that its answer is sent.
+    until("it has rested for too long", || {
+        larder.pass(61_000);
+        larder.counter("client_idle_timeouts") == 1
+    });
     assert_eq!((Vec::new(), End::Said), idle.rest());
 }
 
