@@ -49,11 +49,11 @@ impl Watched {
         let since = self.read_by.get().saturating_sub(limit);
         let long = since + grace <= now
             // It may have been as silent while it waited to be let in itself.
-            || self.reading.get() != Reading::Idle && self.silence().is_some_and(|it| it >= grace);
+            || self.reading.get() == Reading::First && self.silence().is_some_and(|it| it >= grace);
         (self.expired.get() == Expired::No && long).then_some(since)
     }
 
-    /// How long ago the last came of a client, or it connected, milliseconds; `None` where some of it is not read yet, and but for TCP.
+    /// How long ago the client connected that has sent nothing since, milliseconds; `None` where it has, and but for TCP.
     fn silence(&self) -> Option<u64> {
         // It may have waited with its request, which is not read yet.
         if rustix::io::ioctl_fionread(&self.socket) != Ok(0) {
