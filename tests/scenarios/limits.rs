@@ -185,12 +185,18 @@ fn a_crowd_leaves_descriptors_for_the_origin() {
     );
     std::fs::write(&path, config).unwrap();
     let larder = Larder::within("ulimit -n 80", &["run", "-c", path.to_str().unwrap()]);
-    let mut crowd: Vec<Client> = (0..80).map(|_| larder.client()).collect();
+    // Each asks at once: who says nothing makes room for others.
+    let ask = |_| {
+        let mut client = larder.client();
+        client.send("GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+        client
+    };
+    let mut crowd: Vec<Client> = (0..80).map(ask).collect();
     until("no more are accepted", || larder.counter("accept_errors") > 0);
     let mut answered = 0;
     for client in &mut crowd {
         client.stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-        let it = client.get("/x");
+        let it = client.read();
         assert!(matches!(it.status, 0 | 200), "{it:?}");
         answered += usize::from(it.status == 200);
     }
