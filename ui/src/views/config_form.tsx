@@ -57,6 +57,8 @@ const SECTIONS: [string, string][] = [
   ['cache.fleet.', 'Fleet'],
   ['cache.', 'Cache, for all routes'],
   ['admin.', 'Admin'],
+  ['clients.', 'Clients'],
+  ['tls.', 'TLS'],
   ['log.', 'Log'],
   ['telemetry.', 'Telemetry'],
 ];
