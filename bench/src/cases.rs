@@ -1,6 +1,6 @@
 //! The table of what is measured and of what is claimed about it. Nothing is run here.
 
-use crate::load::Manner::{self, Close, KeepAlive, Pipelined};
+use crate::load::Manner::{self, Close, KeepAlive, Pipelined, Sealed, SealedStreams, Streams};
 use crate::servers::Server;
 use crate::statistics::Bound::{self, AtLeast, AtMost, Between};
 
@@ -94,6 +94,9 @@ pub fn all() -> Vec<Case> {
         pipelined(),
         close(),
         many(),
+        streams(),
+        sealed_streams(),
+        sealed(),
         static_and_cached(),
         workers(),
         miss(),
@@ -287,6 +290,68 @@ fn many() -> Case {
             kept("canned, 2000", "canned, 20", None),
             Claim { lane: "larder, 2000", against: "larder, 20", of: Of::PerCpu, bound: None },
             Claim { lane: "nginx, 2000", against: "nginx, 20", of: Of::PerCpu, bound: None },
+        ],
+    }
+}
+
+fn streams() -> Case {
+    Case {
+        name: "h2c-20x10",
+        title: "RAM hit, 1,795 bytes, HTTP/2 in clear, 20 connections with 10 streams each",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Streams,
+            20,
+            &[("larder", LARDER), ("h2o", Server::H2o), ("haproxy", Server::HaproxyCache)],
+        ),
+        claims: vec![per_cpu("h2o", AtLeast(1.0)), per_cpu("haproxy", AtLeast(2.0))],
+    }
+}
+
+fn sealed_streams() -> Case {
+    Case {
+        name: "h2-20x10",
+        title: "RAM hit, 1,795 bytes, HTTP/2 by TLS 1.3, 20 connections with 10 streams each",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            SealedStreams,
+            20,
+            &[
+                ("larder", LARDER),
+                ("h2o", Server::H2o),
+                ("lighttpd", Server::Lighttpd),
+                ("haproxy", Server::HaproxyCache),
+                ("nginx", NGINX_COPY),
+            ],
+        ),
+        claims: vec![per_cpu("h2o", AtLeast(1.0)), limit("larder", "lighttpd"), limit("larder", "haproxy")],
+    }
+}
+
+fn sealed() -> Case {
+    Case {
+        name: "tls-20",
+        title: "RAM hit, 1,795 bytes, HTTP/1.1 by TLS 1.3, 20 keep-alive connections",
+        page: 1795,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Sealed,
+            20,
+            &[
+                ("larder", LARDER),
+                ("canned TLS", Server::CannedTls),
+                ("h2o", Server::H2o),
+                ("haproxy", Server::HaproxyCache),
+                ("nginx", NGINX_COPY),
+            ],
+        ),
+        claims: vec![
+            per_cpu("h2o", AtLeast(1.0)),
+            limit("larder", "canned TLS"),
+            limit("larder", "nginx"),
+            limit("canned TLS", "h2o"),
         ],
     }
 }

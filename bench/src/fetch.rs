@@ -1,5 +1,5 @@
 //! One plain GET, to see that a server gives the right bytes before it is measured, and to hold idle
-//! connections. No general client: it trusts `Content-Length`.
+//! connections. No general client: it trusts `Content-Length`, and HTTP/2 and TLS are `curl`'s.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -56,6 +56,35 @@ pub fn expect(port: u16, page: &[u8], times: u32) -> Result<(), String> {
         let body = get(&mut connect(port)?)?;
         if body != page {
             return Err(format!("answered {} bytes that are not the page", body.len()));
+        }
+    }
+    Ok(())
+}
+
+/// The same by `curl`, in the version of HTTP that its `option` names and that it must be told as `version`.
+///
+/// # Errors
+/// Where `curl` is missing, or any answer is not the page, or not by that version.
+pub fn expect_by(
+    (option, version): (&str, &str),
+    is_sealed: bool,
+    port: u16,
+    page: &[u8],
+    times: u32,
+) -> Result<(), String> {
+    let url = format!("{}://127.0.0.1:{port}/page.html", if is_sealed { "https" } else { "http" });
+    for _ in 0..times {
+        let output = std::process::Command::new("curl")
+            .args(["-sSk", option, "-m", "10", "-w", "\n%{http_version} %{http_code}", &url])
+            .output()
+            .map_err(|it| format!("curl is needed: {it}"))?;
+        let expected = [page, b"\n", version.as_bytes(), b" 200"].concat();
+        if output.stdout != expected {
+            let (told, why) = (output.stdout.len(), String::from_utf8_lossy(&output.stderr));
+            return Err(format!(
+                "answered {told} bytes that are not the page by HTTP/{version} {}",
+                why.trim()
+            ));
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! One measured second or two: `wrk` on the core of the load, the server's CPU time before and after.
+//! One measured second or two: `wrk`, or `h2load` where it is HTTP/2 or TLS, on the core of the load, and the server's CPU
+//! time before and after.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -17,6 +18,32 @@ pub enum Manner {
     Pipelined,
     /// A connection for each request.
     Close,
+    /// Ten streams at once on each connection of HTTP/2 in clear.
+    Streams,
+    /// The same by TLS.
+    SealedStreams,
+    /// One request after the other by TLS, HTTP/1.1.
+    Sealed,
+}
+
+/// The one suite that is offered, so that all seal alike.
+const SUITE: &str = "TLS_AES_128_GCM_SHA256";
+
+impl Manner {
+    /// Whether it is by TLS.
+    pub fn is_sealed(self) -> bool {
+        matches!(self, Manner::SealedStreams | Manner::Sealed)
+    }
+
+    /// The version of HTTP as `curl` is told it and tells it, where it is not known that `wrk` speaks it.
+    pub fn version(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Manner::KeepAlive | Manner::Pipelined | Manner::Close => None,
+            Manner::Streams => Some(("--http2-prior-knowledge", "2")),
+            Manner::SealedStreams => Some(("--http2", "2")),
+            Manner::Sealed => Some(("--http1.1", "1.1")),
+        }
+    }
 }
 
 /// What one run of `wrk` told, and what it cost the server.
@@ -34,7 +61,7 @@ pub struct Sample {
     pub cpu_ns: u64,
     /// The origin's CPU time, where there is an origin.
     pub origin_ns: u64,
-    /// Median and 99th percentile of the latency, in microseconds.
+    /// Median and 99th percentile of the latency, in microseconds; zeros where the generator does not tell.
     pub latency_us: (u64, u64),
 }
 
@@ -58,10 +85,10 @@ impl Sample {
     }
 }
 
-/// Runs `wrk` against `server` for `seconds` and counts.
+/// Runs the load against `server` for `seconds` and counts.
 ///
 /// # Errors
-/// Where `wrk` is missing or tells nothing.
+/// Where its generator is missing or tells nothing.
 pub fn measure(
     server: &Running,
     origin: Option<&Running>,
@@ -71,6 +98,27 @@ pub fn measure(
     nice: i32,
     dir: &Path,
 ) -> Result<Sample, String> {
+    let argv = match manner.version() {
+        Some(_) => h2load(server.port, manner, connections, seconds),
+        None => wrk(server.port, manner, connections, seconds, dir)?,
+    };
+    let before = (server.cpu(), origin.map_or(0, Running::cpu));
+    let output = pinned(Cores::Load, nice, &argv)
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|it| format!("{} cannot be started: {it}", argv[0]))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let parsed = if manner.version().is_some() { parse_h2load(&text, manner) } else { parse(&text) };
+    let mut sample = parsed.ok_or_else(|| {
+        let told = [&output.stderr[..], &output.stdout[..]].concat();
+        format!("{}: {}", argv[0], String::from_utf8_lossy(&told).trim().replace('\n', " | "))
+    })?;
+    sample.cpu_ns = server.cpu().saturating_sub(before.0);
+    sample.origin_ns = origin.map_or(0, Running::cpu).saturating_sub(before.1);
+    Ok(sample)
+}
+
+fn wrk(port: u16, manner: Manner, connections: u32, seconds: u32, dir: &Path) -> Result<Vec<String>, String> {
     let script = dir.join(format!("{manner:?}.lua"));
     let text = if manner == Manner::Pipelined { format!("{PIPELINE}{REPORT}") } else { REPORT.to_owned() };
     std::fs::write(&script, text).map_err(|it| it.to_string())?;
@@ -80,19 +128,18 @@ pub fn measure(
     if manner == Manner::Close {
         argv.extend(["-H".into(), "Connection: close".into()]);
     }
-    argv.push(format!("http://127.0.0.1:{}/page.html", server.port));
-    let before = (server.cpu(), origin.map_or(0, Running::cpu));
-    let output = pinned(Cores::Load, nice, &argv)
-        .stderr(Stdio::piped())
-        .output()
-        .map_err(|it| format!("wrk cannot be started: {it}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut sample = parse(&text).ok_or_else(|| {
-        format!("wrk: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " | "))
-    })?;
-    sample.cpu_ns = server.cpu().saturating_sub(before.0);
-    sample.origin_ns = origin.map_or(0, Running::cpu).saturating_sub(before.1);
-    Ok(sample)
+    argv.push(format!("http://127.0.0.1:{port}/page.html"));
+    Ok(argv)
+}
+
+fn h2load(port: u16, manner: Manner, connections: u32, seconds: u32) -> Vec<String> {
+    let streams = if manner == Manner::Sealed { "1" } else { "10" };
+    let mut argv = vec!["h2load".to_owned(), format!("--tls13-ciphers={SUITE}"), "-t1".into(), "-m".into()];
+    argv.extend([streams.to_owned(), "-c".into(), connections.to_string(), "-D".into(), seconds.to_string()]);
+    argv.extend((manner == Manner::Sealed).then(|| "--h1".to_owned()));
+    let scheme = if manner.is_sealed() { "https" } else { "http" };
+    argv.push(format!("{scheme}://127.0.0.1:{port}/page.html"));
+    argv
 }
 
 /// Runs `wrk` on these targets in turn, from `connections` connections; without CPU times.
@@ -144,9 +191,51 @@ fn parse(output: &str) -> Option<Sample> {
     })
 }
 
+/// Reads what `h2load` prints, if it spoke what it was to speak.
+fn parse_h2load(output: &str, manner: Manner) -> Option<Sample> {
+    let after = |start: &str| output.lines().find_map(|it| it.strip_prefix(start)).map(str::trim);
+    let expected = match manner {
+        Manner::Streams => "h2c",
+        Manner::SealedStreams => "h2",
+        _ => "http/1.1",
+    };
+    if after("Application protocol:") != Some(expected)
+        || manner.is_sealed() && after("Cipher:") != Some(SUITE)
+    {
+        return None;
+    }
+    let before = |line: &str, unit: &str| -> Option<u64> {
+        line.split(',').find_map(|it| it.trim().strip_suffix(unit)?.trim().parse().ok())
+    };
+    let seconds = after("finished in ")?.split_once("s,")?.0.parse().ok()?;
+    let (codes, requests) = (after("status codes:")?, after("requests:")?);
+    let (good, moved) = (before(codes, "2xx")?, before(codes, "3xx")?);
+    let bad = before(codes, "4xx")? + before(codes, "5xx")?;
+    let (failed, errored) = (before(requests, "failed")?, before(requests, "errored")?);
+    let bytes = after("traffic:")?.split_once('(')?.1.split_once(')')?.0.parse().ok()?;
+    let errors = bad + failed.max(errored) + before(requests, "timeout")?;
+    Some(Sample { requests: good + moved, seconds, bytes, errors, ..Sample::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_h2load_prints_is_read() {
+        let text = "starting benchmark...\nTLS Protocol: TLSv1.3\nCipher: TLS_AES_128_GCM_SHA256\nApplication protocol: h2\n\n\
+            finished in 1.50s, 167500.00 req/s, 291.85MB/s\n\
+            requests: 167510 total, 167700 started, 167510 done, 167500 succeeded, 10 failed, 7 errored, 2 timeout\n\
+            status codes: 167500 2xx, 0 3xx, 1 4xx, 0 5xx\n\
+            traffic: 291.85MB (306025160) total, 2.24MB (2347060) headers (space savings 91.99%), 286.73MB (300662500) data\n";
+        let sample = parse_h2load(text, Manner::SealedStreams).unwrap();
+        assert_eq!((167_500, 13, 306_025_160), (sample.requests, sample.errors, sample.bytes));
+        assert!((sample.seconds - 1.5).abs() < 1e-9);
+        assert_eq!(None, parse_h2load(text, Manner::Sealed), "another protocol");
+        assert_eq!(None, parse_h2load(&text.replace("_128_", "_256_"), Manner::SealedStreams));
+        assert!(parse_h2load(&text.replace(": h2", ": h2c"), Manner::Streams).is_some());
+        assert_eq!(None, parse_h2load("", Manner::Streams));
+    }
 
     #[test]
     fn the_line_of_the_report_is_read() {

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-const VERSIONS: [(&str, &[&str]); 8] = [
+const VERSIONS: [(&str, &[&str]); 10] = [
     ("nginx", &["-v"]),
     ("haproxy", &["-v"]),
     ("varnishd", &["-V"]),
@@ -13,6 +13,8 @@ const VERSIONS: [(&str, &[&str]); 8] = [
     ("h2o", &["--version"]),
     ("lighttpd", &["-v"]),
     ("wrk", &["-v"]),
+    ("h2load", &["--version"]),
+    ("openssl", &["version"]),
     ("gcc", &["--version"]),
 ];
 

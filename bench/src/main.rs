@@ -188,7 +188,11 @@ fn settings(asked: &Asked, dir: &Path) -> Result<Settings, String> {
     let files = raise_limit(2 * idle + 10_000);
     Ok(Settings {
         dir: dir.to_owned(),
-        ours: Ours { larder: absolute(&asked.larder), canned: build_limit(dir)? },
+        ours: Ours {
+            larder: absolute(&asked.larder),
+            canned: build_limit(dir)?,
+            canned_tls: build_tls_limit(dir),
+        },
         rounds: asked.rounds.unwrap_or(if asked.quick { 2 } else { 5 }).max(1),
         seconds: asked.seconds.unwrap_or(if asked.quick { 1 } else { 2 }).max(1),
         nice: asked.nice,
@@ -221,6 +225,21 @@ fn build_limit(dir: &Path) -> Result<PathBuf, String> {
     } else {
         Err(String::from_utf8_lossy(&built.stderr).into_owned())
     }
+}
+
+/// The limit by TLS; where its libraries are missing the program is, and its lane says so.
+fn build_tls_limit(dir: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("limit/tls.c");
+    let program = dir.join("canned-tls");
+    let built = Command::new("gcc")
+        .args(["-O2", "-Wall", "-o"])
+        .args([&program, &source])
+        .args(["-lssl", "-lcrypto"])
+        .output();
+    if !built.is_ok_and(|it| it.status.success()) {
+        eprintln!("the limit by TLS is left out; on Debian: apt-get install libssl-dev");
+    }
+    program
 }
 
 fn absolute(path: &Path) -> PathBuf {

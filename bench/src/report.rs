@@ -189,7 +189,7 @@ fn case_markdown(out: &mut String, finished: &Finished) {
             number(middle(outcome, Sample::cpu_us)),
             spread(&outcome.each(Sample::cpu_us)).map_or("–".into(), |it| format!("{:.0} %", 100.0 * it)),
             number(middle(outcome, Sample::rate)),
-            number(median(&outcome.each(latency))),
+            number(median(&outcome.each(latency)).filter(|it| *it > 0.0)),
             outcome.errors(),
         );
     }

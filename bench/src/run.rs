@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use crate::cases::{Case, Claim, Lane, Of};
 use crate::fetch;
-use crate::load::{self, Sample};
+use crate::load::{self, Manner, Sample};
 use crate::process::{Cores, Running, free_port};
 use crate::servers::{Ours, Place, Server, canned};
 use crate::statistics::{Verdict, median, paired_ratio};
@@ -171,7 +172,7 @@ impl Settings {
         let mut started: Vec<Started> = Vec::new();
         for lane in &case.lanes {
             if !started.iter().any(|it| it.0 == lane.server) {
-                started.push((lane.server, self.start(lane.server, root, origin)));
+                started.push((lane.server, self.start_for(lane.server, lane.manner, root, origin)));
             }
         }
         started
@@ -182,6 +183,17 @@ impl Settings {
     /// # Errors
     /// Where it is missing, does not start, or answers something else.
     pub fn start(&self, server: Server, root: &std::path::Path, origin: u16) -> Result<Running, String> {
+        self.start_for(server, Manner::KeepAlive, root, origin)
+    }
+
+    /// The same for requests that come by `manner`.
+    fn start_for(
+        &self,
+        server: Server,
+        manner: Manner,
+        root: &std::path::Path,
+        origin: u16,
+    ) -> Result<Running, String> {
         let port = free_port().map_err(|it| it.to_string())?;
         let dir = self.dir.join(format!("{}-{port}", server.program()));
         let place = Place {
@@ -192,6 +204,7 @@ impl Settings {
             fleet: self.fleet.clone(),
             connections: self.connections,
             root_user: self.root_user,
+            certificate: if manner.is_sealed() { Some(self.certificate()?) } else { None },
         };
         let plan = server.plan(&place, &self.ours);
         let program = plan.argv.first().map_or("", String::as_str);
@@ -205,8 +218,44 @@ impl Settings {
         };
         let running = Running::start(&plan.argv, cores, self.nice, port, &dir.join("output.log"))?;
         let page = fs::read(root.join("page.html")).map_err(|it| it.to_string())?;
-        fetch::expect(port, &page, 3)?;
+        match manner.version() {
+            None => fetch::expect(port, &page, 3)?,
+            Some(version) => fetch::expect_by(version, manner.is_sealed(), port, &page, 3)?,
+        }
         Ok(running)
+    }
+
+    /// A folder with a certificate that all servers have: P-256, made for this run.
+    fn certificate(&self) -> Result<PathBuf, String> {
+        let dir = self.dir.join("certificate");
+        if dir.join("both.pem").is_file() {
+            return Ok(dir);
+        }
+        let failed = |it: std::io::Error| format!("openssl is needed for a certificate: {it}");
+        fs::create_dir_all(&dir).map_err(failed)?;
+        let made = Command::new("openssl")
+            .args([
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "30",
+            ])
+            .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
+            .args(["-keyout", "key.pem", "-out", "cert.pem"])
+            .current_dir(&dir)
+            .output()
+            .map_err(failed)?;
+        if !made.status.success() {
+            return Err(format!("openssl: {}", String::from_utf8_lossy(&made.stderr).trim()));
+        }
+        let parts = ["cert.pem", "key.pem"].map(|it| fs::read(dir.join(it)).unwrap_or_default());
+        fs::write(dir.join("both.pem"), parts.concat()).map_err(failed)?;
+        Ok(dir)
     }
 }
 

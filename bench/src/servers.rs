@@ -36,6 +36,8 @@ pub enum Server {
     Canned,
     /// The limit program, `send` + `sendfile`.
     CannedSendfile,
+    /// The limit program by TLS.
+    CannedTls,
     /// nginx serving the page as a file.
     NginxFiles {
         /// Its `sendfile` directive.
@@ -88,6 +90,8 @@ pub struct Place {
     pub connections: u64,
     /// Whether we run as root, where some servers want to be told whom to become.
     pub root_user: bool,
+    /// Where it is asked by TLS, with HTTP/2 for who wants it: the folder of `cert.pem`, `key.pem`, and `both.pem`.
+    pub certificate: Option<PathBuf>,
 }
 
 /// The programs that are ours.
@@ -97,6 +101,8 @@ pub struct Ours {
     pub larder: PathBuf,
     /// The limit program, built from `limit/canned.c`.
     pub canned: PathBuf,
+    /// The same by TLS, built from `limit/tls.c`; missing where OpenSSL's headers are.
+    pub canned_tls: PathBuf,
 }
 
 /// What to write and what to start.
@@ -123,6 +129,7 @@ impl Server {
             | Server::LarderCapped { .. }
             | Server::LarderFiles => "larder",
             Server::Canned | Server::CannedSendfile => "canned",
+            Server::CannedTls => "canned-tls",
             Server::NginxFiles { .. }
             | Server::NginxCache
             | Server::NginxCapped { .. }
@@ -142,6 +149,7 @@ impl Server {
             Server::LarderFiles
                 | Server::Canned
                 | Server::CannedSendfile
+                | Server::CannedTls
                 | Server::NginxFiles { .. }
                 | Server::H2o
                 | Server::Lighttpd
@@ -195,6 +203,7 @@ impl Server {
             }
             Server::Canned => canned(&ours.canned, "copy", place.port, &place.root, &[]),
             Server::CannedSendfile => canned(&ours.canned, "sendfile", place.port, &place.root, &[]),
+            Server::CannedTls => canned_tls(&ours.canned_tls, place),
             Server::NginxFiles { sendfile } => peers::nginx(place, &peers::nginx_files(place, sendfile)),
             Server::NginxCache => peers::nginx(place, &peers::nginx_cache(place)),
             Server::NginxCapped { connections } => {
@@ -257,11 +266,25 @@ pub fn canned(program: &Path, how: &str, port: u16, root: &Path, headers: &[&str
     Plan { argv, ..Plan::default() }
 }
 
+fn canned_tls(program: &Path, place: &Place) -> Plan {
+    let mut plan = canned(program, "tls", place.port, &place.root, &[]);
+    let certificate = place.certificate.clone().unwrap_or_default();
+    plan.argv.insert(2, certificate.join("both.pem").display().to_string());
+    plan
+}
+
 fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
+    let (scheme, tls) = match &place.certificate {
+        None => ("", String::new()),
+        Some(it) => {
+            let (cert, key) = (it.join("cert.pem"), it.join("key.pem"));
+            ("https://", format!("[tls]\ncertificates = [{{ cert = {cert:?}, key = {key:?} }}]\n\n"))
+        }
+    };
     let text = format!(
-        "listen = [\"127.0.0.1:{port}\"]\nworkers = {workers}\n\n\
+        "listen = [\"{scheme}127.0.0.1:{port}\"]\nworkers = {workers}\n\n\
          [limits]\nidle_timeout = \"1h\"\nconnections = {connections}\n\n\
-         [admin]\nenabled = false\n\n[log]\naccess = \"off\"\n\n\
+         {tls}[admin]\nenabled = false\n\n[log]\naccess = \"off\"\n\n\
          [[site]]\nhosts = [\"*\"]\n\n[[site.route]]\npath = \"/*\"\n{route}\n",
         port = place.port,
         connections = place.connections,
@@ -275,7 +298,7 @@ fn larder(place: &Place, ours: &Ours, workers: u32, route: &str) -> Plan {
 mod tests {
     use super::*;
 
-    const ALL: [Server; 21] = [
+    const ALL: [Server; 22] = [
         Server::LarderProxy { workers: 1 },
         Server::LarderUncounted,
         Server::LarderTraced { every: 100 },
@@ -286,6 +309,7 @@ mod tests {
         Server::LarderFiles,
         Server::Canned,
         Server::CannedSendfile,
+        Server::CannedTls,
         Server::NginxFiles { sendfile: true },
         Server::NginxFiles { sendfile: false },
         Server::NginxCache,
@@ -309,14 +333,23 @@ mod tests {
             fleet: vec![10_333],
             connections: 1000,
             root_user: true,
+            certificate: None,
         };
-        let ours = Ours { larder: "larder".into(), canned: "canned".into() };
+        let ours = Ours { larder: "larder".into(), canned: "canned".into(), canned_tls: "canned-tls".into() };
         for server in ALL {
             let plan = server.plan(&place, &ours);
             let all = format!("{:?} {:?}", plan.files, plan.argv);
             assert!(all.contains("10111"), "{server:?}: {all}");
             assert_eq!(server.needs_origin(), all.contains("10222"), "{server:?}: {all}");
             assert!(plan.argv[0].ends_with(server.program()), "{server:?}: {all}");
+        }
+        let sealed = Place { certificate: Some("/tmp/pair".into()), ..place };
+        for case in crate::cases::all() {
+            for lane in case.lanes.iter().filter(|it| it.manner.is_sealed()) {
+                let plan = lane.server.plan(&sealed, &ours);
+                let all = format!("{:?} {:?}", plan.files, plan.argv);
+                assert!(all.contains("/tmp/pair/"), "{:?}: {all}", lane.server);
+            }
         }
     }
 

@@ -10,6 +10,10 @@ fn words(line: &str) -> Vec<String> {
 pub fn nginx(place: &Place, server: &str) -> Plan {
     let dir = place.dir.display();
     let user = if place.root_user { "user root;\n" } else { "" };
+    let tls = place.certificate.as_ref().map_or(String::new(), |it| {
+        let it = it.display();
+        format!("ssl_certificate {it}/cert.pem;\nssl_certificate_key {it}/key.pem;\nssl_protocols TLSv1.3;\n")
+    });
     let text = format!(
         "{user}daemon off;\nworker_processes 1;\npid {dir}/pid;\nerror_log {dir}/error.log;\n\
          events {{ worker_connections {connections}; multi_accept on; use epoll; }}\n\
@@ -22,7 +26,8 @@ pub fn nginx(place: &Place, server: &str) -> Plan {
          open_file_cache max=1000 inactive=1h;\nopen_file_cache_valid 1h;\n\
          proxy_cache_path {dir}/cache keys_zone=page:10m inactive=1d use_temp_path=off;\n\
          upstream app {{ server 127.0.0.1:{origin}; keepalive 600; keepalive_requests 1000000000; }}\n\
-         server {{ listen 127.0.0.1:{port} backlog=4096;\n{server}\n}}\n}}\n",
+         server {{ listen 127.0.0.1:{port}{sealed} backlog=4096;\n{tls}{server}\n}}\n}}\n",
+        sealed = if place.certificate.is_some() { " ssl http2" } else { "" },
         connections = place.connections,
         origin = if server.contains("http://app") { place.origin } else { 1 },
         port = place.port,
@@ -82,13 +87,16 @@ pub fn varnish(place: &Place, verdict: &str) -> Plan {
 /// HAProxy, with its `cache` where `cached`.
 pub fn haproxy(place: &Place, cached: bool) -> Plan {
     let (port, origin) = (place.port, place.origin);
+    let tls = place.certificate.as_ref().map_or(String::new(), |it| {
+        format!(" ssl crt {}/both.pem ssl-min-ver TLSv1.3 alpn h2,http/1.1", it.display())
+    });
     let rules = if cached { "http-request cache-use page\nhttp-response cache-store page\n" } else { "" };
     let text = format!(
         "global\nno strict-limits\nnbthread 1\nmaxconn {connections}\n\
          defaults\nmode http\nmaxconn {connections}\ntimeout connect 5s\ntimeout client 1h\ntimeout server 1h\n\
          timeout http-keep-alive 1h\noption http-keep-alive\nhttp-reuse always\n\
          cache page\ntotal-max-size 64\nmax-object-size 4000000\nmax-age 86400\n\
-         frontend here\nbind 127.0.0.1:{port} backlog 4096\ndefault_backend app\n\
+         frontend here\nbind 127.0.0.1:{port} backlog 4096{tls}\ndefault_backend app\n\
          backend app\n{rules}server origin 127.0.0.1:{origin}\n",
         connections = place.connections,
     );
@@ -147,9 +155,16 @@ pub fn traffic_server(place: &Place) -> Plan {
 pub fn h2o(place: &Place) -> Plan {
     let (port, connections) = (place.port, place.connections);
     let user = if place.root_user { "user: root\n" } else { "" };
+    let tls = place.certificate.as_ref().map_or(String::new(), |it| {
+        let it = it.display();
+        format!(
+            "  ssl:\n    certificate-file: {it}/cert.pem\n    key-file: {it}/key.pem\n    neverbleed: OFF\n    \
+             ocsp-update-interval: 0\n"
+        )
+    });
     let text = format!(
         "{user}num-threads: 1\nmax-connections: {connections}\nhttp1-request-timeout: 3600\n\
-         listen:\n  host: 127.0.0.1\n  port: {port}\n\
+         listen:\n  host: 127.0.0.1\n  port: {port}\n{tls}\
          hosts:\n  default:\n    paths:\n      \"/\":\n        file.dir: {}\n",
         place.root.display()
     );
@@ -159,8 +174,15 @@ pub fn h2o(place: &Place) -> Plan {
 
 /// lighttpd serving files. Its counter of requests per connection has 16 bits.
 pub fn lighttpd(place: &Place) -> Plan {
+    let tls = place.certificate.as_ref().map_or(String::new(), |it| {
+        let it = it.display();
+        format!(
+            "server.modules = ( \"mod_openssl\" )\nssl.engine = \"enable\"\nssl.pemfile = \"{it}/cert.pem\"\n\
+             ssl.privkey = \"{it}/key.pem\"\n"
+        )
+    });
     let text = format!(
-        "server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
+        "{tls}server.document-root = \"{root}\"\nserver.bind = \"127.0.0.1\"\nserver.port = {port}\n\
          server.max-fds = {files}\nserver.max-connections = {connections}\nserver.listen-backlog = 4096\n\
          server.max-keep-alive-requests = 65535\nserver.max-keep-alive-idle = 3600\n\
          server.stat-cache-engine = \"simple\"\nserver.network-backend = \"sendfile\"\n\
