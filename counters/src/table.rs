@@ -100,8 +100,8 @@ counters! {
     Counters;
     connections_accepted: Count, "Client connections accepted.";
     connections_open: Gauge, "Client connections open now.";
-    connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached.";
-    connections_shed: Limit, "Client connections closed to make room, for want of descriptors: idle ones, then those whose head was slow to come.";
+    connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached and none could make room.";
+    connections_shed: Limit, "Client connections closed to make room, for want of descriptors or because `limits.connections` was reached: idle ones, then those whose head was slow to come.";
     accept_errors: Limit, "Accepts that failed or were put off, for want of descriptors or memory; accepting paused for a moment.";
     http2_connections: Count, "Client connections that speak HTTP/2.";
     http2_requests: Count, "Requests over HTTP/2.";

@@ -334,6 +334,10 @@ impl<H: Handler> Door<H> {
             if lacks_room {
                 return self.want();
             }
+            // Those are gone after a turn of the loop; where nobody rests, the newcomer is turned away.
+            if self.worker.is_full() && self.has_another() && self.worker.shed(SHED) > 0 {
+                return Accepted::Batch;
+            }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
                 Ok((socket, peer)) => self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok())),

@@ -255,6 +255,11 @@ impl Worker {
         self.within.get() && !descriptors::suffice_for_another()
     }
 
+    /// Whether as many connections are open as may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.open.get() >= self.limits.get().connections
+    }
+
     /// Puts other limits in force; deadlines that run already stay.
     pub fn set_limits(&self, limits: Limits) {
         self.times.set(Times::new(&limits));
@@ -373,7 +378,7 @@ impl Worker {
 
     /// Takes a connection on; `None` where the limit is reached.
     pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Rc<Watched>> {
-        if self.open.get() >= self.limits.get().connections {
+        if self.is_full() {
             self.counters.connections_refused.add(1);
             return None;
         }

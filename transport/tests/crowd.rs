@@ -4,15 +4,57 @@
 mod support;
 
 use larder_stdx::descriptors;
+use larder_transport::worker::Limits;
 use support::Server;
 
 /// At a second for each few of the crowd, this would take half a minute.
 #[test]
-#[allow(clippy::disallowed_methods, reason = "what is looked at is how long it took")]
 fn who_asks_does_not_wait_for_a_crowd_that_says_nothing() {
+    before_a_crowd("");
+}
+
+#[test]
+fn nor_for_one_that_begins_and_says_no_more() {
+    alone("nor_for_one_that_begins_and_says_no_more", || before_a_crowd("G"));
+}
+
+/// Has a test run in a process of its own: descriptors and the clock are the process's.
+fn alone(name: &str, test: impl Fn()) {
+    if std::env::var_os("ALONE").is_some() {
+        return test();
+    }
+    let this = std::env::current_exe().unwrap();
+    let status = std::process::Command::new(this).args([name, "--exact"]).env("ALONE", "1").status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn who_rests_makes_room_where_all_connections_are_taken() {
+    alone("who_rests_makes_room_where_all_connections_are_taken", || {
+        let server = Server::with(Limits { connections: 2, ..support::limits() });
+        let mut kept: Vec<_> = (0..2).map(|_| server.connect()).collect();
+        let ask = |peer: &mut support::Peer| {
+            peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
+        };
+        kept.iter_mut().for_each(ask);
+        larder_stdx::clock::pass(2_000);
+        ask(&mut server.connect());
+        let seen =
+            [&server.counters.connections_shed, &server.counters.connections_refused].map(|it| it.get());
+        assert_eq!([2, 0], seen);
+    });
+}
+
+#[allow(clippy::disallowed_methods, reason = "what is looked at is how long it took")]
+fn before_a_crowd(says: &str) {
     descriptors::allow(20);
     let server = Server::within_descriptors();
-    let crowd: Vec<_> = (0..300).map(|_| server.connect()).collect();
+    let say = |mut it: support::Peer| {
+        it.say(says);
+        it
+    };
+    let crowd: Vec<_> = (0..300).map(|_| say(server.connect())).collect();
     let begun = std::time::Instant::now();
     let mut asks = server.connect();
     asks.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -24,28 +66,24 @@ fn who_asks_does_not_wait_for_a_crowd_that_says_nothing() {
 /// Who waited with its request is not taken for one that said nothing, and keeps its connection.
 #[test]
 fn who_asked_while_it_waited_is_not_one_of_them() {
-    let this = std::env::current_exe().unwrap();
-    if std::env::var_os("ALONE").is_none() {
-        let name = "who_asked_while_it_waited_is_not_one_of_them";
-        let status = std::process::Command::new(this).args([name, "--exact"]).env("ALONE", "1").status();
-        return assert!(status.unwrap().success());
-    }
-    descriptors::allow(4);
-    let server = Server::within_descriptors();
-    let mut slow = server.connect();
-    slow.say("G");
-    // Each at once, and by itself: who says nothing for a quarter of a second may have to go, and so may who rests for one.
-    let ask = |mut peer: support::Peer| {
-        for _ in 0..2 {
-            peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
-            assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..40 {
-            let peer = server.connect();
-            scope.spawn(|| ask(peer));
-        }
+    alone("who_asked_while_it_waited_is_not_one_of_them", || {
+        descriptors::allow(4);
+        let server = Server::within_descriptors();
+        let mut slow = server.connect();
+        slow.say("G");
+        // Each at once, and by itself: who says nothing for a quarter of a second may have to go, and so may who rests for one.
+        let ask = |mut peer: support::Peer| {
+            for _ in 0..2 {
+                peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
+                assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..40 {
+                let peer = server.connect();
+                scope.spawn(|| ask(peer));
+            }
+        });
+        assert!(server.counters.connections_shed.get() > 0, "the slow one made room");
     });
-    assert!(server.counters.connections_shed.get() > 0, "the slow one made room");
 }

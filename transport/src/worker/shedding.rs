@@ -1,8 +1,8 @@
-//! Who gives way where descriptors are short: clients that rest, the longest silent first. When that is, is said in
-//! `listener` and `larder_stdx::descriptors`.
+//! Who gives way where descriptors are short, or all connections are taken: clients that rest, the longest silent first. When
+//! that is, is said in `listener` and `larder_stdx::descriptors`.
 
 use super::{Expired, Reading, Times, Watched, Worker};
-use larder_stdx::clock;
+use larder_stdx::{clock, descriptors};
 use rustix::net::Shutdown;
 use std::os::fd::AsRawFd;
 
@@ -16,7 +16,7 @@ pub(crate) const SHED: usize = 16;
 impl Worker {
     /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
     /// are not so many, those whose head has been coming for as long; of each the longest silent first. Called when descriptors
-    /// run out; says how many these were. Who asks again and again is not among them.
+    /// or connections run out; says how many these were. Who asks again and again is not among them.
     pub(crate) fn shed(&self, count: usize) -> usize {
         self.shed_at(clock::monotonic().0, count)
     }
@@ -47,13 +47,19 @@ impl Watched {
             _ => return None,
         };
         let since = self.read_by.get().saturating_sub(limit);
-        let long = since + grace <= now
-            // It may have been as silent while it waited to be let in itself.
-            || self.reading.get() == Reading::First && self.silence().is_some_and(|it| it >= grace);
+        // It may have been as silent while it waited to be let in itself. Half a head that waited is given its time where
+        // there is room again: the want is remembered for a while.
+        let may_have_waited = match self.reading.get() {
+            Reading::First => true,
+            Reading::Head => !descriptors::suffice_for_another(),
+            _ => false,
+        };
+        let long = since + grace <= now || may_have_waited && self.silence().is_some_and(|it| it >= grace);
         (self.expired.get() == Expired::No && long).then_some(since)
     }
 
-    /// How long ago the client connected that has sent nothing since, milliseconds; `None` where it has, and but for TCP.
+    /// How long ago the last came of a client, or it connected, milliseconds; `None` where some of it is not read yet, and but
+    /// for TCP.
     fn silence(&self) -> Option<u64> {
         // It may have waited with its request, which is not read yet.
         if rustix::io::ioctl_fionread(&self.socket) != Ok(0) {
