@@ -129,8 +129,7 @@ fn who_was_left_alone_is_tried_by_one_and_comes_back() {
         })
     };
     let good = named("good");
-    let proxy =
-        "balance = \"round_robin\"\nfailure_statuses = [\"503\"]\neject_after = 2\nslow_start = \"0s\"";
+    let proxy = "balance = \"round_robin\"\nfailure_statuses = [503]\neject_after = 2\nslow_start = \"0s\"";
     let larder = before(&[flaky.url(), good.url()], proxy, "");
     let get = || larder.get("/").text();
     until("it is left alone", || {

@@ -202,7 +202,10 @@ fn text_schema(form: Form) -> Json {
             json!({ "type": "string", "pattern": "^(https?://|unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
         }
         Form::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
-        Form::FailureStatus => json!({ "type": "string", "pattern": "^[45][0-9][0-9]$" }),
+        Form::FailureStatus => json!({ "anyOf": [
+            { "type": "integer", "minimum": 400, "maximum": 599 },
+            { "type": "string", "pattern": "^[45][0-9][0-9]$" },
+        ] }),
         Form::RouteName => json!({ "type": "string", "pattern": "^[A-Za-z0-9._-]{1,64}$" }),
         Form::PathPattern | Form::PathPrefix => json!({ "type": "string", "pattern": "^/" }),
         Form::Tier => json!({ "enum": TIERS }),

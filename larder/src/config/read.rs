@@ -1,7 +1,7 @@
 //! From the text of a file to checked values by key: types, ranges and names. How values belong together
 //! is not here.
 
-use super::kind::{Kind, Value};
+use super::kind::{Form, Kind, Value};
 use super::problem::{Problem, Source, nearest};
 use super::table;
 use std::collections::BTreeMap;
@@ -229,6 +229,10 @@ fn check(kind: &Kind, item: &Item) -> Result<Value, String> {
             Some(bytes) => kind.parse(&bytes.to_string()),
             None => kind.parse(value.as_str().ok_or_else(allowed)?),
         },
+        (Kind::List(Form::FailureStatus), Item::Value(toml_edit::Value::Array(array))) => {
+            let numbers: Option<Vec<_>> = array.iter().map(status).collect();
+            kind.parse_list(numbers.ok_or_else(allowed)?.iter().map(String::as_str))
+        }
         (Kind::List(_), Item::Value(toml_edit::Value::Array(array))) => {
             kind.parse_list(texts(array).ok_or_else(allowed)?.into_iter())
         }
@@ -243,6 +247,11 @@ fn check(kind: &Kind, item: &Item) -> Result<Value, String> {
         }
         (_, item) => kind.parse(item.as_str().ok_or_else(allowed)?),
     }
+}
+
+/// A status, as a number or as a text.
+fn status(value: &toml_edit::Value) -> Option<String> {
+    value.as_integer().map(|it| it.to_string()).or_else(|| value.as_str().map(str::to_owned))
 }
 
 fn texts(array: &Array) -> Option<Vec<&str>> {
