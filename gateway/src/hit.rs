@@ -9,6 +9,7 @@ use crate::stages;
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::conditional::{self, Precondition};
 use larder_semantics::freshness::Freshness;
+use larder_semantics::key;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, Reuse};
@@ -143,13 +144,16 @@ pub fn write_key(
     policy.key.write(scheme.name(), &normal(scheme, authority), target, fields, out);
 }
 
-/// The one spelling of an authority, which stands in keys and is sent to origins: lower case, without the scheme's own port.
+/// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
 pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
     let shorter = scheme.without_port(authority);
-    match shorter.bytes().any(|it| it.is_ascii_uppercase()) {
-        true => Cow::Owned(shorter.to_ascii_lowercase()),
-        false => Cow::Borrowed(shorter),
+    let has_zeros = || shorter.rsplit_once(':').is_some_and(|(_, port)| port.starts_with('0'));
+    if !shorter.bytes().any(|it| it.is_ascii_uppercase()) && !has_zeros() {
+        return Cow::Borrowed(shorter);
     }
+    let mut normal = String::with_capacity(shorter.len());
+    key::authority(scheme.name(), shorter, &mut normal);
+    Cow::Owned(normal)
 }
 
 /// Writes the answer from `stored`, or from the form made of it.
@@ -235,4 +239,18 @@ pub fn in_not_modified(name: &str) -> bool {
     !["content-length", "content-type", "content-encoding", "content-language", "content-range"]
         .iter()
         .any(|it| name.eq_ignore_ascii_case(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_authority_has_one_spelling() {
+        for it in ["a", "A:80", "a:", "a:080", "a:08080", "[::0]", "[::FF]:0081", "a:0", ""] {
+            let mut expect = String::new();
+            key::authority("http", it, &mut expect);
+            assert_eq!(expect, normal(Scheme::Http, it), "{it}");
+        }
+    }
 }

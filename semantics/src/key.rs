@@ -6,6 +6,7 @@
 //! request can forge a boundary: two keys of one recipe are equal only if every part is.
 
 use crate::field::{self, Field};
+use crate::scheme::Scheme;
 use crate::vary;
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -201,15 +202,17 @@ fn listed(names: &[String]) -> String {
 /// Appends `host` as the key has it: lower case, without the scheme's default port, an empty port or
 /// leading zeros of one (RFC 9110 §4.2.3, RFC 3986 §6.2.3). `host` is a valid `Host` value.
 pub fn authority(scheme: &str, host: &str, out: &mut String) {
-    let port_at = host.rfind(':').filter(|at| host.rfind(']').is_none_or(|end| end < *at));
-    let (name, port) = port_at.map_or((host, ""), |at| (&host[..at], &host[at + 1..]));
-    let is_number = port.bytes().all(|it| it.is_ascii_digit());
-    let (name, port) = if is_number { (name, port.trim_start_matches('0')) } else { (host, "") };
+    let scheme = if scheme.eq_ignore_ascii_case("https") { Scheme::Https } else { Scheme::Http };
+    let shorter = scheme.without_port(host);
+    let (name, port) = match shorter.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => (name, Some(port)),
+        _ => (shorter, None),
+    };
     out.extend(name.chars().map(|it| it.to_ascii_lowercase()));
-    let default = if scheme.eq_ignore_ascii_case("https") { "443" } else { "80" };
-    if !port.is_empty() && port != default {
+    if let Some(port) = port {
+        let bare = port.trim_start_matches('0');
         out.push(':');
-        out.push_str(port);
+        out.push_str(if bare.is_empty() { "0" } else { bare });
     }
 }
 

@@ -37,12 +37,17 @@ impl Scheme {
         all.into_iter().find(|it| scheme.eq_ignore_ascii_case(it.name())).map(|it| (it, rest))
     }
 
-    /// An authority without the port that need not be named.
+    /// An authority without the port that need not be named: an empty one, or the scheme's own, also with zeros before it (RFC 9110
+    /// §4.2.3, RFC 3986 §6.2.3).
     #[must_use]
     #[inline]
     pub fn without_port(self, authority: &str) -> &str {
-        let bare = authority.strip_suffix(self.default_port()).and_then(|it| it.strip_suffix(':'));
-        bare.unwrap_or(authority)
+        match authority.rsplit_once(':') {
+            Some((host, port)) if port.is_empty() || port.trim_start_matches('0') == self.default_port() => {
+                host
+            }
+            _ => authority,
+        }
     }
 }
 
@@ -57,6 +62,10 @@ mod tests {
             (Scheme::Http, "a:443", "a:443"),
             (Scheme::Http, "a:8080", "a:8080"),
             (Scheme::Http, "a80", "a80"),
+            (Scheme::Http, "a:", "a"),
+            (Scheme::Http, "a:0080", "a"),
+            (Scheme::Http, "a:0", "a:0"),
+            (Scheme::Http, "[::80]", "[::80]"),
             (Scheme::Https, "a:443", "a"),
             (Scheme::Https, "[::1]:443", "[::1]"),
             (Scheme::Https, "a:80", "a:80"),
