@@ -27,7 +27,7 @@ pub mod route;
 pub mod run;
 pub mod stages;
 pub mod upgrade;
-mod way;
+pub mod way;
 
 pub use below::Tiers;
 pub use route::{Gateway, HashBy, HostSent, Route};

@@ -124,6 +124,12 @@ pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bo
         }
 }
 
+/// Whether a field says who asks: of a client that is not believed it reaches no origin.
+#[must_use]
+pub fn says_who(name: &str) -> bool {
+    deed(name) == Some(Deed::Who)
+}
+
 /// Whether a field may have the application act on another target, method or base.
 pub fn overrides(name: &str) -> bool {
     // Asked of every field of every hit; all of these begin so.
@@ -147,6 +153,7 @@ mod tests {
             assert_eq!(Some(*expect), deed(name), "{name}");
             assert_eq!(Some(*expect), deed(&name.to_ascii_uppercase()), "{name}");
             assert_eq!(*expect == Deed::Bypass, overrides(name), "{name}");
+            assert_eq!(*expect == Deed::Who, says_who(name), "{name}");
         }
         assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything"));
         assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));

@@ -1,5 +1,6 @@
 //! From values to the configuration: how they belong together, and the types that cannot be wrong.
 
+mod key;
 mod proxy;
 mod tiers;
 mod tls;
@@ -21,7 +22,6 @@ use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
 use larder_semantics::coding::Coding;
 use larder_semantics::forwarded::{Believed, Telling};
-use larder_semantics::key::{Query, Recipe};
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
 use larder_semantics::tiers::TierSet;
 use larder_semantics::transcode::{Compress, Order};
@@ -490,41 +490,6 @@ impl Check {
             let text = format!("a body of {body} can never be kept: cache.ram.size is {ram}");
             self.warnings.push(Problem { source, key: "cache.max_object".to_owned(), text });
         }
-    }
-
-    fn recipe(&mut self, at: &RoutePath) -> Recipe {
-        let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
-        let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
-        let none = self.text(&key("query")) == "none";
-        let recipe = Recipe {
-            query: match (none, keep.is_empty(), drop.is_empty()) {
-                (true, ..) => Query::None,
-                (false, false, _) => Query::Keep(keep.clone()),
-                (false, true, false) => Query::Drop(drop.clone()),
-                (false, true, true) => Query::All,
-            },
-            sort_query: self.flag(&key("sort")),
-            headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
-            cookies: self.texts(&key("cookies")),
-            any_host_of: self.flag(&key("ignore_host")).then(|| {
-                // No two sites have a host in common.
-                let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
-                first.trim_start_matches('*').to_ascii_lowercase()
-            }),
-        };
-        let clash = match (none, keep.is_empty(), drop.is_empty()) {
-            (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
-            (true, false, _) | (true, _, false) => Some("query = \"none\" leaves nothing to keep or drop"),
-            _ => None,
-        };
-        if let Some(text) = clash {
-            let name = if drop.is_empty() { "keep" } else { "drop" };
-            let source = self.source(&key(name));
-            if !self.values.problems.iter().any(|it| it.source == source) {
-                self.problem(source, "cache.key", text);
-            }
-        }
-        recipe
     }
 
     /// Warns of a route all of whose requests an earlier one takes.

@@ -1,0 +1,52 @@
+//! How a route makes its keys: what `cache.key` says, and what of it contradicts itself. The key itself is in
+//! `semantics::key`.
+
+use super::{Check, Problem, RoutePath};
+use larder_gateway::way;
+use larder_semantics::key::{Query, Recipe};
+
+impl Check {
+    pub(super) fn recipe(&mut self, at: &RoutePath) -> Recipe {
+        let key = |name: &str| self.cache_key(at, &format!("key.{name}"));
+        let (drop, keep) = (self.texts(&key("drop")), self.texts(&key("keep")));
+        let none = self.text(&key("query")) == "none";
+        let recipe = Recipe {
+            query: match (none, keep.is_empty(), drop.is_empty()) {
+                (true, ..) => Query::None,
+                (false, false, _) => Query::Keep(keep.clone()),
+                (false, true, false) => Query::Drop(drop.clone()),
+                (false, true, true) => Query::All,
+            },
+            sort_query: self.flag(&key("sort")),
+            headers: self.texts(&key("headers")).iter().map(|it| it.to_ascii_lowercase()).collect(),
+            cookies: self.texts(&key("cookies")),
+            any_host_of: self.flag(&key("ignore_host")).then(|| {
+                // No two sites have a host in common.
+                let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
+                first.trim_start_matches('*').to_ascii_lowercase()
+            }),
+        };
+        let clash = match (none, keep.is_empty(), drop.is_empty()) {
+            (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
+            (true, false, _) | (true, _, false) => Some("query = \"none\" leaves nothing to keep or drop"),
+            _ => None,
+        };
+        if let Some(text) = clash {
+            let name = if drop.is_empty() { "keep" } else { "drop" };
+            let source = self.source(&key(name));
+            if !self.values.problems.iter().any(|it| it.source == source) {
+                self.problem(source, "cache.key", text);
+            }
+        }
+        if let Some(name) = recipe.headers.iter().find(|it| way::says_who(it)) {
+            let text = format!(
+                "{name} is in the key as clients write it, and reaches no origin so; clients.trusted says whom to believe who asks"
+            );
+            let source = self.source(&self.cache_key(at, "key.headers"));
+            if !self.warnings.iter().any(|it| it.source == source) {
+                self.warnings.push(Problem { source, key: "cache.key.headers".to_owned(), text });
+            }
+        }
+        recipe
+    }
+}
