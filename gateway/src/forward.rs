@@ -66,7 +66,9 @@ pub fn outgoing(
     let drops_conditions = matches!(ask, Ask::Whole | Ask::Rest(..) | Ask::Onward(..));
     let accept = accept_encoding(policy, sent, ask);
     let forwards = max_forwards(&request.method, sent);
+    let has_lost_body = framing == Framing::Empty && request.framing != Framing::Empty;
     let keep = |it: &Field<'_>| match it.name.len() {
+        12 | 16 if has_lost_body && is_of_body(it) => false,
         15 if accept.is_some() && it.is("accept-encoding") => false,
         12 if forwards.is_some() && it.is("max-forwards") => false,
         6 => !(anonymous && it.is("cookie") || it.is("expect")),
@@ -279,6 +281,13 @@ pub fn unasked(status: u16) -> &'static str {
 }
 
 /// The fields by which a request asks for less than the whole, or only if something holds.
+/// What is said of a body (RFC 9110 §8.3 to §8.7), but for its length.
+fn is_of_body(it: &Field<'_>) -> bool {
+    ["content-type", "content-encoding", "content-language", "content-location"]
+        .iter()
+        .any(|name| it.is(name))
+}
+
 fn is_condition(it: &Field<'_>) -> bool {
     match it.name.len() {
         5 => it.is("range"),
