@@ -2,7 +2,7 @@
 //! larder by a name; what is known of addresses without a resolver is in `config::itself`.
 
 use crate::config::itself::{LOOP, SENTENCE, is_admin, is_listener};
-use crate::config::{Config, OriginHost, Service};
+use crate::config::{Config, OriginHost, Service, Source};
 use larder_origin::Address;
 use larder_stdx::clock;
 use larder_transport::listener::Listen;
@@ -20,17 +20,25 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
             let origin = crate::cli::spell_origin(&it.at);
-            return Err(format!("{}: proxy.to: {origin} {SENTENCE}.", route.source));
+            return Err(format!("{}{origin} {SENTENCE}.", place(&route.source)));
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
         if let Some(it) =
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
             let origin = crate::cli::spell_origin(&it.at);
-            return Err(format!("{}: proxy.to: {origin} {LOOP}.", route.source));
+            return Err(format!("{}{origin} {LOOP}.", place(&route.source)));
         }
     }
     Ok(())
+}
+
+/// Where the route stands, before a sentence about its origin; the one of the command line has no place but that.
+fn place(source: &Source) -> String {
+    match source {
+        Source::Default => "the origin ".to_owned(),
+        _ => format!("{source}: proxy.to: "),
+    }
 }
 
 /// Whether a name means nothing now but where larder listens itself; it is asked for only where the port is the same. What it
