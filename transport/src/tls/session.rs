@@ -3,7 +3,7 @@
 
 use super::certificates::{self, Asked};
 use super::{Protocol, Secured, Tls, name_of};
-use crate::outbox::{Outbox, Sent, TURN};
+use crate::outbox::{Outbox, SHIFTED, Sent, TURN, shifted};
 use larder_counters::Counters;
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -40,6 +40,8 @@ pub(crate) enum Stage {
 #[derive(Default)]
 pub(crate) struct Room {
     sealed: Vec<u8>,
+    /// Where in `sealed` the next begins.
+    start: usize,
     file: Vec<u8>,
 }
 
@@ -213,25 +215,25 @@ impl Session {
             if *moved >= TURN {
                 return Ok(Sent::Turn);
             }
-            let filled = self.seal(outbox, room)?;
-            let mut sent = 0;
-            while sent < filled {
-                match push(socket, &room.sealed[sent..filled], moved)? {
+            let mut sealed = self.seal(outbox, room)?;
+            while !sealed.is_empty() {
+                match push(socket, sealed, moved)? {
                     0 => {
-                        self.sealed = room.sealed[sent..filled].to_vec();
+                        self.sealed = sealed.to_vec();
                         break;
                     }
-                    count => sent += count,
+                    count => sealed = &sealed[count..],
                 }
             }
         }
     }
 
-    /// Seals the next of what is to be sent, in whole records where there is enough; how many bytes that are in `room`.
-    fn seal(&mut self, outbox: &mut Outbox, room: &mut Room) -> Result<usize, Errno> {
-        room.sealed.resize(SEALED, 0);
+    /// Seals the next of what is to be sent, in whole records where there is enough.
+    fn seal<'r>(&mut self, outbox: &mut Outbox, room: &'r mut Room) -> Result<&'r [u8], Errno> {
+        room.sealed.resize(SHIFTED + SEALED, 0);
+        room.start = shifted(room.start);
         let (mut plain, mut filled) = (0, 0);
-        let (sealed, file) = (&mut room.sealed, &mut room.file);
+        let (sealed, file) = (&mut room.sealed[room.start..], &mut room.file);
         while plain < SEAL && !outbox.is_empty() && sealed.len() - filled >= RECORD + OVERHEAD {
             let most = (SEAL - plain).min((sealed.len() - filled) / (RECORD + OVERHEAD) * RECORD);
             plain += outbox.lend(most, file, |bytes| {
@@ -239,7 +241,7 @@ impl Session {
                 Ok(())
             })?;
         }
-        Ok(filled)
+        Ok(&room.sealed[room.start..room.start + filled])
     }
 
     /// Says that nothing more comes, if that can be said: a client that does not hear it knows that it was cut off.
