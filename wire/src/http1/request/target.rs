@@ -90,6 +90,23 @@ fn is_port(port: &[u8]) -> bool {
     }
 }
 
+/// What stands in a host's name as it is.
+const IN_NAMES: [bool; 256] = {
+    let mut known = [false; 256];
+    let mut at = 0;
+    while at < 256 {
+        known[at] = (at as u8).is_ascii_alphanumeric();
+        at += 1;
+    }
+    let others = b"-._~!$&'()*+;=";
+    let mut at = 0;
+    while at < others.len() {
+        known[others[at] as usize] = true;
+        at += 1;
+    }
+    known
+};
+
 fn is_name(host: &[u8]) -> bool {
     let mut rest = host;
     while let [first, tail @ ..] = rest {
@@ -98,9 +115,7 @@ fn is_name(host: &[u8]) -> bool {
                 [a, b, tail @ ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => tail,
                 _ => return false,
             },
-            it if it.is_ascii_alphanumeric() => tail,
-            b'-' | b'.' | b'_' | b'~' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b';'
-            | b'=' => tail,
+            it if IN_NAMES[usize::from(*it)] => tail,
             _ => return false,
         };
     }
