@@ -9,14 +9,15 @@ use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_stdx::descriptors::Held;
 use larder_transport::body::{FileOwner, FileSlice, Kept, Piece};
+use larder_wire::http2::ready::ReadyHead;
 use rustix::fs::fstat;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// A file, or a precompressed sibling in its place, ready to be sent as 200.
 pub struct OpenFile {
-    /// Status line and fields in HTTP/1.1 wire form, without `Date`, `Connection` and the empty line.
-    pub head: Box<[u8]>,
+    /// Status line and fields, ready for either protocol, without `Date`.
+    pub head: ReadyHead,
     /// The same fields.
     pub fields: FieldList,
     /// What preconditions are evaluated against.
@@ -85,7 +86,7 @@ impl OpenFile {
             }
         };
         let meta = facts(etag.into_bytes().into(), modified, dress.varies, now);
-        let head = [b"HTTP/1.1 200 OK\r\n", fields.text()].concat().into_boxed_slice();
+        let head = ReadyHead::new(&[b"HTTP/1.1 200 OK\r\n", fields.text()].concat());
         OpenFile { head, fields, meta, body, identity, descriptor }
     }
 
@@ -95,7 +96,7 @@ impl OpenFile {
     pub fn held(status_line: &[u8], mut fields: FieldList, meta: Meta, body: Piece) -> OpenFile {
         fields.shrink();
         let identity = Identity { place: (0, 0), size: body.len(), modified: (0, 0), changed: (0, 0) };
-        let head = [status_line, fields.text()].concat().into_boxed_slice();
+        let head = ReadyHead::new(&[status_line, fields.text()].concat());
         OpenFile { head, fields, meta, body, identity, descriptor: None }
     }
 
@@ -109,7 +110,7 @@ impl OpenFile {
     #[must_use]
     pub fn memory(&self) -> u64 {
         let body = if self.descriptor.is_some() { 0 } else { self.body.len() };
-        body + (size_of::<OpenFile>() + self.head.len() + self.fields.heap_size()) as u64
+        body + (size_of::<OpenFile>() + self.head.size() + self.fields.heap_size()) as u64
     }
 
     /// Whether something is being sent from its descriptor; `None` where it has none.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use larder_semantics::coding::Coding;
 use larder_semantics::field::FieldList;
 use larder_semantics::transcode::{Codings, PLACES, Plan, place};
+use larder_wire::http2::ready::ReadyHead;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{
@@ -27,7 +28,7 @@ const LOOKS: usize = 128;
 /// One made form, ready to send.
 pub struct Form {
     /// As [`crate::Stored::head`].
-    pub head: Box<[u8]>,
+    pub head: ReadyHead,
     /// As [`crate::Stored::fields`].
     pub fields: FieldList,
     /// The whole body in this coding.
@@ -214,7 +215,7 @@ impl Store {
         &self,
         forms: &Arc<Forms>,
         coding: Coding,
-        head: Box<[u8]>,
+        head: ReadyHead,
         fields: FieldList,
         body: Vec<u8>,
     ) -> Result<(), OverBudget> {
@@ -240,7 +241,7 @@ impl Store {
         &self,
         old: &Forms,
         new: &Arc<Forms>,
-        head: impl Fn(Coding, &Body) -> (Box<[u8]>, FieldList),
+        head: impl Fn(Coding, &Body) -> (ReadyHead, FieldList),
     ) {
         new.refused.store(old.refused.load(Relaxed), Relaxed);
         new.undecodable.store(old.is_undecodable(), Relaxed);
@@ -256,13 +257,13 @@ impl Store {
         &self,
         forms: &Arc<Forms>,
         coding: Coding,
-        head: Box<[u8]>,
+        head: ReadyHead,
         fields: FieldList,
         body: Body,
     ) -> Result<(), OverBudget> {
         let Some(place) = place(coding) else { return Err(OverBudget) };
         let cost = on_heap(size_of::<Form>() + 16)
-            + on_heap(head.len())
+            + on_heap(head.size())
             + list_cost(&fields)
             + body.heap_cost()
             + size_of::<Weak<Forms>>() as u64;

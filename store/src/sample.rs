@@ -10,6 +10,7 @@ use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::stored::Meta;
 use larder_semantics::{tags, vary};
 use larder_stdx::clock::WallTime;
+use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -49,7 +50,7 @@ pub fn meta(vary: &[&str]) -> Meta {
 pub fn stored(body: Body) -> Stored {
     Stored {
         meta: meta(&[]),
-        head: b"HTTP/1.1 200 OK\r\n"[..].into(),
+        head: ReadyHead::new(b"HTTP/1.1 200 OK\r\n"),
         fields: FieldList::from_fields(&[Field { name: "ETag", value: b"\"a\"" }]),
         trailers: None,
         body,

@@ -9,6 +9,7 @@ use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
+use larder_wire::http2::ready::ReadyHead;
 use std::borrow::Borrow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -120,9 +121,8 @@ impl OnDisk {
 pub struct Stored {
     /// What decisions need.
     pub meta: Meta,
-    /// The status line and every stored field in HTTP/1.1 wire form, without the empty line: a hit appends
-    /// `Age` and what else is its own.
-    pub head: Box<[u8]>,
+    /// The status line and every stored field, ready for either protocol: a hit appends `Age` and what else is its own.
+    pub head: ReadyHead,
     /// The stored fields.
     pub fields: FieldList,
     /// The trailer section, if there was one.
@@ -172,7 +172,7 @@ impl Stored {
     /// What it takes on the heap, allocator's waste included. An arena body is not in it: its extent counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
         on_heap(size_of::<Self>() + 16)
-            + on_heap(self.head.len())
+            + on_heap(self.head.size())
             + list_cost(&self.fields)
             + self.trailers.as_ref().map_or(0, list_cost)
             + on_heap(self.variant.len())

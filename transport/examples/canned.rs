@@ -10,6 +10,7 @@ use larder_transport::listener::{self, Listen};
 use larder_transport::worker::{self, Limits, Worker};
 use larder_transport::{Client, Handler, Now, Reply, RequestBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
+use larder_wire::http2::ready::ReadyHead;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 /// The response.
 struct Canned {
-    head: Vec<u8>,
+    head: ReadyHead,
     body: Piece,
 }
 
@@ -46,7 +47,7 @@ impl Canned {
         } else {
             Piece::Bytes(content.into())
         };
-        Ok(Self { head: head.into_bytes(), body })
+        Ok(Self { head: ReadyHead::new(head.as_bytes()), body })
     }
 }
 

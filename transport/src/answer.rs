@@ -7,6 +7,7 @@ use bytes::Bytes;
 use larder_wire::http1::{Version, write};
 use larder_wire::http2::frame::{self, End, MAX_SIZE};
 use larder_wire::http2::hpack::encode;
+use larder_wire::http2::ready::ReadyHead;
 
 /// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
 /// [`Answer::ready`] and [`Answer::status`], fields, and one of the ends.
@@ -71,12 +72,15 @@ impl<'o> Answer<'o> {
         }
     }
 
-    /// Begins with a head that is ready as HTTP/1.1 text: a status line and whole field lines, without the empty one.
+    /// Begins with a head that is ready.
     #[inline]
-    pub fn ready(&mut self, head: &[u8]) {
+    pub fn ready(&mut self, head: &ReadyHead) {
         match self.form {
-            Form::Http1 { .. } => self.out.text().extend_from_slice(head),
-            Form::Http2(_) => encode::head(head, self.out.text()),
+            Form::Http1 { .. } => self.out.text().extend_from_slice(head.text()),
+            Form::Http2(_) => match head.block() {
+                Some(block) => self.out.text().extend_from_slice(block),
+                None => encode::head(head.text(), self.out.text()),
+            },
         }
     }
 
@@ -89,13 +93,13 @@ impl<'o> Answer<'o> {
     }
 
     /// Adds a field; the value has no line ends.
-    #[inline]
+    #[inline(always)]
     pub fn field(&mut self, name: &str, value: &[u8]) {
         self.field_with(name, |text| text.extend_from_slice(value));
     }
 
     /// Adds a field whose value `write` appends.
-    #[inline]
+    #[inline(always)] // What is known of the name where it is called is most of what there is to do.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.out.text();
         match self.form {

@@ -16,6 +16,7 @@ use larder_semantics::tags;
 use larder_semantics::transcode::{self, Choice, Serve};
 use larder_store::{Body, Form, Forms, Store, Stored};
 use larder_wire::http1::write;
+use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +53,7 @@ pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
 /// Whether clients do not see a field of a stored response: its head was written without it.
 pub(crate) fn is_hidden(stored: &Stored, name: &str) -> bool {
     let line = [b"\r\n", name.as_bytes(), b":"].concat();
-    stored.fields.get(name).is_some() && !stored.head.windows(line.len()).any(|it| *it == *line)
+    stored.fields.get(name).is_some() && !stored.head.text().windows(line.len()).any(|it| *it == *line)
 }
 
 /// A head as a hit sends it, without what is hidden: see [`Stored::head`].
@@ -61,7 +62,7 @@ pub(crate) fn head_of(
     fields: &FieldList,
     length: u64,
     is_hidden: impl Fn(&str) -> bool,
-) -> Box<[u8]> {
+) -> ReadyHead {
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(status, &mut head);
     for it in fields.iter().filter(|it| !is_hidden(it.name)) {
@@ -70,8 +71,7 @@ pub(crate) fn head_of(
     if !matches!(status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
     }
-    // Copied: see `FieldList::shrink`.
-    Box::from(&head[..])
+    ReadyHead::new(&head)
 }
 
 /// What a request is served from a response with forms.

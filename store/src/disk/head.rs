@@ -5,6 +5,7 @@ use crate::purges::{Born, Marks, Position, Positions};
 use crate::shelf::{Body, Stored};
 use larder_wire::envelope::{BodyInfo, Envelope, Head};
 use larder_wire::http1::write;
+use larder_wire::http2::ready::ReadyHead;
 use std::sync::atomic::AtomicU64;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -48,8 +49,8 @@ pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
     let recheck = AtomicU64::new(u64::MAX);
     Stored {
         meta,
-        // Copied: see `FieldList::shrink`.
-        head: Box::from(&head[..]),
+        // It may be sent once and no more.
+        head: ReadyHead::passing(&head),
         fields,
         trailers,
         body,

@@ -33,7 +33,7 @@ fn page(store: &Store, number: usize, size: usize) -> Arc<Forms> {
 
 fn keep(store: &Store, forms: &Arc<Forms>, coding: Coding, size: usize) {
     assert!(forms.claim(coding));
-    store.keep_form(forms, coding, Box::default(), FieldList::new(), vec![0; size]).unwrap();
+    store.keep_form(forms, coding, ReadyHead::new(b""), FieldList::new(), vec![0; size]).unwrap();
 }
 
 fn is_stored(store: &Store, number: usize) -> bool {
@@ -104,7 +104,7 @@ fn a_form_is_claimed_by_one_and_made_once() {
     assert!(forms.claim(Coding::Gzip), "it may be tried again");
     forms.not_made(Coding::Gzip, NotMade::Never);
     assert!(!forms.claim(Coding::Gzip) && forms.refused().has(Coding::Gzip));
-    store.keep_form(&forms, Coding::Zstd, Box::default(), FieldList::new(), vec![0; 500]).unwrap();
+    store.keep_form(&forms, Coding::Zstd, ReadyHead::new(b""), FieldList::new(), vec![0; 500]).unwrap();
     assert!(!forms.claim(Coding::Zstd), "it is there");
     assert!(store.shed_forms(1));
     assert!(forms.claim(Coding::Zstd), "it was taken out");
@@ -120,7 +120,9 @@ fn who_waits_is_told() {
     let thread = {
         let (store, forms) = (store.clone(), forms.clone());
         std::thread::spawn(move || {
-            store.keep_form(&forms, Coding::Gzip, Box::default(), FieldList::new(), vec![0; 500]).unwrap();
+            store
+                .keep_form(&forms, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 500])
+                .unwrap();
         })
     };
     runtime.block_on(forms.settled(Coding::Gzip));
@@ -135,9 +137,11 @@ fn what_is_freshened_keeps_its_forms() {
     keep(&store, &old, Coding::Gzip, 500);
     assert!(old.claim(Coding::Brotli));
     old.not_made(Coding::Brotli, NotMade::Never);
-    store.carry_forms(&old, &new, |_, body| (body.len().to_string().into_bytes().into(), FieldList::new()));
+    store.carry_forms(&old, &new, |_, body| {
+        (ReadyHead::new(body.len().to_string().as_bytes()), FieldList::new())
+    });
     let form = new.get(Coding::Gzip).unwrap();
-    assert_eq!((&b"500"[..], 500), (&form.head[..], form.body.len()));
+    assert_eq!((&b"500"[..], 500), (form.head.text(), form.body.len()));
     assert!(new.refused().has(Coding::Brotli) && !new.claim(Coding::Brotli));
 }
 
@@ -146,7 +150,7 @@ fn a_form_that_has_no_room_is_not_kept() {
     let store = store(1 << 20);
     let forms = page(&store, 0, 1000);
     assert!(forms.claim(Coding::Gzip));
-    let kept = store.keep_form(&forms, Coding::Gzip, Box::default(), FieldList::new(), vec![0; 1 << 20]);
+    let kept = store.keep_form(&forms, Coding::Gzip, ReadyHead::new(b""), FieldList::new(), vec![0; 1 << 20]);
     assert_eq!(Err(OverBudget), kept);
     assert!(forms.claim(Coding::Gzip), "it may be tried again");
 }

@@ -8,6 +8,7 @@ use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Ask, Fleet, Found, Got, Settled, Turn, Want};
 use larder_store::{Body, Born, Marks, Stored, sample};
+use larder_wire::http2::ready::ReadyHead;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -20,7 +21,7 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Ar
     let mut variant = Vec::new();
     vary::write_key(&meta.vary, &as_fields(request), &mut variant);
     Arc::new(Stored {
-        head: Box::from(&b"HTTP/1.1 200 OK\r\n"[..]),
+        head: ReadyHead::new(b"HTTP/1.1 200 OK\r\n"),
         fields: stored_fields(&fields, &policy, now),
         trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
         variant: variant.into(),

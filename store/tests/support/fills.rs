@@ -6,6 +6,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::stored::Meta;
 use larder_store::fill::SharedHead;
 use larder_store::{Begin, FillEnd, FillHead, Marks, Store, Stored, sample};
+use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
 
 /// `mi_option_purge_delay` of mimalloc 2.
@@ -64,7 +65,7 @@ pub async fn fill(store: &Store, key: &[u8], length: usize) {
     if writer.may_store() {
         let body = store.make_body(&writer.chunks()).unwrap();
         let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
-        let head = [&head[..], fields().text()].concat().into_boxed_slice();
+        let head = ReadyHead::new(&[&head[..], fields().text()].concat());
         let stored = Stored { meta: meta(), head, fields: fields(), ..sample::stored(body) };
         writer.insert(Arc::new(stored), 4).unwrap();
     }

@@ -1,6 +1,7 @@
 //! What is written is found, in this process and the next; what is removed is not.
 
 use super::*;
+use larder_wire::http2::ready::ReadyHead;
 
 const ENCODED: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"gzip" }];
 const PLAIN: [Field<'static>; 1] = [Field { name: "accept-encoding", value: b"identity" }];
@@ -62,8 +63,9 @@ fn nothing_of_a_response_is_lost() {
     let born = Born { seq: 0, log: Positions::new(&[position]) };
     let stored = Arc::new(Stored {
         meta,
-        head: b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n"[..]
-            .into(),
+        head: ReadyHead::new(
+            b"HTTP/1.1 200 OK\r\nETag: \"x\"\r\nX-Two: a\r\nX-Two: \xff\r\nContent-Length: 2\r\n",
+        ),
         fields,
         trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
         variant: variant.into(),
@@ -74,7 +76,7 @@ fn nothing_of_a_response_is_lost() {
     tier.restart();
     let found = tier.read("http://a/", &ENCODED).unwrap();
     assert_eq!(stored.meta, found.meta);
-    assert_eq!(stored.head, found.head);
+    assert_eq!(stored.head.text(), found.head.text());
     assert_eq!(stored.fields.text(), found.fields.text());
     assert_eq!(stored.trailers.as_ref().unwrap().text(), found.trailers.unwrap().text());
     assert_eq!(stored.variant, found.variant);

@@ -47,7 +47,11 @@ pub(super) fn place_of(name: &[u8]) -> u8 {
         27 => &[20],
         _ => &[],
     };
-    let is_it = |it: &&u8| STATIC[usize::from(**it) - 1].0.as_bytes().eq_ignore_ascii_case(name);
+    let first = name.first().map(u8::to_ascii_lowercase);
+    let is_it = |it: &&u8| {
+        let known = STATIC[usize::from(**it) - 1].0.as_bytes();
+        known.first().copied() == first && known.eq_ignore_ascii_case(name)
+    };
     places.iter().find(is_it).copied().unwrap_or(0)
 }
 
