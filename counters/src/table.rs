@@ -100,7 +100,7 @@ counters! {
     Counters;
     connections_accepted: Count, "Client connections accepted.";
     connections_open: Gauge, "Client connections open now.";
-    connections_refused: Limit, "Client connections closed at once because `limits.connections` was reached and none could make room.";
+    connections_refused: Limit, "Client connections closed at once, and WebSockets and the like over HTTP/2 refused, because `limits.connections` was reached and none could make room.";
     connections_shed: Limit, "Client connections closed to make room, for want of descriptors or because `limits.connections` was reached: idle ones, then those whose head was slow to come.";
     accept_errors: Limit, "Accepts that failed or were put off, for want of descriptors or memory; accepting paused for a moment.";
     http2_connections: Count, "Client connections that speak HTTP/2.";
@@ -154,7 +154,7 @@ counters! {
     cache_validations: Count, "Stored responses validated with the origin.";
     cache_validated: Count, "Validations that the origin answered with 304.";
     cache_passes: Count, "Requests that did not use the cache.";
-    upgrades: Count, "Connections that went on in another protocol than HTTP, such as WebSocket.";
+    upgrades: Count, "Connections, and streams of HTTP/2, that went on in another protocol than HTTP, such as WebSocket.";
     upgrades_open: Gauge, "Of these, those that are open.";
     upgrades_idle: Limit, "Of these, those that were cut as neither side sent anything for `limits.upgrade_idle`.";
     get_bodies_dropped: Count, "Bodies of GET and HEAD that went no further than here, as the route uses the cache: they are in no key.";

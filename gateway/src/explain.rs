@@ -445,6 +445,9 @@ fn readable(bytes: &[u8]) -> String {
 pub const ONLY_IF_CACHED: &str =
     "Nothing that is stored may answer this request, and it forbids asking the application (only-if-cached).";
 
+/// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) where nobody passes its protocol on.
+pub const NOT_PASSED: &str = "Nothing here goes on in the protocol that was asked for.";
+
 /// One sentence for the error page of a status that larder makes itself.
 #[must_use]
 pub fn error_sentence(status: u16) -> &'static str {
@@ -455,6 +458,7 @@ pub fn error_sentence(status: u16) -> &'static str {
         408 => "The request's body did not arrive in time.",
         413 => "The request's body is too large.",
         500 => "The server made a mistake.",
+        501 => NOT_PASSED,
         503 => "The application has no connection free for this request; try again shortly.",
         504 => "The application did not answer in time.",
         _ => "The application could not be reached, or its answer was not valid.",

@@ -28,6 +28,7 @@ pub mod run;
 pub mod stages;
 pub mod upgrade;
 pub mod way;
+mod websocket;
 
 pub use below::Tiers;
 pub use route::{Gateway, HashBy, HostSent, Route};

@@ -8,7 +8,7 @@ use crate::hit;
 use crate::machine::Step;
 use crate::run::Machine;
 use crate::stages::Stage;
-use crate::upgrade::Switched;
+use crate::upgrade::{self, Switched};
 use bytes::Bytes;
 use larder_origin::Exchange;
 use larder_semantics::cache_status::Report;
@@ -39,7 +39,9 @@ impl<'c> Machine<'_, 'c> {
         }
         let framing = self.framing();
         // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
-        let first = match self.body.as_mut().map(RequestBody::arrived).transpose() {
+        // Nothing of what comes behind an upgrade is.
+        let body = self.body.as_mut().filter(|_| self.upgrade.is_none());
+        let first = match body.map(RequestBody::arrived).transpose() {
             Ok(first) => first.flatten(),
             Err(gone) => {
                 self.error = client_status(gone);
@@ -58,8 +60,8 @@ impl<'c> Machine<'_, 'c> {
         let born = self.gateway.store.born();
         let (request_time, started) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
-        if let Some(protocol) = &self.upgrade {
-            outgoing.fields.push("Upgrade", protocol.as_bytes());
+        if let Some(asked) = &self.upgrade {
+            asked.write(&mut outgoing.fields);
         }
         self.stages.enter(Stage::Connect);
         let asked = self.route.asked(self.request, self.fields, self.client, framing);
@@ -92,7 +94,9 @@ impl<'c> Machine<'_, 'c> {
         };
         self.local.took(started, exchange.answered());
         self.stages.enter(Stage::Lookup);
-        if forward::is_unasked(self.request, self.facts.conditional, response.status) {
+        if forward::is_unasked(self.request, self.facts.conditional, response.status)
+            || upgrade::is_mistakable(self.request, response.status)
+        {
             self.error = 502;
             return Step::Error;
         }

@@ -113,7 +113,7 @@ pub(crate) struct Machine<'a, 'c> {
     /// And is on its way to the store still: this request waits for the next.
     pub waits_for_next: bool,
     /// The protocol that it asks to go on in, where the route passes that on.
-    pub upgrade: Option<Box<str>>,
+    pub upgrade: Option<upgrade::Asked>,
 }
 
 impl Gateway {
@@ -213,6 +213,10 @@ impl<'c> Machine<'_, 'c> {
         if self.upgrade.is_some() {
             self.reason = ForwardReason::Bypass;
             return Step::Pass;
+        }
+        if self.request.protocol.is_some() {
+            self.error = 501;
+            return Step::Error;
         }
         self.gateway.counters.cache_two_ways.add(u64::from(self.route.two_ways));
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {

@@ -1,9 +1,10 @@
-//! Connections that stop being HTTP (RFC 9110 §7.8): which upgrades are passed on, and the copying behind a 101. What a socket
+//! Connections and streams that stop being HTTP (RFC 9110 §7.8, RFC 8441): which upgrades are passed on, and the copying behind a 101. What a socket
 //! is told is in `transport` and `origin`.
 
 use crate::forward;
 use crate::machine::Step;
 use crate::run::Machine;
+use crate::websocket::Challenge;
 use larder_origin::{Exchange, OriginError};
 use larder_semantics::field::{self, Field, FieldList};
 use larder_stdx::clock;
@@ -24,10 +25,35 @@ pub struct Upgrades {
     pub idle: Duration,
 }
 
+/// What a request asks for and its route passes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// With the version that was written behind it.
+    pub protocol: Box<str>,
+    /// What the application has to answer by, where the client asked over HTTP/2 and so has none of its own.
+    pub challenge: Option<Challenge>,
+}
+
+impl Asked {
+    /// Adds what asks an application over HTTP/1.1.
+    pub fn write(&self, fields: &mut FieldList) {
+        fields.push("Upgrade", self.protocol.as_bytes());
+        if let Some(challenge) = &self.challenge {
+            fields.set("Sec-WebSocket-Key", challenge.key());
+        }
+    }
+}
+
 /// The protocol that a request asks for and the route passes on. Looked for before fields that `Connection` names are dropped:
 /// this is one of them. Any other `Upgrade` is ignored, as RFC 9110 allows; it never reaches an origin. HTTP/2 over
 /// clear text above all (`h2c`): RFC 9113 has it no more, and what follows it could not be looked at.
-pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<Box<str>> {
+pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<Asked> {
+    let is_passed =
+        |name: &[u8]| upgrades.protocols.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name));
+    if let Some(protocol) = request.protocol.as_ref().filter(|it| is_passed(it.as_bytes())) {
+        let challenge = protocol.eq_ignore_ascii_case("websocket").then(Challenge::new);
+        return Some(Asked { protocol: protocol.clone(), challenge });
+    }
     if upgrades.protocols.is_empty()
         || request.version != Version::Http11
         || request.framing != Framing::Empty
@@ -40,10 +66,16 @@ pub(crate) fn asked(upgrades: &Upgrades, request: &Request) -> Option<Box<str>> 
     let protocol = members(&fields, "upgrade").filter(|_| connection).find(|it| {
         let name = it.split(|it| *it == b'/').next().unwrap_or_default();
         let is_plain = |it: &u8| it.is_ascii_alphanumeric() || b"-._/".contains(it);
-        it.iter().all(is_plain)
-            && upgrades.protocols.iter().any(|it| it.as_bytes().eq_ignore_ascii_case(name))
+        it.iter().all(is_plain) && is_passed(name)
     })?;
-    std::str::from_utf8(protocol).ok().map(Into::into)
+    let protocol = std::str::from_utf8(protocol).ok()?.into();
+    Some(Asked { protocol, challenge: None })
+}
+
+/// Whether a response to an extended CONNECT would be taken by its client for the other protocol's beginning, which it is not
+/// (RFC 9110 §9.3.6): it says of a request that it was a success, not of an upgrade that it was agreed on.
+pub(crate) fn is_mistakable(request: &Request, status: u16) -> bool {
+    request.protocol.is_some() && (200..300).contains(&status)
 }
 
 /// The members of a list field.
@@ -51,13 +83,14 @@ fn members<'f>(fields: &'f [Field<'f>], name: &'f str) -> impl Iterator<Item = &
     field::all(fields, name).flat_map(|it| it.split(|it| *it == b',')).map(<[u8]>::trim_ascii)
 }
 
-/// Whether a 101 is what was asked for: the same protocol and no other.
-fn is_agreed(protocol: &str, response: &Response) -> bool {
+/// Whether a 101 is what was asked for: the same protocol and no other, from somebody who read the question.
+fn is_agreed(asked: &Asked, response: &Response) -> bool {
     let fields = response.fields.view();
     let mut upgrade = members(&fields, "upgrade");
-    upgrade.next().is_some_and(|it| it.eq_ignore_ascii_case(protocol.as_bytes()))
+    upgrade.next().is_some_and(|it| it.eq_ignore_ascii_case(asked.protocol.as_bytes()))
         && upgrade.next().is_none()
         && members(&fields, "connection").any(|it| it.eq_ignore_ascii_case(b"upgrade"))
+        && asked.challenge.as_ref().is_none_or(|it| it.is_met(&fields))
 }
 
 /// A connection that both ends have agreed to take out of HTTP.
@@ -68,14 +101,16 @@ pub(crate) struct Switched {
 }
 
 impl Switched {
-    /// Of a 101 to a request that asked for `protocol`; `None` where that says something else.
-    pub fn of(protocol: &str, exchange: &Rc<Exchange>, response: &Response) -> Option<Self> {
-        let fields = || forward::returned(&response.fields, response.version, false);
-        is_agreed(protocol, response).then(|| Self {
-            exchange: exchange.clone(),
-            protocol: protocol.into(),
-            fields: fields(),
-        })
+    /// Of a 101 to a request that asked for this; `None` where it says something else.
+    pub fn of(asked: &Asked, exchange: &Rc<Exchange>, response: &Response) -> Option<Self> {
+        if !is_agreed(asked, response) {
+            return None;
+        }
+        let mut fields = forward::returned(&response.fields, response.version, false);
+        if asked.challenge.is_some() {
+            fields.remove("sec-websocket-accept"); // The question was ours (RFC 8441 §5.1).
+        }
+        Some(Self { exchange: exchange.clone(), protocol: asked.protocol.clone(), fields })
     }
 }
 
@@ -101,7 +136,7 @@ impl From<OriginError> for Broken {
 impl<'c> Machine<'_, 'c> {
     /// Copies until both sides have ended, one is gone, or nothing has moved for too long.
     pub async fn tunnel(&mut self, mut reply: Reply<'c>, switched: Switched) -> Step {
-        self.summary.status = 101;
+        self.summary.status = reply.agreement();
         let Switched { exchange, protocol, fields } = switched;
         let Ok(tunnel) = reply.switch(protocol.as_bytes(), &fields).await else { return Step::Finish };
         let counters = self.gateway.counters.clone();
@@ -113,7 +148,7 @@ impl<'c> Machine<'_, 'c> {
         self.summary.body = bytes.get();
         match copied {
             Ok(()) => {
-                tunnel.close();
+                tunnel.close().await;
                 self.summary.complete = true;
             }
             Err(Broken::Idle) => counters.upgrades_idle.add(1),
@@ -162,6 +197,7 @@ async fn copy(
     tokio::select! {
         biased;
         copied = both => copied,
+        () = tunnel.gone() => Err(Broken::Client),
         () = silent => Err(Broken::Idle),
     }
 }
@@ -182,6 +218,7 @@ mod tests {
             authority: "h".to_owned(),
             scheme: Scheme::Http,
             version: Version::Http11,
+            protocol: None,
             fields,
             framing: Framing::Empty,
             expects_continue: false,
@@ -193,7 +230,11 @@ mod tests {
         let upgrades =
             Upgrades { protocols: vec!["websocket".to_owned(), "x".to_owned()], ..Upgrades::default() };
         let request = request(&[("Connection", connection), ("Upgrade", upgrade)]);
-        assert_eq!(expect, asked(&upgrades, &request).as_deref(), "{connection} {upgrade}");
+        assert_eq!(
+            expect,
+            asked(&upgrades, &request).as_ref().map(|it| &*it.protocol),
+            "{connection} {upgrade}"
+        );
         assert_eq!(None, asked(&Upgrades::default(), &request));
     }
 
@@ -210,6 +251,17 @@ mod tests {
         let lines = [("Connection", "upgrade"), ("Upgrade", "websocket")];
         let old = Request { version: Version::Http10, ..request(&lines) };
         assert_eq!(None, asked(&upgrades, &old));
+        let over_http2 = |protocol: &str| Request {
+            version: Version::Http2,
+            protocol: Some(protocol.into()),
+            ..request(&[("Sec-WebSocket-Key", "theirs")])
+        };
+        let found = asked(&upgrades, &over_http2("websocket")).unwrap();
+        let mut fields = over_http2("websocket").fields;
+        found.write(&mut fields);
+        let key = fields.get("sec-websocket-key").unwrap();
+        assert!(key.len() == 24 && fields.get_all("sec-websocket-key").count() == 1);
+        assert_eq!(None, asked(&upgrades, &over_http2("connect-udp")));
         let long = Request { framing: Framing::Length(1), ..request(&lines) };
         assert_eq!(None, asked(&upgrades, &long));
     }

@@ -46,6 +46,7 @@ pub struct Answer {
     pub fields: Vec<(String, String)>,
     /// Statuses of interim heads.
     pub interim: Vec<u16>,
+    pub interim_fields: Vec<(String, String)>,
     pub trailers: Vec<(String, String)>,
     pub body: Vec<u8>,
     /// The stream ended well.
@@ -73,6 +74,8 @@ pub struct Http2 {
     answers: BTreeMap<u32, Answer>,
     /// The code of GOAWAY.
     pub goaway: Option<u32>,
+    /// What the server set.
+    pub settings: BTreeMap<u16, u32>,
 }
 
 /// A frame of these parts.
@@ -125,7 +128,8 @@ impl Http2 {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        let mut it = Self { stream, next: 1, is_generous: true, answers: BTreeMap::new(), goaway: None };
+        let (answers, theirs) = (BTreeMap::new(), BTreeMap::new());
+        let mut it = Self { stream, next: 1, is_generous: true, answers, goaway: None, settings: theirs };
         let mut payload = Vec::new();
         for (name, value) in settings {
             payload.extend_from_slice(&name.to_be_bytes());
@@ -192,6 +196,15 @@ impl Http2 {
         self.answers.entry(id).or_default()
     }
 
+    /// Reads until this holds of what came of a stream.
+    #[track_caller]
+    pub fn until(&mut self, id: u32, done: impl Fn(&Answer) -> bool) -> &Answer {
+        while !done(self.so_far(id)) {
+            assert!(self.read().is_some(), "the connection ended: {:?}", self.answers.get(&id));
+        }
+        self.so_far(id)
+    }
+
     /// Reads to the end of the connection; how many frames of each kind came.
     pub fn rest(&mut self) -> BTreeMap<u8, usize> {
         let mut counts = BTreeMap::new();
@@ -222,7 +235,10 @@ impl Http2 {
                 let status =
                     fields.iter().find(|it| it.0 == ":status").map(|it| it.1.parse::<u16>().unwrap());
                 match status {
-                    Some(status @ 100..200) => answer.interim.push(status),
+                    Some(status @ 100..200) => {
+                        answer.interim.push(status);
+                        answer.interim_fields.extend(fields);
+                    }
                     Some(status) => (answer.status, answer.fields) = (status, fields),
                     None => answer.trailers = fields,
                 }
@@ -241,7 +257,13 @@ impl Http2 {
                 }
             }
             RST_STREAM => self.answers.entry(it.stream).or_default().reset = Some(it.code()),
-            SETTINGS if it.flags & ACK == 0 => self.send(frame(SETTINGS, ACK, 0, &[])),
+            SETTINGS if it.flags & ACK == 0 => {
+                for one in it.payload.chunks(6) {
+                    let value = u32::from_be_bytes(one[2..].try_into().unwrap());
+                    self.settings.insert(u16::from_be_bytes([one[0], one[1]]), value);
+                }
+                self.send(frame(SETTINGS, ACK, 0, &[]));
+            }
             GOAWAY => self.goaway = Some(it.code()),
             _ => {}
         }
@@ -251,7 +273,7 @@ impl Http2 {
 /// Reads a block of an encoder that remembers nothing and uses no Huffman code: larder's.
 fn fields(mut rest: &[u8]) -> Vec<(String, String)> {
     const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
-    const NAMES: [(usize, &str); 17] = [
+    const NAMES: [(usize, &str); 19] = [
         (8, ":status"),
         (18, "accept-ranges"),
         (21, "age"),
@@ -264,6 +286,8 @@ fn fields(mut rest: &[u8]) -> Vec<(String, String)> {
         (33, "date"),
         (34, "etag"),
         (44, "last-modified"),
+        (45, "link"),
+        (46, "location"),
         (53, "retry-after"),
         (54, "server"),
         (55, "set-cookie"),

@@ -21,7 +21,7 @@ fn agreeing(then: fn(&mut TcpStream, Vec<u8>)) -> Origin {
 }
 
 /// Sends back whatever comes, and its end.
-fn echo(stream: &mut TcpStream, before: Vec<u8>) {
+pub fn echo(stream: &mut TcpStream, before: Vec<u8>) {
     let _ = stream.write_all(&before);
     let mut bytes = [0; 8192];
     while let Ok(count @ 1..) = stream.read(&mut bytes) {
@@ -32,12 +32,12 @@ fn echo(stream: &mut TcpStream, before: Vec<u8>) {
     let _ = stream.shutdown(Shutdown::Write);
 }
 
-fn is_open(larder: &Larder, count: u64) {
+pub fn is_open(larder: &Larder, count: u64) {
     until("so many are open", || larder.counter("upgrades_open") == count);
 }
 
 /// A text frame of a client: masked, as RFC 6455 §5.3 has it.
-fn masked(text: &str) -> Vec<u8> {
+pub fn masked(text: &str) -> Vec<u8> {
     let mask = [0x37, 0xfa, 0x21, 0x3d];
     let mut frame = vec![0x81, 0x80 | u8::try_from(text.len()).unwrap()];
     frame.extend(mask);
@@ -46,7 +46,7 @@ fn masked(text: &str) -> Vec<u8> {
 }
 
 /// A WebSocket server: answers each masked text frame with the same text, and a close with a close.
-fn websocket(stream: &mut TcpStream, mut input: Vec<u8>) {
+pub fn websocket(stream: &mut TcpStream, mut input: Vec<u8>) {
     let mut more = |count: usize| {
         while input.len() < count {
             let mut bytes = [0; 512];

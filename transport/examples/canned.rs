@@ -82,6 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         min_rate: 0,
         connections: 20_000,
         http2_streams: 128,
+        upgrades: false,
     };
     let bound = listener::bind(&Listen::Tcp(address))?;
     println!("listening on {bound}");

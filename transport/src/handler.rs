@@ -204,19 +204,24 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Sends `101 Switching Protocols`, with which HTTP ends on this connection. `fields` are end-to-end fields only. Over
-    /// HTTP/2, where nobody can have asked for it, it is refused.
+    /// Agrees to the protocol that was asked for: HTTP ends on this connection, or on this stream. `fields` are end-to-end
+    /// fields only.
     ///
     /// # Errors
-    /// The client is gone.
-    pub async fn switch(
-        &mut self,
-        protocol: &[u8],
-        fields: &FieldList,
-    ) -> Result<http1::Tunnel<'c>, ClientGone> {
+    /// The client is gone, or over HTTP/2 had not asked for any.
+    pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
         match &mut self.0 {
-            Outgoing::Http1(it) => it.switch(protocol, fields).await,
-            Outgoing::Http2(_) => Err(ClientGone::Closed),
+            Outgoing::Http1(it) => it.switch(protocol, fields).await.map(|it| Tunnel(Side::Http1(it))),
+            Outgoing::Http2(it) => it.switch(fields).map(|it| Tunnel(Side::Http2(it))),
+        }
+    }
+
+    /// The status with which [`Reply::switch`] agrees.
+    #[must_use]
+    pub fn agreement(&self) -> u16 {
+        match &self.0 {
+            Outgoing::Http1(_) => 101,
+            Outgoing::Http2(_) => 200,
         }
     }
 
@@ -253,6 +258,64 @@ impl<'c> Reply<'c> {
     pub fn close_after(&mut self) {
         if let Outgoing::Http1(it) = &mut self.0 {
             it.close_after();
+        }
+    }
+}
+
+/// The client's side of what is no longer HTTP: bytes in both directions, each with an end of its own. Unless it is closed in an
+/// orderly way, it is cut. Reading and writing may be awaited side by side by one task.
+pub struct Tunnel<'c>(Side<'c>);
+
+enum Side<'c> {
+    Http1(http1::Tunnel<'c>),
+    Http2(http2::Tunnel),
+}
+
+impl Tunnel<'_> {
+    /// What the client sent next; `None` where it has ended its side.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
+        match &self.0 {
+            Side::Http1(it) => it.read().await,
+            Side::Http2(it) => it.read().await,
+        }
+    }
+
+    /// Sends bytes; done when they have been taken over, so that no more than these wait here.
+    ///
+    /// # Errors
+    /// The client is gone, or takes nothing.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
+        match &self.0 {
+            Side::Http1(it) => it.write(bytes).await,
+            Side::Http2(it) => it.write(bytes).await,
+        }
+    }
+
+    /// Ends our side; what the client still sends is still read.
+    pub fn end(&self) {
+        match &self.0 {
+            Side::Http1(it) => it.end(),
+            Side::Http2(it) => it.end(),
+        }
+    }
+
+    /// Waits until the client has given up both directions at once. A connection does not tell before it is read from or
+    /// written to: there this waits for ever.
+    pub async fn gone(&self) {
+        match &self.0 {
+            Side::Http1(_) => std::future::pending().await,
+            Side::Http2(it) => it.gone().await,
+        }
+    }
+
+    /// Both sides have ended.
+    pub async fn close(self) {
+        match self.0 {
+            Side::Http1(it) => it.close(),
+            Side::Http2(it) => it.close().await,
         }
     }
 }

@@ -14,6 +14,5 @@ pub mod tls;
 pub mod worker;
 
 pub use answer::Answer;
-pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
-pub use http1::Tunnel;
+pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Tunnel};
 pub use link::ClientGone;

@@ -47,6 +47,8 @@ pub struct Limits {
     pub connections: usize,
     /// Streams at once of one HTTP/2 connection.
     pub http2_streams: u32,
+    /// Clients of HTTP/2 are told that they may ask for other protocols (RFC 8441): some route passes that on.
+    pub upgrades: bool,
 }
 
 /// Resident bytes of an open connection that waits for its next request, rounded up: measured, see docs/benchmarks.md. One
@@ -78,6 +80,7 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
 }
 
 mod shedding;
+mod tunnels;
 
 pub(crate) use shedding::SHED;
 
@@ -91,6 +94,8 @@ pub struct Worker {
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
+    /// Streams of HTTP/2 that go on, or ask to go on, in another protocol: each is what a connection is over HTTP/1.1.
+    tunnels: Cell<usize>,
     swept: Cell<u64>,
     /// Whether its clients wait at the door while descriptors are short: see [`Worker::keep_within`].
     within: Cell<bool>,
@@ -201,6 +206,7 @@ impl Worker {
             watched: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
+            tunnels: Cell::new(0),
             swept: Cell::new(clock::monotonic().0),
             within: Cell::new(false),
             stamped: OnceCell::new(),
@@ -257,7 +263,7 @@ impl Worker {
 
     /// Whether as many connections are open as may be.
     pub(crate) fn is_full(&self) -> bool {
-        self.open.get() >= self.limits.get().connections
+        self.open.get() + self.tunnels.get() >= self.limits.get().connections
     }
 
     /// Puts other limits in force; deadlines that run already stay.

@@ -159,6 +159,7 @@ impl Check {
             min_rate: self.number("limits.min_rate"),
             connections: self.usize("limits.connections"),
             http2_streams: u32::try_from(self.number("limits.http2_streams")).unwrap_or(u32::MAX),
+            upgrades: false,
         };
         Limits { client, drain_timeout: self.time("limits.drain_timeout") }
     }

@@ -369,6 +369,15 @@ pub struct Setting {
 }
 
 impl Config {
+    /// The bounds of one of `workers` workers, with what its routes let clients be told.
+    #[must_use]
+    pub fn limits_of_worker(&self, workers: NonZeroUsize) -> worker::Limits {
+        let mut routes = self.sites.iter().flat_map(|it| &it.routes);
+        let upgrades =
+            routes.any(|it| matches!(it.service, Service::Proxy(_)) && !it.upgrades.protocols.is_empty());
+        worker::Limits { upgrades, ..self.limits.of_worker(workers) }
+    }
+
     /// Reads and checks a file, with `flags` over it.
     ///
     /// # Errors

@@ -2,13 +2,14 @@
 //! one of the two speeds, and told to whoever hears of it.
 
 use super::observe::{Finished, Observer, Outcome};
-use super::overlay::Overlays;
+use super::overlay::{Overlay, Overlays};
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
 use crate::config::Clients;
 use crate::log::End;
+use larder_gateway::Gateway;
+use larder_gateway::explain::{self, NOT_PASSED};
 use larder_gateway::stages::Stages;
-use larder_gateway::{Gateway, explain};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Answer;
@@ -125,12 +126,12 @@ impl Handler for Front {
         let found = found.map(|it| it.0);
         let purged = method::route(&router, &request);
         let name = purged.map(|it| &it.target).or(found).map_or("", Target::name);
-        let overlay = self.overlays.over(
-            &request.method,
-            request.scheme.without_port(&request.authority),
-            &request.target,
-        );
-        let outcome = match (overlay, purged, found) {
+        let host = request.scheme.without_port(&request.authority);
+        let overlay = self.overlays.over(&request.method, host, &request.target);
+        let outcome = match (&overlay, purged, found) {
+            _ if misleads(&request, overlay.as_deref(), found) => {
+                own_page(501, NOT_PASSED, &request, reply).await
+            }
             (Some(overlay), ..) => overlay.answer(&request, &self.gateway.counters, reply).await,
             (None, Some(matched), _) => method::answer(self, matched, &request, client, reply).await,
             (None, None, Some(Target::Proxy(route))) => {
@@ -144,7 +145,7 @@ impl Handler for Front {
                 }
             }
             (None, None, Some(Target::Files(files))) => files.answer(&request, reply, &stages).await,
-            (None, None, None) => no_route(&request, reply).await,
+            (None, None, None) => own_page(404, NO_ROUTE, &request, reply).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
         if let Some(it) = counted {
@@ -189,10 +190,17 @@ impl Front {
     }
 }
 
-/// A request that no route answers for.
-async fn no_route(request: &Request, mut reply: Reply<'_>) -> Outcome {
-    let status = 404;
-    let text = explain::error_page(status, "Nothing is served under this host and path.");
+const NO_ROUTE: &str = "Nothing is served under this host and path.";
+
+/// Whether the answer would be a success to a request for another protocol (RFC 8441), which its client would take for the
+/// beginning of that.
+fn misleads(request: &Request, overlay: Option<&Overlay>, found: Option<&Target>) -> bool {
+    request.protocol.is_some() && overlay.map_or(matches!(found, Some(Target::Files(_))), Overlay::is_success)
+}
+
+/// A request that no route answers for, or none of which can answer.
+async fn own_page(status: u16, sentence: &str, request: &Request, mut reply: Reply<'_>) -> Outcome {
+    let text = explain::error_page(status, sentence);
     let mut fields = FieldList::new();
     fields.push("Date", larder_semantics::date::format(clock::wall()));
     fields.push("Content-Type", "text/plain; charset=utf-8");

@@ -263,7 +263,7 @@ pub fn start(
 async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let Own { sockets, tls, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
-    let worker = Worker::new(counters.clone(), live.config.limits.of_worker(shared.workers));
+    let worker = Worker::new(counters.clone(), live.config.limits_of_worker(shared.workers));
     worker.keep_within();
     tls.into_iter().for_each(|it| worker.secure(it));
     let lower = shared.lower.of_worker(&counters);
@@ -301,7 +301,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     // Asked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
-        worker.set_limits(live.config.limits.of_worker(shared.workers));
+        worker.set_limits(live.config.limits_of_worker(shared.workers));
         front.observer.scopes.switch(live.config.statistics);
         drop(watches.take());
         watches = watched(&live);

@@ -17,4 +17,4 @@ mod tunnel;
 pub(crate) use connection::{DRAIN, serve, turn_away};
 pub(crate) use reply::Reply;
 pub(crate) use request_body::RequestBody;
-pub use tunnel::Tunnel;
+pub(crate) use tunnel::Tunnel;

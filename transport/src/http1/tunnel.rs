@@ -10,9 +10,8 @@ use larder_semantics::field::FieldList;
 use larder_wire::http1::write;
 use std::future::poll_fn;
 
-/// The client's side of a connection after `101 Switching Protocols`. Unless it is closed in an orderly way, it is cut.
-/// Reading and writing may be awaited side by side by one task.
-pub struct Tunnel<'c> {
+/// See [`crate::handler::Tunnel`].
+pub(crate) struct Tunnel<'c> {
     connection: &'c Connection,
 }
 
@@ -36,10 +35,6 @@ impl<'c> Tunnel<'c> {
         Ok(Self { connection })
     }
 
-    /// What the client sent next; `None` where it has ended its side.
-    ///
-    /// # Errors
-    /// The client is gone.
     pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
         let link = &self.connection.link;
         let kept = std::mem::take(&mut *self.connection.input.borrow_mut());
@@ -56,21 +51,16 @@ impl<'c> Tunnel<'c> {
         }
     }
 
-    /// Sends bytes; done when the system has taken them all, so that no more than these wait here.
-    ///
-    /// # Errors
-    /// The client is gone, or takes nothing.
+    /// Done when the system has taken them all.
     pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
         self.connection.link.with_output(|it| it.push(Piece::Bytes(bytes)));
         self.connection.link.flush().await
     }
 
-    /// Ends our side; what the client still sends is still read.
     pub fn end(&self) {
         self.connection.link.end();
     }
 
-    /// Both sides have ended.
     pub fn close(self) {
         self.connection.after.set(After::Close);
     }

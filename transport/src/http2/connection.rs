@@ -40,6 +40,8 @@ const LINGER_TIME: u64 = 2_000;
 /// One connection; its streams' tasks share it.
 pub(super) struct Connection {
     pub link: Link,
+    /// The client was told that it may ask for other protocols than HTTP.
+    pub offers_upgrades: bool,
     pub state: RefCell<State>,
     /// The connection's own task.
     waker: RefCell<Option<Waker>>,
@@ -92,6 +94,7 @@ pub(super) struct Block {
 /// Serves one connection to its end, of which `input` was read already.
 pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client, handler: Rc<H>) {
     let connection = Rc::new(Connection {
+        offers_upgrades: link.worker.limits().upgrades,
         link,
         state: RefCell::new(State {
             decoder: Decoder::new(TABLE),
@@ -195,8 +198,12 @@ impl Connection {
         let limits = self.link.worker.limits();
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         self.link.with_output(|out| {
-            let settings =
-                [(0x3, limits.http2_streams), (0x4, STREAM_WINDOW), (0x6, small(limits.head_size))];
+            let settings = [
+                (0x3, limits.http2_streams),
+                (0x4, STREAM_WINDOW),
+                (0x6, small(limits.head_size)),
+                (0x8, u32::from(self.offers_upgrades)), // RFC 8441 §3
+            ];
             frame::write_settings(&settings, out.text());
             frame::write_window_update(0, WINDOW - frame::FIRST_WINDOW, out.text());
         });

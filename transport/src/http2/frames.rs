@@ -259,7 +259,8 @@ impl<H: Handler> Taking<'_, H> {
         }
         let is_short = stream.body.borrow().left.is_some_and(|it| it > 0);
         match head::trailers(section) {
-            Ok(list) if end_stream && !is_short => {
+            // In a tunnel there is nothing for a section to say (RFC 9113 §8.5).
+            Ok(list) if end_stream && !is_short && !stream.is_tunnel => {
                 let mut body = stream.body.borrow_mut();
                 body.trailers = (!list.is_empty()).then_some(list);
                 body.is_whole = true;
@@ -295,6 +296,9 @@ impl<H: Handler> Taking<'_, H> {
         }
         let mut storage = Storage::new();
         match head::parse(section, end_stream, self.limits, &mut storage) {
+            Ok(head) if head.protocol.is_some() && !self.connection.offers_upgrades => {
+                self.refuse(id, Reject::Pseudo, end_stream)
+            }
             Ok(head) => self.begin(id, &head, end_stream),
             Err(reject) => self.refuse(id, reject, end_stream),
         }
@@ -305,7 +309,8 @@ impl<H: Handler> Taking<'_, H> {
         let worker = &self.connection.link.worker;
         worker.counters.requests.add(1);
         worker.counters.http2_requests.add(1);
-        if head.framing == Framing::Empty && !head.needs_encoding {
+        let is_plain = head.framing == Framing::Empty && !head.needs_encoding;
+        if is_plain && head.protocol.is_none() {
             let window = self.state.window.min(self.state.first_window);
             let mut answer = Answer::http2(id, window, self.out);
             if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
@@ -315,6 +320,10 @@ impl<H: Handler> Taking<'_, H> {
             }
             answer.take_back();
         }
+        let place = match head.protocol.map(|_| worker.admit_tunnel()) {
+            Some(None) => return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed),
+            place => place,
+        };
         if !end_stream {
             self.state.forgotten.pop_back();
         }
@@ -323,12 +332,14 @@ impl<H: Handler> Taking<'_, H> {
         let is_head = head.method == "HEAD";
         let credit = i64::from(STREAM_WINDOW);
         let stream = Rc::new(Stream::new(id, self.state.first_window, credit, Some(&request), room));
+        stream.body.borrow_mut().is_whole |= end_stream;
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.asks();
         let (handler, client) = (self.handler.clone(), self.client.clone());
         client.began.set(0);
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
+            let _place = place;
             let (connection, stream) = (&guard.connection, &guard.stream);
             let body = RequestBody::new(connection.clone(), stream.clone());
             let reply = Reply::new(connection.clone(), stream.clone(), is_head);

@@ -13,10 +13,12 @@ mod frames;
 mod reply;
 mod request_body;
 mod stream;
+mod tunnel;
 
 pub(crate) use connection::serve;
 pub(crate) use reply::Reply;
 pub(crate) use request_body::RequestBody;
+pub(crate) use tunnel::Tunnel;
 
 use larder_wire::http2::PREFACE;
 

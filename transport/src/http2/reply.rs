@@ -2,6 +2,7 @@
 
 use super::connection::{Connection, Shared};
 use super::stream::{Ending, Stream};
+use super::tunnel::Tunnel;
 use crate::body::Piece;
 use crate::handler::ResponseBody;
 use crate::link::ClientGone;
@@ -68,6 +69,10 @@ impl Reply {
             return Ok(());
         }
         self.check()?;
+        // Whatever made it: the client would take it for a protocol that was agreed on (RFC 9110 §9.3.6).
+        if self.stream.is_tunnel && (200..300).contains(&status) {
+            return Err(ClientGone::Closed);
+        }
         self.frame = match body {
             _ if matches!(status, 100..=199 | 204 | 304) => Frame::None,
             ResponseBody::None => Frame::None,
@@ -122,14 +127,16 @@ impl Reply {
     }
 
     pub async fn gone(&self) {
-        poll_fn(|context| {
-            if self.stream.gone.get().is_some() {
-                return Poll::Ready(());
-            }
-            self.stream.wait(context);
-            Poll::Pending
-        })
-        .await;
+        self.stream.given_up().await;
+    }
+
+    pub fn switch(&mut self, fields: &FieldList) -> Result<Tunnel, ClientGone> {
+        self.check()?;
+        if !self.stream.is_tunnel || self.started() {
+            return Err(ClientGone::Closed);
+        }
+        self.frame = Frame::None;
+        Ok(Tunnel::begin(&self.connection, &self.stream, fields))
     }
 
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {

@@ -7,7 +7,8 @@ use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::task::{Context, Waker};
+use std::future::poll_fn;
+use std::task::{Context, Poll, Waker};
 
 /// One stream of a connection. Its task and its connection share it; both run on one thread.
 pub(super) struct Stream {
@@ -25,6 +26,8 @@ pub(super) struct Stream {
     pub has_answer: Cell<bool>,
     /// It waits among those whose turn it will be.
     pub is_ready: Cell<bool>,
+    /// It asks for another protocol than HTTP: what follows is no body.
+    pub is_tunnel: bool,
     /// What has come of the request.
     pub body: RefCell<Incoming>,
     /// Nothing more can be read or written.
@@ -69,13 +72,15 @@ impl Stream {
     /// `window` is what may be sent, `credit` what may come.
     pub fn new(id: u32, window: i64, credit: i64, request: Option<&Request>, room: u64) -> Self {
         let framing = request.map_or(Framing::Empty, |it| it.framing);
+        let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
         let body = Incoming {
             bytes: Vec::new(),
             left: if let Framing::Length(length) = framing { Some(length) } else { None },
-            room,
+            // A tunnel has no end that could be too far.
+            room: if is_tunnel { u64::MAX } else { room },
             window: credit,
             owed: 0,
-            is_whole: framing == Framing::Empty,
+            is_whole: framing == Framing::Empty && !is_tunnel,
             refused: None,
             trailers: None,
             waits: request.is_some_and(|it| it.expects_continue),
@@ -89,6 +94,7 @@ impl Stream {
             end: RefCell::new(Ending::Open),
             has_answer: Cell::new(false),
             is_ready: Cell::new(false),
+            is_tunnel,
             body: RefCell::new(body),
             gone: Cell::new(None),
             waiting: RefCell::default(),
@@ -116,6 +122,18 @@ impl Stream {
         if !waiting.iter().any(|it| it.will_wake(context.waker())) {
             waiting.push(context.waker().clone());
         }
+    }
+
+    /// Waits until nothing more can be read or written.
+    pub async fn given_up(&self) {
+        poll_fn(|context| {
+            if self.gone.get().is_some() {
+                return Poll::Ready(());
+            }
+            self.wait(context);
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Something changed.

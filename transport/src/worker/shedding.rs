@@ -99,6 +99,7 @@ pub(super) mod tests {
             min_rate: 0,
             connections,
             http2_streams: 128,
+            upgrades: false,
         }
     }
 

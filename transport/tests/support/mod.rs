@@ -44,6 +44,7 @@ pub fn limits() -> Limits {
         min_rate: 0,
         connections: 1000,
         http2_streams: 128,
+        upgrades: true,
     }
 }
 

@@ -42,6 +42,9 @@ pub struct RequestHead<'a> {
     pub authority: &'a str,
     /// 1.0 or 1.1.
     pub version: Version,
+    /// The protocol that an extended CONNECT of HTTP/2 asks for (RFC 8441 §4), a token. The rest is that of the GET with
+    /// which HTTP/1.1 asks for an upgrade; what follows on its stream is no body.
+    pub protocol: Option<&'a str>,
     /// Every field line in order, `Host` and framing fields included.
     pub fields: &'a [Field<'a>],
     /// Where the body ends.
@@ -302,6 +305,7 @@ fn read_head<'a, 'b: 'a>(
         needs_encoding: method != "CONNECT" && needs_encoding(target.target),
         authority,
         version,
+        protocol: None,
         fields,
         framing,
         keep_alive: facts.persists(version) && method != "CONNECT",
@@ -422,6 +426,8 @@ pub struct Request {
     pub authority: String,
     /// 1.0 or 1.1.
     pub version: Version,
+    /// See [`RequestHead`].
+    pub protocol: Option<Box<str>>,
     /// Every field line in order.
     pub fields: FieldList,
     /// Where the body ends.
@@ -440,6 +446,7 @@ impl RequestHead<'_> {
             target: if self.needs_encoding { encoded(self.target) } else { self.target.to_owned() },
             authority: self.authority.to_owned(),
             version: self.version,
+            protocol: self.protocol.map(Into::into),
             fields: FieldList::from_fields(self.fields),
             framing: self.framing,
             expects_continue: self.expects_continue,

@@ -16,6 +16,7 @@ struct Pseudo<'a> {
     scheme: Option<&'a str>,
     authority: Option<&'a str>,
     path: Option<&'a str>,
+    protocol: Option<&'a str>,
 }
 
 impl<'a> Pseudo<'a> {
@@ -25,6 +26,7 @@ impl<'a> Pseudo<'a> {
             b":scheme" => &mut self.scheme,
             b":authority" => &mut self.authority,
             b":path" => &mut self.path,
+            b":protocol" => &mut self.protocol,
             _ => return Err(Reject::Pseudo),
         };
         let value = std::str::from_utf8(value).map_err(|_| Reject::Pseudo)?;
@@ -71,7 +73,12 @@ pub fn parse<'a>(
     // HTTP/1.1 has it among its fields, and so has whoever looks at them (RFC 9113 §8.3.1).
     let host = (!has_host).then_some(Field { name: "host", value: authority.as_bytes() });
     let count = storage.extend(count, host.into_iter());
-    let framing = framing(&facts, end_stream)?;
+    let framing = match pseudo.protocol {
+        None => framing(&facts, end_stream)?,
+        // What follows is no body, and has no length.
+        Some(_) if facts.content_length == Seen::Absent => Framing::Empty,
+        Some(_) => return Err(Reject::ContentLength),
+    };
     Ok(RequestHead {
         method,
         scheme: limits.scheme,
@@ -79,6 +86,7 @@ pub fn parse<'a>(
         needs_encoding: method != "CONNECT" && needs_encoding(target),
         authority,
         version: Version::Http2,
+        protocol: pseudo.protocol,
         fields: storage.view(count),
         framing,
         keep_alive: true,
@@ -136,7 +144,10 @@ fn names<'a>(
     limits: &Limits,
 ) -> Result<(&'a str, &'a str, &'a str), Reject> {
     let method = pseudo.method.filter(|it| is_token(it.as_bytes())).ok_or(Reject::Pseudo)?;
-    if method == "CONNECT" {
+    if pseudo.protocol.is_some_and(|it| method != "CONNECT" || !is_token(it.as_bytes())) {
+        return Err(Reject::Pseudo);
+    }
+    if method == "CONNECT" && pseudo.protocol.is_none() {
         let (None, None, Some(authority)) = (pseudo.scheme, pseudo.path, pseudo.authority) else {
             return Err(Reject::Pseudo);
         };
@@ -158,6 +169,9 @@ fn names<'a>(
     if !is_form || !path.bytes().all(|it| matches!(it, 0x21..=0x7e)) {
         return Err(Reject::Target);
     }
+    // Where the protocol is named, what CONNECT is otherwise is not meant (RFC 8441 §4): for whoever asks for the method this
+    // is the request that it becomes towards an application (RFC 6455 §4.1).
+    let method = if pseudo.protocol.is_some() { "GET" } else { method };
     let target = target::read(method, path, limits.scheme)?.target;
     Ok((method, target, authority(pseudo.authority, facts, limits.scheme.default_port())?))
 }

@@ -108,6 +108,7 @@ mod tests {
             target: "/".to_owned(),
             authority: "127.0.0.1:9180".to_owned(),
             version: Version::Http11,
+            protocol: None,
             fields: list,
             framing: Framing::Empty,
             expects_continue: false,

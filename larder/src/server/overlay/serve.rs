@@ -31,6 +31,12 @@ impl Overlays {
 }
 
 impl Overlay {
+    /// Whether its page is of a success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.page.meta.status == 200
+    }
+
     /// Answers a request that wants the whole page; `None`, and nothing is written, for any other.
     pub fn answer_now(
         &self,

@@ -108,6 +108,41 @@ fn connect_names_an_authority_alone() {
     whole(":method: CONNECT|:scheme: http|:path: /|:authority: a:443", Err(Reject::Pseudo));
 }
 
+/// RFC 8441 §4.
+#[test]
+fn connect_with_a_protocol_is_a_request_for_it() {
+    const WHOLE: &str = ":method: CONNECT|:protocol: websocket|:scheme: http|:path: /chat?a|:authority: a";
+    for end_stream in [false, true] {
+        with(&format!("{WHOLE}|sec-websocket-version: 13"), end_stream, |got| {
+            let got = got.unwrap();
+            assert_eq!(("GET", "a", "/chat?a"), (got.method, got.authority, got.target));
+            assert_eq!((Some("websocket"), Framing::Empty), (got.protocol, got.framing));
+        });
+    }
+    // All of them are there, once; no other method has it.
+    for missing in [":protocol: websocket|", ":scheme: http|", ":path: /chat?a|"] {
+        whole(&WHOLE.replace(missing, ""), Err(Reject::Pseudo));
+    }
+    whole(&WHOLE.replace("|:authority: a", ""), Err(Reject::Host));
+    whole(&format!("{WHOLE}|:protocol: websocket"), Err(Reject::Pseudo));
+    whole(&format!("{WHOLE}|x: y|:protocol: websocket"), Err(Reject::Pseudo));
+    whole(&WHOLE.replace("CONNECT", "GET"), Err(Reject::Pseudo));
+    whole(&WHOLE.replace("CONNECT", "connect"), Err(Reject::Pseudo));
+    for bad in ["", "web socket", "websocket, h2c", "websocket/13", "h2c\u{e9}"] {
+        whole(&WHOLE.replace("websocket", bad), Err(Reject::Pseudo));
+    }
+    whole(&WHOLE.replace("http|", "https|"), Err(Reject::NotSecured));
+    whole(&WHOLE.replace("http|", "ws|"), Err(Reject::Pseudo));
+    for bad in ["a:443", "*", "", "http://b/", "/#"] {
+        whole(&WHOLE.replace("/chat?a", bad), Err(Reject::Target));
+    }
+    whole(&format!("{WHOLE}|host: b"), Err(Reject::HostMismatch));
+    // It has no body whose length there could be, and is no upgrade of HTTP/1.1.
+    whole(&format!("{WHOLE}|content-length: 0"), Err(Reject::ContentLength));
+    whole(&format!("{WHOLE}|upgrade: websocket"), Err(Reject::ConnectionField));
+    whole(&format!("{WHOLE}|connection: upgrade"), Err(Reject::ConnectionField));
+}
+
 #[test]
 fn nothing_speaks_of_a_connection() {
     check("te: trailers", FINE);

@@ -1,0 +1,67 @@
+//! The question that a WebSocket begins with over HTTP/1.1 (RFC 6455 §4), asked by us where the client came over HTTP/2, which
+//! has none (RFC 8441 §5). The frames that follow are nobody's here.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use larder_semantics::field::{self, Field};
+use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+/// What every answer is made with (RFC 6455 §1.3).
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// A question that only who speaks the protocol can answer, so that no cache between, and nobody who says 101 to everything, is
+/// taken for one that does. It is no secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Challenge {
+    key: String,
+}
+
+impl Challenge {
+    /// A new one.
+    pub fn new() -> Self {
+        let mut nonce = [0; 16];
+        // Without randomness it asks the same as another: both are answered rightly or not.
+        let _ = SystemRandom::new().fill(&mut nonce);
+        Self { key: STANDARD.encode(nonce) }
+    }
+
+    /// What `Sec-WebSocket-Key` has.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether a response has the one right `Sec-WebSocket-Accept`.
+    pub fn is_met(&self, fields: &[Field<'_>]) -> bool {
+        let expected =
+            STANDARD.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, (self.key.clone() + GUID).as_bytes()));
+        let mut found = field::all(fields, "sec-websocket-accept");
+        found.next().is_some_and(|it| it == expected.as_bytes()) && found.next().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 6455 §1.3.
+    #[test]
+    fn one_answer_is_right() {
+        let challenge = Challenge { key: "dGhlIHNhbXBsZSBub25jZQ==".to_owned() };
+        let check = |answers: &[&str], expect: bool| {
+            let fields: Vec<_> = answers
+                .iter()
+                .map(|it| Field { name: "Sec-WebSocket-Accept", value: it.as_bytes() })
+                .collect();
+            assert_eq!(expect, challenge.is_met(&fields), "{answers:?}");
+        };
+        let right = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+        check(&[right], true);
+        for wrong in
+            [&[][..], &["dGhlIHNhbXBsZSBub25jZQ=="], &[right, right], &["S3pPLMBiTxaQ9kYGzzhZRbK+xOo="]]
+        {
+            check(wrong, false);
+        }
+        assert_ne!(Challenge::new(), Challenge::new());
+    }
+}

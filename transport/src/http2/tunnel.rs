@@ -1,0 +1,85 @@
+//! A stream that is no longer HTTP (RFC 8441, RFC 9113 §8.5): the data of its frames in both directions, each with an end of its
+//! own. What is copied where, and until when, is not here.
+
+use super::connection::Shared;
+use super::reply::wait;
+use super::stream::{Ending, Stream};
+use crate::body::Piece;
+use crate::link::ClientGone;
+use bytes::Bytes;
+use larder_semantics::field::FieldList;
+use larder_wire::http2::ErrorCode;
+use larder_wire::http2::frame::End;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// See [`crate::handler::Tunnel`].
+pub(crate) struct Tunnel {
+    connection: Shared,
+    stream: Rc<Stream>,
+}
+
+impl Tunnel {
+    /// Sends the head that ends HTTP on this stream.
+    pub(super) fn begin(connection: &Shared, stream: &Rc<Stream>, fields: &FieldList) -> Self {
+        connection.write_head(stream.id, 200, fields.iter(), End::Open);
+        stream.has_answer.set(true);
+        Self { connection: connection.clone(), stream: stream.clone() }
+    }
+
+    pub async fn read(&self) -> Result<Option<Bytes>, ClientGone> {
+        let stream = &self.stream;
+        let read = poll_fn(|context| {
+            if let Some(gone) = stream.gone.get() {
+                return Poll::Ready(Err(gone));
+            }
+            let body = &mut *stream.body.borrow_mut();
+            if !body.bytes.is_empty() {
+                return Poll::Ready(Ok(Some(std::mem::take(&mut body.bytes))));
+            }
+            if body.is_whole {
+                return Poll::Ready(Ok(None));
+            }
+            stream.wait(context);
+            Poll::Pending
+        });
+        let bytes = read.await?;
+        if let Some(bytes) = &bytes {
+            self.connection.give_credit(stream, bytes.len());
+        }
+        Ok(bytes.map(Bytes::from))
+    }
+
+    /// Done when all of them are in frames that are being written.
+    pub async fn write(&self, bytes: Bytes) -> Result<(), ClientGone> {
+        if let Some(gone) = self.stream.gone.get() {
+            return Err(gone);
+        }
+        self.stream.push(Piece::Bytes(bytes));
+        self.connection.has_work(&self.stream);
+        wait(&self.connection, &self.stream, || self.stream.queued.get() == 0).await
+    }
+
+    pub fn end(&self) {
+        *self.stream.end.borrow_mut() = Ending::Last;
+        self.connection.has_work(&self.stream);
+    }
+
+    pub async fn gone(&self) {
+        self.stream.given_up().await;
+    }
+
+    pub async fn close(self) {
+        let _ = wait(&self.connection, &self.stream, || self.stream.is_answered()).await;
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        // As a proxy tells of a connection that it lost (RFC 9113 §8.5).
+        if !(self.stream.is_answered() && self.stream.body.borrow().is_whole) {
+            self.connection.reset(&self.stream, ErrorCode::Connect, ClientGone::Closed);
+        }
+    }
+}
