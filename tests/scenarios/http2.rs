@@ -10,6 +10,7 @@ use crate::harness::{Larder, Origin, until};
 mod floods;
 mod h2spec;
 mod secure;
+mod streams;
 mod tunnels;
 
 fn origin() -> Origin {
