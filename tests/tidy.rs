@@ -144,7 +144,7 @@ fn every_byte_format_has_a_fuzz_target_of_its_name() {
         ("http1", &["request", "response", "chunked"][..]),
         ("http2", &["frame", "head"]),
         ("memcached", &["meta", "binary"]),
-        ("", &["envelope"]),
+        ("", &["envelope", "proxy"]),
     ] {
         for module in modules {
             let name = format!("{folder}_{module}");

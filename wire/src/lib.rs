@@ -4,5 +4,6 @@ pub mod envelope;
 pub mod http1;
 pub mod http2;
 pub mod memcached;
+pub mod proxy;
 pub mod purge_entry;
 pub mod segment;

@@ -19,6 +19,8 @@ mod http2_frame;
 mod http2_head;
 #[path = "../../fuzz/laws/memcached.rs"]
 mod memcached;
+#[path = "../../fuzz/laws/proxy.rs"]
+mod proxy;
 #[path = "../../fuzz/laws/purge_entry.rs"]
 mod purge_entry;
 #[path = "../../fuzz/laws/segment.rs"]
@@ -66,7 +68,7 @@ fn every_codec_has_its_target() {
         .map(|(folder, it)| format!("{folder}_{}", stem(&it)))
         .collect();
     codecs.extend(["envelope".to_owned(), "segment".to_owned()]);
-    codecs.push("purge_entry".to_owned());
+    codecs.extend(["proxy".to_owned(), "purge_entry".to_owned()]);
     targets.sort();
     codecs.sort();
     assert_eq!(codecs, targets);
@@ -83,6 +85,7 @@ fn seeds_obey() {
     seeds("memcached_meta").iter().for_each(|it| memcached::check(Protocol::Meta, it));
     seeds("memcached_binary").iter().for_each(|it| memcached::check(Protocol::Binary, it));
     seeds("segment").iter().for_each(|it| segment::check(it));
+    seeds("proxy").iter().for_each(|it| proxy::check(it));
     seeds("purge_entry").iter().for_each(|it| purge_entry::check(it));
 }
 
@@ -130,6 +133,11 @@ proptest! {
     #[test]
     fn binary_replies_obey(raw in mixed("memcached_binary")) {
         memcached::check(Protocol::Binary, &raw);
+    }
+
+    #[test]
+    fn headers_of_proxies_obey(raw in mixed("proxy")) {
+        proxy::check(&raw);
     }
 
     #[test]
