@@ -132,6 +132,12 @@ counters! {
     tls_failed_malformed: Count, "TLS connections that failed: what the client sent is no TLS, or was changed on its way.";
     tls_failed_cut: Count, "TLS handshakes that failed: the client went away within.";
     tls_failed_timeout: Limit, "TLS handshakes that failed: they took longer than `limits.head_timeout`.";
+    proxy_headers: Count, "Connections whose header of the PROXY protocol was read.";
+    proxy_refused: Count, "Connections closed at once: none of `clients.proxies`, where a header of the PROXY protocol is to come first.";
+    proxy_missing: Count, "Connections closed because they did not begin with a header of the PROXY protocol.";
+    proxy_malformed: Count, "Connections closed because their header of the PROXY protocol broke its rules.";
+    proxy_cut: Count, "Connections that ended within their header of the PROXY protocol.";
+    proxy_timeout: Limit, "Connections closed because their header of the PROXY protocol took longer than `limits.head_timeout`.";
     head_too_large: Limit, "Requests refused because the head was over `limits.head_size` or had too many fields (431).";
     target_too_long: Limit, "Requests refused because the target was over `limits.target_size` (414).";
     body_too_large: Limit, "Requests refused because the body was over `limits.body_size` (413).";

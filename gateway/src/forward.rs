@@ -145,7 +145,7 @@ fn say_who(fields: &mut FieldList, client: &Client) {
         return fields.push("X-Forwarded-For", &text[..length]);
     }
     let mut all = text[..length].to_vec();
-    for hop in &client.hops {
+    for hop in client.hops.iter().flatten() {
         let length = write_address(*hop, &mut text);
         all.extend_from_slice(b", ");
         all.extend_from_slice(&text[..length]);

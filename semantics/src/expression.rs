@@ -9,6 +9,7 @@
 //! test      = text   ("==" | "!=" | "~" | "!~" | "contains") string
 //!           | number ("==" | "!=" | "<" | "<=" | ">" | ">=") number
 //!           | "tag"  ("==" | "!=") string
+//!           | "client" "in" string
 //! ```
 //!
 //! | about | text | number |
@@ -19,10 +20,12 @@
 //! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a string, `\"` is a quote and
 //! `\\` a backslash; any other backslash is refused, but in a pattern, where it stands as it is and need not be doubled. A pattern (`~`) is of
 //! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent is equal to
-//! nothing and matches nothing; of several lines any may. Something not known makes its test false.
+//! nothing and matches nothing; of several lines any may. Something not known makes its test false. A client is in a network,
+//! `client in "10.0.0.0/8"`, by its address; an IPv4 address that came over IPv6 counts as IPv4.
 
 mod parse;
 
+use crate::network::Network;
 use regex::bytes::Regex;
 use std::cmp::Ordering;
 use std::fmt;
@@ -137,6 +140,8 @@ enum Match {
     Begins(Box<[u8]>),
     Ends(Box<[u8]>),
     Like(Box<Regex>),
+    /// An address of this network.
+    Within(Network),
 }
 
 #[derive(Clone, Copy)]
@@ -222,6 +227,10 @@ impl Match {
             Match::Begins(part) => text.starts_with(part),
             Match::Ends(part) => text.ends_with(part),
             Match::Like(pattern) => pattern.is_match(text),
+            Match::Within(network) => {
+                let address = std::str::from_utf8(text).ok().and_then(|it| it.parse().ok());
+                address.is_some_and(|it| network.contains(it))
+            }
         }
     }
 }

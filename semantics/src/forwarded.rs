@@ -2,6 +2,7 @@
 //! configured, and what an origin is told is not here.
 
 use crate::field::{self, Field};
+use crate::network::Peers;
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 
@@ -43,25 +44,20 @@ impl Telling {
     }
 }
 
-/// The client, and through whom it came: from the one next to the client to the peer.
+/// The client, and through whom it came: from the one next to the client to the peer. One of a Unix socket has no address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The rightmost address that is nobody's whom we believe; the leftmost of all where every one is.
-    pub client: IpAddr,
+    pub client: Option<IpAddr>,
     /// Proxies that are believed.
-    pub hops: Vec<IpAddr>,
+    pub hops: Vec<Option<IpAddr>>,
 }
 
 /// Who asks, where `peer` is the other end of the connection. What stands left of the client is the client's own word. What is no
 /// address (`unknown`, `_hidden`) ends the search: whoever wrote it is the last that is known.
-pub fn seen(
-    believed: Believed,
-    peer: IpAddr,
-    fields: &[Field<'_>],
-    trusted: impl Fn(IpAddr) -> bool,
-) -> Seen {
-    let mut seen = Seen { client: peer.to_canonical(), hops: Vec::new() };
-    if !trusted(seen.client) {
+pub fn seen(believed: Believed, peer: Option<IpAddr>, fields: &[Field<'_>], trusted: &Peers) -> Seen {
+    let mut seen = Seen { client: peer.map(|it| it.to_canonical()), hops: Vec::new() };
+    if !trusted.has(seen.client) {
         return seen;
     }
     let name = match believed {
@@ -79,8 +75,8 @@ pub fn seen(
         };
         let Some(address) = text.and_then(address) else { break };
         seen.hops.insert(0, seen.client);
-        seen.client = address;
-        if !trusted(address) {
+        seen.client = Some(address);
+        if !trusted.has(seen.client) {
             break;
         }
     }
@@ -131,7 +127,7 @@ fn address(text: &[u8]) -> Option<IpAddr> {
 
 /// The value of `Forwarded` for an origin: the client with host and scheme, then everybody else through whom it came.
 #[must_use]
-pub fn forwarded(client: Option<IpAddr>, hops: &[IpAddr], host: &str, scheme: &str) -> String {
+pub fn forwarded(client: Option<IpAddr>, hops: &[Option<IpAddr>], host: &str, scheme: &str) -> String {
     let mut text = String::from("for=");
     let node = |it: Option<IpAddr>, text: &mut String| {
         // A string takes everything.
@@ -149,7 +145,7 @@ pub fn forwarded(client: Option<IpAddr>, hops: &[IpAddr], host: &str, scheme: &s
     let _ = write!(text, ";proto={scheme}");
     for hop in hops {
         text.push_str(", for=");
-        node(Some(*hop), &mut text);
+        node(*hop, &mut text);
     }
     text
 }
@@ -159,9 +155,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// 10.0.0.0/8 and ::1 are believed.
-    fn ours(it: IpAddr) -> bool {
-        matches!(it, IpAddr::V4(it) if it.octets()[0] == 10) || it == IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])
+    fn ours() -> Peers {
+        Peers::of(&["10.0.0.0/8", "::1", "unix"].map(str::to_owned))
+    }
+
+    /// `unix` has no address.
+    fn node(text: &str) -> Option<IpAddr> {
+        (text != "unix").then(|| text.parse().unwrap())
     }
 
     #[track_caller]
@@ -171,9 +171,9 @@ mod tests {
             .map(|it| it.split_once(": ").unwrap())
             .map(|(name, value)| Field { name, value: value.as_bytes() })
             .collect();
-        let it = seen(believed, peer.parse().unwrap(), &fields, ours);
-        let hops: Vec<IpAddr> = hops.iter().map(|it| it.parse().unwrap()).collect();
-        assert_eq!(Seen { client: client.parse().unwrap(), hops }, it, "{peer} {lines:?}");
+        let it = seen(believed, node(peer), &fields, &ours());
+        let hops = hops.iter().map(|it| node(it)).collect();
+        assert_eq!(Seen { client: node(client), hops }, it, "{peer} {lines:?}");
     }
 
     #[test]
@@ -201,6 +201,9 @@ mod tests {
         x("10.0.0.1", &["X-Forwarded-For: 192.0.2.7 1.1.1.1"], "10.0.0.1", &[]);
         x("10.0.0.1", &["X-Forwarded-For: 0192.0.2.7"], "10.0.0.1", &[]);
         x("10.0.0.1", &["Forwarded: for=1.1.1.1"], "10.0.0.1", &[]);
+        x("unix", &["X-Forwarded-For: 1.1.1.1, 192.0.2.7, 10.0.0.2"], "192.0.2.7", &["10.0.0.2", "unix"]);
+        x("unix", &["X-Forwarded-For: 192.0.2.7, unix"], "unix", &[]);
+        x("unix", &[], "unix", &[]);
     }
 
     #[test]
@@ -224,9 +227,9 @@ mod tests {
 
     #[test]
     fn an_origin_is_told() {
-        let address = |it: &str| it.parse().unwrap();
-        let text = forwarded(Some(address("2001:db8::1")), &[address("10.0.0.1")], "h:8080", "https");
-        assert_eq!("for=\"[2001:db8::1]\";host=\"h:8080\";proto=https, for=10.0.0.1", text);
+        let hops = ["10.0.0.1", "unix"].map(node);
+        let text = forwarded(node("2001:db8::1"), &hops, "h:8080", "https");
+        assert_eq!("for=\"[2001:db8::1]\";host=\"h:8080\";proto=https, for=10.0.0.1, for=unknown", text);
         assert_eq!("for=unknown;proto=http", forwarded(None, &[], "", "http"));
     }
 
@@ -236,9 +239,10 @@ mod tests {
             for believed in [Believed::XForwardedFor, Believed::Forwarded] {
                 let name = if believed == Believed::Forwarded { "forwarded" } else { "x-forwarded-for" };
                 let fields = [Field { name, value: text.as_bytes() }];
-                let it = seen(believed, IpAddr::from([10, 0, 0, 1]), &fields, ours);
-                prop_assert!(it.hops.iter().all(|it| ours(*it)));
-                prop_assert_eq!(it.hops.is_empty(), it.client == IpAddr::from([10, 0, 0, 1]) && it.hops.is_empty());
+                let peer = node("10.0.0.1");
+                let it = seen(believed, peer, &fields, &ours());
+                prop_assert!(it.hops.iter().all(|it| ours().has(*it)) && it.client.is_some());
+                prop_assert!(!it.hops.is_empty() || it.client == peer);
             }
         }
     }

@@ -16,6 +16,7 @@ pub mod freshness;
 pub mod invalidate;
 pub mod key;
 pub mod method;
+pub mod network;
 pub mod partial;
 pub mod path;
 pub mod policy;

@@ -124,7 +124,11 @@ impl Http2 {
 
     /// The same, with these settings.
     pub fn with_settings(larder: &Larder, settings: &[(u16, u32)]) -> Self {
-        let stream = TcpStream::connect(larder.address).unwrap();
+        Self::over(TcpStream::connect(larder.address).unwrap(), settings)
+    }
+
+    /// The same over a connection on which something was sent already.
+    pub fn over(stream: TcpStream, settings: &[(u16, u32)]) -> Self {
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();

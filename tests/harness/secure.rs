@@ -124,7 +124,14 @@ impl Trusting {
     /// # Errors
     /// What rustls says of it.
     pub fn connect(&self, address: SocketAddr, name: &str) -> std::io::Result<Secure> {
-        let mut stream = TcpStream::connect(address)?;
+        self.greet(TcpStream::connect(address)?, name)
+    }
+
+    /// The same over a connection on which something was sent already.
+    ///
+    /// # Errors
+    /// What rustls says of it.
+    pub fn greet(&self, mut stream: TcpStream, name: &str) -> std::io::Result<Secure> {
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         // A session is taken up by the very configuration that it was begun with.

@@ -101,12 +101,8 @@ impl Larder {
             assert!(count > 0, "larder ended at start: {:?}\n{}", child.wait(), output.lock().unwrap());
             output.lock().unwrap().push_str(&line);
             let address = |it: &str| {
-                it.trim()
-                    .trim_start_matches("http://")
-                    .trim_start_matches("https://")
-                    .trim_end_matches('/')
-                    .parse()
-                    .ok()
+                let it = it.trim().trim_end_matches('/');
+                it.split_once("://").map_or(it, |it| it.1).parse().ok()
             };
             if let Some(rest) = line.strip_prefix("listening on ") {
                 serving = serving.or(address(rest));

@@ -2,9 +2,11 @@
 
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 
 /// What the origin is told of who asks.
-fn telling() -> Origin {
+pub fn telling() -> Origin {
     Origin::new(|it| {
         let told = it.head.lines().skip(1).filter(|line| {
             let name = line.split(':').next().unwrap().to_ascii_lowercase();
@@ -111,6 +113,33 @@ fn a_route_says_what_is_told() {
         "",
         "127.0.0.1",
     );
+}
+
+/// A Unix socket has no address: whoever connects there may be named as one that is believed.
+#[test]
+fn whoever_connects_to_a_unix_socket_is_believed_where_that_is_said() {
+    let origin = telling();
+    let ask = |trusted: &str, lines: &str| {
+        let config = format!(
+            "listen = [\"unix:web.sock\"]\nworkers = 1\n[clients]\ntrusted = [{trusted}]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+             path = \"/*\"\nforwarded = \"both\"\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        );
+        let larder = Larder::start(Setup { config, env: Vec::new() });
+        let mut stream = UnixStream::connect(larder.folder.path().join("web.sock")).unwrap();
+        write!(stream, "GET /page HTTP/1.1\r\nHost: h\r\n{lines}Connection: close\r\n\r\n").unwrap();
+        let mut told = String::new();
+        stream.read_to_string(&mut told).unwrap();
+        told.split_once("\r\n\r\n").unwrap().1.to_owned()
+    };
+    let field = "X-Forwarded-For: 1.1.1.1, 192.0.2.7, 10.0.0.9\r\n";
+    let nobody = format!("{WAY}|Forwarded: for=unknown;host=\"h\";proto=http");
+    assert_eq!(nobody, ask("\"127.0.0.0/8\", \"10.0.0.0/8\"", field));
+    assert_eq!(nobody, ask("\"unix\"", ""));
+    let known = format!(
+        "X-Forwarded-For: 192.0.2.7, 10.0.0.9|{WAY}|Forwarded: for=192.0.2.7;host=\"h\";proto=http, for=10.0.0.9, for=unknown"
+    );
+    assert_eq!(known, ask("\"unix\", \"10.0.0.0/8\"", field));
 }
 
 /// Who is let in by address is let in by the client's, not by the proxy's.

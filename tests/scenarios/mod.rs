@@ -43,6 +43,7 @@ mod passing;
 mod poisoning;
 mod prediction;
 mod presets;
+mod proxied;
 mod purge;
 mod requests;
 mod slow_clients;

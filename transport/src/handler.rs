@@ -1,6 +1,7 @@
 //! What answers requests, and what it is given for that: the same whatever protocol the client speaks.
 
 use crate::body::Piece;
+use crate::introduction::Unintroduced;
 use crate::link::ClientGone;
 use crate::{Answer, http1, http2};
 use bytes::Bytes;
@@ -16,10 +17,11 @@ use std::rc::Rc;
 /// Who is at the other end.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// Its address; `None` for Unix sockets. Where a proxy that is believed said whose request it is, that address.
+    /// Its address; `None` for Unix sockets. Where a header of the PROXY protocol names another, that one; where a proxy that is
+    /// believed said whose request it is, that address.
     pub peer: Option<SocketAddr>,
-    /// The proxies by which the request came then, the last being the other end of the connection.
-    pub hops: Vec<IpAddr>,
+    /// The proxies by which the request came then, the last being the other end of the connection; `None` for Unix sockets.
+    pub hops: Vec<Option<IpAddr>>,
     /// The address that it connected to; `None` for Unix sockets.
     pub local: Option<SocketAddr>,
     /// How it came.
@@ -59,6 +61,11 @@ pub trait Handler: 'static {
 
     /// A head was refused: its status is being answered with `body` bytes, and the connection closed. For logs.
     fn rejected(&self, reject: Reject, client: &Client, body: u64);
+
+    /// A connection on which a header of the PROXY protocol is to come first was closed without one. For logs.
+    fn unintroduced(&self, why: Unintroduced, peer: Option<SocketAddr>) {
+        let _ = (why, peer);
+    }
 
     /// What a client is sent of a head that was refused or did not come in time: content type and text.
     fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {

@@ -6,6 +6,7 @@ mod handler;
 mod haste;
 mod http1;
 mod http2;
+mod introduction;
 mod link;
 pub mod listener;
 mod outbox;
@@ -15,4 +16,5 @@ pub mod worker;
 
 pub use answer::Answer;
 pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Tunnel};
+pub use introduction::Unintroduced;
 pub use link::ClientGone;

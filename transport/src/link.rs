@@ -253,7 +253,7 @@ impl Link {
     }
 
     #[inline]
-    fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
+    pub fn receive(&self, into: &mut [u8]) -> Result<usize, Errno> {
         let (count, _) = rustix::net::recv(self.watched.fd(), into, RecvFlags::empty())?;
         // What arrived may have been sent while this process stood still, and is judged by a clock that knows that.
         larder_stdx::clock::arrived();

@@ -2,12 +2,14 @@
 //! loop, which survives the want of descriptors.
 
 use crate::handler::{Client, Handler};
+use crate::introduction::Unintroduced;
 use crate::link::{Link, Unsecured};
 use crate::tls::{Protocol, Tls};
 use crate::worker::{SHED, Worker};
 use crate::{http1, http2};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
+use larder_wire::proxy::Source;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
@@ -66,6 +68,36 @@ impl fmt::Display for Listen {
     }
 }
 
+/// What a connection begins with, before TLS and HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Preamble {
+    /// Nothing; what looks like a header of a proxy is no HTTP.
+    #[default]
+    None,
+    /// A header of the PROXY protocol, without which nobody is served.
+    Proxy,
+}
+
+/// Where clients are served, and what they begin with.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Entrance {
+    /// The address.
+    pub at: Listen,
+    /// What comes first.
+    pub preamble: Preamble,
+}
+
+impl fmt::Display for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.preamble, &self.at) {
+            (Preamble::None, it) => it.fmt(f),
+            (Preamble::Proxy, Listen::Tcp(address)) => write!(f, "http+proxy://{address}"),
+            (Preamble::Proxy, Listen::Tls(address)) => write!(f, "https+proxy://{address}"),
+            (Preamble::Proxy, Listen::Unix(path)) => write!(f, "unix+proxy:{}", path.display()),
+        }
+    }
+}
+
 /// Connections that may wait to be accepted; the kernel's own limit may be lower.
 const BACKLOG: i32 = 4096;
 /// Longest path of a Unix socket, bytes: `sun_path` has 108, and the last is NUL.
@@ -79,6 +111,7 @@ const REST: Duration = Duration::from_millis(50);
 pub struct Bound {
     socket: Socket,
     listen: Listen,
+    preamble: Preamble,
     file: Option<Arc<SocketFile>>,
 }
 
@@ -108,7 +141,7 @@ impl Drop for SocketFile {
 
 impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.listen.fmt(f)
+        Entrance { at: self.listen.clone(), preamble: self.preamble }.fmt(f)
     }
 }
 
@@ -126,11 +159,11 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
             }
             let socket = tcp(*address, Sharing::Port).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
-            Ok(Bound { socket, listen: listen.at(actual), file: None })
+            Ok(Bound { socket, listen: listen.at(actual), preamble: Preamble::None, file: None })
         }
         Listen::Unix(path) => {
             let socket = unix(path, Access::Anyone).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: listen.clone(), file: SocketFile::of(path) })
+            Ok(Bound { socket, listen: listen.clone(), preamble: Preamble::None, file: SocketFile::of(path) })
         }
     }
 }
@@ -142,7 +175,7 @@ pub fn bind(listen: &Listen) -> Result<Bound, String> {
 pub fn bind_private(path: &Path) -> Result<Bound, String> {
     let listen = Listen::Unix(path.to_owned());
     let socket = unix(path, Access::Owner).map_err(|it| refused(&listen, &it))?;
-    Ok(Bound { socket, listen, file: SocketFile::of(path) })
+    Ok(Bound { socket, listen, preamble: Preamble::None, file: SocketFile::of(path) })
 }
 
 /// Opens an address for one worker alone.
@@ -155,7 +188,7 @@ pub fn bind_alone(listen: &Listen) -> Result<Bound, String> {
             let socket = tcp(*address, Sharing::Alone).map_err(|it| refused(listen, &it))?;
             let actual = local(&socket).unwrap_or(*address);
             socket.listen(BACKLOG).map_err(|it| refused(listen, &it))?;
-            Ok(Bound { socket, listen: listen.at(actual), file: None })
+            Ok(Bound { socket, listen: listen.at(actual), preamble: Preamble::None, file: None })
         }
         Listen::Unix(_) => bind(listen),
     }
@@ -172,7 +205,13 @@ impl Bound {
             Listen::Unix(_) => self.socket.try_clone(),
         };
         let socket = socket.map_err(|it| refused(&self.listen, &it))?;
-        Ok(Bound { socket, listen: self.listen.clone(), file: self.file.clone() })
+        Ok(Bound { socket, listen: self.listen.clone(), preamble: self.preamble, file: self.file.clone() })
+    }
+
+    /// The same, where connections begin with `preamble`.
+    #[must_use]
+    pub fn after(self, preamble: Preamble) -> Bound {
+        Bound { preamble, ..self }
     }
 
     /// The TCP address that it has; port 0 was replaced by the one that was taken.
@@ -285,7 +324,7 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>)
         return;
     };
     let tls = worker.tls().filter(|_| matches!(bound.listen, Listen::Tls(_)));
-    let door = Door { listener, local, tls, worker, handler };
+    let door = Door { listener, local, tls, preamble: bound.preamble, worker, handler };
     let mut stopped = pin!(door.worker.stopped());
     loop {
         let ready = tokio::select! {
@@ -319,6 +358,7 @@ struct Door<H> {
     listener: AsyncFd<OwnedFd>,
     local: Option<SocketAddr>,
     tls: Option<Arc<Tls>>,
+    preamble: Preamble,
     worker: Rc<Worker>,
     handler: Rc<H>,
 }
@@ -375,18 +415,45 @@ impl<H: Handler> Door<H> {
             }
             one => one,
         };
+        if self.preamble == Preamble::Proxy && !self.worker.lets_introduce(peer.map(|it| it.ip())) {
+            Unintroduced::Refused.count(&self.worker.counters);
+            return self.handler.unintroduced(Unintroduced::Refused, peer);
+        }
         if let Some(watched) = self.worker.admit(socket) {
             let link = Link::new(watched, self.worker.clone());
             let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
             let began = Cell::new(self.worker.stamp());
             let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began };
-            match &self.tls {
-                None => tokio::task::spawn_local(http1::serve(link, client, self.handler.clone())),
-                Some(tls) => {
-                    tokio::task::spawn_local(serve_secured(link, tls.clone(), client, self.handler.clone()))
+            let (tls, handler) = (self.tls.clone(), self.handler.clone());
+            match self.preamble {
+                Preamble::None => begin_served(link, tls, client, handler),
+                Preamble::Proxy => {
+                    drop(tokio::task::spawn_local(serve_introduced(link, tls, client, handler)));
                 }
-            };
+            }
         }
+    }
+}
+
+/// Begins to serve a client, by TLS where that is spoken.
+fn begin_served<H: Handler>(link: Link, tls: Option<Arc<Tls>>, client: Client, handler: Rc<H>) {
+    match tls {
+        None => tokio::task::spawn_local(http1::serve(link, client, handler)),
+        Some(tls) => tokio::task::spawn_local(serve_secured(link, tls, client, handler)),
+    };
+}
+
+/// Waits for the header of a proxy, and has its client served by a task of its own: this one's room is for the header alone.
+async fn serve_introduced<H: Handler>(link: Link, tls: Option<Arc<Tls>>, mut client: Client, handler: Rc<H>) {
+    match link.introduced().await {
+        Ok(source) => {
+            if let Source::Client(address) = source {
+                client.peer = Some(address);
+            }
+            begin_served(link, tls, client, handler);
+        }
+        Err(Unintroduced::Nothing) => {}
+        Err(why) => handler.unintroduced(why, client.peer),
     }
 }
 

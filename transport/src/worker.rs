@@ -7,6 +7,7 @@ use crate::room::Rooms;
 use crate::tls::Tls;
 use crate::tls::session::Room;
 use larder_counters::Counters;
+use larder_semantics::network::Peers;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
 use larder_stdx::descriptors::{self, Held};
@@ -102,6 +103,8 @@ pub struct Worker {
     /// Whether somebody measures: see [`Worker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
     tls: OnceCell<Arc<Tls>>,
+    /// Who may introduce connections of others; `None` is whoever connects.
+    pub(crate) proxies: RefCell<Option<Peers>>,
     pub(crate) input: RefCell<Vec<u8>>,
     /// Where a field section of HTTP/2 is read.
     pub(crate) section: RefCell<Section>,
@@ -211,6 +214,7 @@ impl Worker {
             within: Cell::new(false),
             stamped: OnceCell::new(),
             tls: OnceCell::new(),
+            proxies: RefCell::default(),
             input: RefCell::default(),
             section: RefCell::default(),
             output: Cell::new(None),

@@ -21,7 +21,7 @@ use crate::config::{
 pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
-use larder_transport::listener::Listen;
+use larder_transport::listener::{Entrance, Listen, Preamble};
 use lexopt::Arg;
 pub use objects::Objects;
 pub use overlay::{Overlay, What as OverlayWhat};
@@ -344,8 +344,8 @@ impl Given {
             Means::Field => self.fields.push(field(&value)?),
             Means::Method => self.method = Some(method(&value)?),
             Means::Ask => {
-                let bad =
-                    || Usage(format!("{name}: found {value:?}; allowed: {}", kind::Form::Listen.allowed()));
+                let allowed = "ADDR:PORT or \"unix:/PATH\"";
+                let bad = || Usage(format!("{name}: found {value:?}; allowed: {allowed}"));
                 self.ask =
                     Some(kind::listen(&value).filter(|it| !matches!(it, Listen::Tls(_))).ok_or_else(bad)?);
             }
@@ -567,7 +567,7 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
 /// A configuration in a few lines, for `check` and for the start of a server.
 #[must_use]
 pub fn summary(config: &Config) -> String {
-    let listen: Vec<String> = config.listen.iter().map(spell_listen).collect();
+    let listen: Vec<String> = config.listen.iter().map(spell_entrance).collect();
     let workers = config.workers.map_or("one for each core".to_owned(), |it| it.to_string());
     let mut out = String::new();
     let _ = writeln!(out, "  listen   {}", listen.join(", "));
@@ -615,6 +615,15 @@ pub fn spell_listen(it: &Listen) -> String {
         Listen::Tcp(address) => address.to_string(),
         Listen::Tls(address) => format!("https://{address}"),
         Listen::Unix(path) => format!("unix:{}", path.display()),
+    }
+}
+
+/// Where clients are served, as a person writes it.
+#[must_use]
+pub fn spell_entrance(it: &Entrance) -> String {
+    match it.preamble {
+        Preamble::None => spell_listen(&it.at),
+        Preamble::Proxy => it.to_string(),
     }
 }
 

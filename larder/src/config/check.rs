@@ -1,14 +1,13 @@
 //! From values to the configuration: how they belong together, and the types that cannot be wrong.
 
 mod key;
+mod listen;
 mod proxy;
 mod tiers;
 mod tls;
 
-use super::Clients;
 use super::itself::{LOOP, SENTENCE, is_admin, is_listener};
 use super::kind::{self, HostPattern, PathPattern, Value};
-use super::place::Network;
 use super::presets;
 use super::problem::{Problem, Rejected, Source};
 use super::read::{Values, dotted};
@@ -21,13 +20,12 @@ use crate::log::error::{Level, Levels};
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
 use larder_semantics::coding::Coding;
-use larder_semantics::forwarded::{Believed, Telling};
+use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
 use larder_semantics::tiers::TierSet;
 use larder_semantics::transcode::{Compress, Order};
 use larder_stdx::size::ByteSize;
 use larder_store::ram;
-use larder_transport::listener::Listen;
 use larder_transport::worker;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -67,32 +65,18 @@ impl Check {
         if listen.is_empty() && !self.is_wrong("listen") {
             self.problem(self.source("listen"), "listen", "an empty list; name at least one address");
         }
-        let fixed = |it: &Listen| !matches!(it, Listen::Tcp(at) | Listen::Tls(at) if at.port() == 0);
-        if let Some(twice) =
-            (1..listen.len()).find(|it| fixed(&listen[*it]) && listen[..*it].contains(&listen[*it]))
-        {
-            let text = match &listen[twice] {
-                Listen::Tcp(address) | Listen::Tls(address) => format!("{address} is named twice"),
-                Listen::Unix(path) => format!("{} is named twice", path.display()),
-            };
-            self.problem(self.source("listen"), "listen", &text);
-        }
+        self.refuse_twice(&listen);
         if self.values.count("site") == 0 && self.is_sound() {
             let text = "there is no site; begin one with [[site]] and give it hosts and a [[site.route]]";
             self.problem(whole.clone(), "", text);
         }
         let tls = self.tls(&listen);
+        let clients = self.clients(&listen);
         let config = Config {
             listen,
             tls,
             workers: self.given_number("workers").and_then(|it| NonZeroUsize::new(clamp(it))),
-            clients: Clients {
-                trusted: self.texts("clients.trusted").iter().filter_map(|it| Network::parse(it)).collect(),
-                believed: match self.text("clients.header").as_str() {
-                    "Forwarded" => Believed::Forwarded,
-                    _ => Believed::XForwardedFor,
-                },
-            },
+            clients,
             limits: self.limits(),
             ram: self.ram(),
             idle: match self.value("cache.ram.idle") {
@@ -134,7 +118,9 @@ impl Check {
     fn refuse_loops(&mut self, config: &Config) {
         let comes_back = |it: &&Route| {
             matches!(&it.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client)
-                && it.origins().any(|it| config.listen.iter().any(|at| is_listener(&it.at, at)))
+                && it
+                    .origins()
+                    .any(|it| config.listen.iter().any(|entrance| is_listener(&it.at, &entrance.at)))
         };
         for route in config.sites.iter().flat_map(|it| &it.routes).filter(comes_back) {
             self.problem(route.source.clone(), "site.route.proxy.to", &format!("the origin {LOOP}"));
@@ -323,6 +309,7 @@ impl Check {
         };
         let cache = self.policy(at);
         self.warn_max_object(at, &cache);
+        self.warn_shared_host(at, &cache);
         let path = PathPattern::of(&self.text(&at.key("path")));
         let own = Some(self.text(&at.key("name"))).filter(|it| !it.is_empty());
         let name =
@@ -343,15 +330,7 @@ impl Check {
                 "off" => Telling::Off,
                 _ => Telling::XForwarded,
             },
-            upgrades: Upgrades {
-                // RFC 9113 has it no more, and nothing behind it could be looked at.
-                protocols: self
-                    .texts(&at.key("upgrade"))
-                    .into_iter()
-                    .filter(|it| !it.eq_ignore_ascii_case("h2c"))
-                    .collect(),
-                idle: self.time("limits.upgrade_idle"),
-            },
+            upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
             decided: self.decided(Some(at)),
             source,
         })

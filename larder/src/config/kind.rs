@@ -2,12 +2,13 @@
 
 use super::Format;
 use super::member::{self, Member};
-use super::place::{Network, Server};
+use super::place::Server;
 use crate::log::form;
 use larder_origin::Address;
+use larder_semantics::network::{Network, Peers};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::size::ByteSize;
-use larder_transport::listener::Listen;
+use larder_transport::listener::{Entrance, Listen, Preamble};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -132,6 +133,8 @@ pub enum Form {
     KeyText,
     /// `ADDR` or `ADDR/BITS`.
     Network,
+    /// The same, or `unix`.
+    Peer,
 }
 
 /// A value that its key's kind has checked.
@@ -284,7 +287,7 @@ impl Form {
                 text.len() == 3 && text.parse().is_ok_and(|it: u16| (400..=599).contains(&it))
             }
             Form::LogFormat => return text.parse::<Format>().map(drop),
-            Form::Listen => listen(text).is_some(),
+            Form::Listen => entrance(text).is_some(),
             Form::SocketAddress => socket_address(text).is_some(),
             Form::Host => HostPattern::parse(text).is_some(),
             Form::HostName => !text.starts_with('*') && HostPattern::parse(text).is_some(),
@@ -306,6 +309,7 @@ impl Form {
                 (1..=MAX_KEY_TEXT).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_graphic())
             }
             Form::Network => Network::parse(text).is_some(),
+            Form::Peer => Peers::is_one(text),
             Form::ParameterGlob => {
                 let name = text.strip_suffix('*').unwrap_or(text);
                 !text.is_empty() && !name.contains(['*', '&', '=', '#', ' '])
@@ -318,7 +322,10 @@ impl Form {
     #[must_use]
     pub fn allowed(self) -> &'static str {
         match self {
-            Form::Listen => "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"",
+            Form::Listen => {
+                "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; where a header of the PROXY protocol \
+                 comes first, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
+            }
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Member => {
@@ -349,6 +356,7 @@ impl Form {
             }
             Form::KeyText => "1 to 100 printable ASCII characters without spaces",
             Form::Network => "a network such as \"10.0.0.0/8\", or an IP address",
+            Form::Peer => "a network such as \"10.0.0.0/8\", an IP address, or \"unix\"",
         }
     }
 }
@@ -382,6 +390,20 @@ const MAX_KEY_TEXT: usize = 100;
 /// A token of RFC 9110 section 5.6.2.
 pub(super) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'+-.^_`|~".contains(&it))
+}
+
+/// Reads where clients are served: a listening address, and whether a header of the PROXY protocol comes first there.
+#[must_use]
+pub fn entrance(text: &str) -> Option<Entrance> {
+    let plain = |at: Listen| Entrance { at, preamble: Preamble::None };
+    let proxied = |at: Listen| Entrance { at, preamble: Preamble::Proxy };
+    let Some((scheme, rest)) = text.split_once("+proxy:") else { return listen(text).map(plain) };
+    match (scheme, rest.strip_prefix("//")) {
+        ("http", Some(address)) => socket_address(address).map(Listen::Tcp).map(proxied),
+        ("https", Some(address)) => socket_address(address).map(Listen::Tls).map(proxied),
+        ("unix", _) if !rest.is_empty() => Some(proxied(Listen::Unix(PathBuf::from(rest)))),
+        _ => listen(text).map(plain),
+    }
 }
 
 /// Reads a listening address; a host is `localhost` or an IP address, never looked up.
@@ -640,5 +662,24 @@ mod tests {
         assert_eq!(None, socket_address("example.com:80"));
         assert_eq!(None, listen("unix:"));
         assert_eq!(None, listen("8080"));
+    }
+
+    #[test]
+    fn entrances() {
+        #[track_caller]
+        fn check(text: &str, expect: Option<&str>) {
+            assert_eq!(expect.map(str::to_owned), entrance(text).map(|it| it.to_string()), "{text}");
+        }
+        check(":80", Some("http://127.0.0.1:80"));
+        check("unix:/run/l", Some("unix:/run/l"));
+        check("unix:a+proxy:b", Some("unix:a+proxy:b"));
+        check("http+proxy://*:80", Some("http+proxy://0.0.0.0:80"));
+        check("https+proxy://[::1]:443", Some("https+proxy://[::1]:443"));
+        check("unix+proxy:/run/l", Some("unix+proxy:/run/l"));
+        for text in
+            ["unix+proxy:", "http+proxy:127.0.0.1:80", "+proxy://:80", "ftp+proxy://:80", "proxy://:80"]
+        {
+            check(text, None);
+        }
     }
 }

@@ -34,17 +34,17 @@ use larder_gateway::upgrade::Upgrades;
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, Seen, Telling};
+use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
 use larder_store::ram;
 use larder_transport::Client;
-use larder_transport::listener::Listen;
+use larder_transport::listener::Entrance;
 use larder_transport::worker;
 pub use member::{Member, Origins};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
-use std::net::IpAddr;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -67,7 +67,7 @@ pub struct Config {
     /// The text of the file that it was read from, where it was.
     pub text: Option<std::sync::Arc<str>>,
     /// Where clients are served; never empty.
-    pub listen: Vec<Listen>,
+    pub listen: Vec<Entrance>,
     /// TLS, where an address wants it.
     pub tls: Option<tls::Tls>,
     /// Worker threads; `None` is one for each core.
@@ -120,25 +120,27 @@ pub struct Telemetry {
 /// Who is believed to say who asks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clients {
-    /// Proxies in front.
-    pub trusted: Vec<place::Network>,
+    /// Proxies in front that write the field.
+    pub trusted: Peers,
     /// The field that they write.
     pub believed: Believed,
+    /// Who may send headers of the PROXY protocol; `None` is whoever connects.
+    pub proxies: Option<Peers>,
 }
 
 impl Clients {
     /// The client of a request with `fields`: another than `peer` where that one is believed, and says so.
     #[must_use]
     pub fn seen<'a>(&self, client: &'a Client, fields: &[Field<'_>]) -> Cow<'a, Client> {
-        let trusted = |it: IpAddr| self.trusted.iter().any(|network| network.contains(it));
-        let Some(peer) = client.peer.filter(|it| !self.trusted.is_empty() && trusted(it.ip())) else {
+        if self.trusted.is_empty() {
             return Cow::Borrowed(client);
-        };
-        let Seen { client: found, hops } = forwarded::seen(self.believed, peer.ip(), fields, trusted);
+        }
+        let peer = client.peer.map(|it| it.ip());
+        let Seen { client: found, hops } = forwarded::seen(self.believed, peer, fields, &self.trusted);
         if hops.is_empty() {
             return Cow::Borrowed(client);
         }
-        Cow::Owned(Client { peer: Some(SocketAddr::new(found, 0)), hops, ..client.clone() })
+        Cow::Owned(Client { peer: found.map(|it| SocketAddr::new(it, 0)), hops, ..client.clone() })
     }
 }
 

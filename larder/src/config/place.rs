@@ -1,7 +1,6 @@
-//! Places on the network as a file spells them: memcached servers with their weights, and networks of clients.
+//! Places on the network as a file spells them: memcached servers with their weights.
 
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The port of memcached servers.
@@ -65,41 +64,6 @@ impl fmt::Display for Place {
     }
 }
 
-/// The addresses that begin with the same bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl Network {
-    /// Reads `ADDR/BITS`, or `ADDR` for one address alone.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Some(most), |it| number(it, most))?;
-        Some(Self { address, bits })
-    }
-
-    /// Whether `address` is one of them; an IPv4 address that came over IPv6 counts as IPv4.
-    #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let keep = |width: u32| u128::MAX.checked_shl(width - self.bits).unwrap_or(0);
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
-                (u128::from(ours.to_bits()) ^ u128::from(theirs.to_bits())) & keep(32) == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(theirs)) => (ours.to_bits() ^ theirs.to_bits()) & keep(128) == 0,
-            _ => false,
-        }
-    }
-}
-
 /// Digits only: the standard parser would take a sign.
 fn number(digits: &str, most: u32) -> Option<u32> {
     let all_digits = digits.bytes().all(|it| it.is_ascii_digit());
@@ -129,28 +93,6 @@ mod tests {
             ["", ":1", "a:0", "a:+1", "a weight=0", "a weight=1001", "a weight=", "a b", "unix:", "::1"]
         {
             check(text, "wrong");
-        }
-    }
-
-    #[test]
-    fn networks() {
-        #[track_caller]
-        fn check(network: &str, address: &str, expect: bool) {
-            let network = Network::parse(network).unwrap();
-            assert_eq!(expect, network.contains(address.parse().unwrap()), "{network:?} {address}");
-        }
-        check("127.0.0.1/32", "127.0.0.1", true);
-        check("127.0.0.1", "127.0.0.2", false);
-        check("10.0.0.0/8", "10.9.8.7", true);
-        check("10.0.0.0/8", "11.0.0.0", false);
-        check("10.0.0.0/8", "::ffff:10.1.1.1", true);
-        check("0.0.0.0/0", "1.2.3.4", true);
-        check("0.0.0.0/0", "::1", false);
-        check("::/0", "::1", true);
-        check("fe80::/10", "fe90::1", true);
-        check("fe80::/10", "ff00::1", false);
-        for text in ["", "a", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+1", "::1/129", "1.2.3/8"] {
-            assert_eq!(None, Network::parse(text), "{text}");
         }
     }
 }

@@ -141,14 +141,16 @@ const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
     start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
-        "Where clients are served: `ADDR:PORT` or `http://ADDR:PORT` (port 0 takes a free one), `https://ADDR:PORT` by TLS, or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`).", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+        "Where clients are served: `ADDR:PORT` or `http://ADDR:PORT` (port 0 takes a free one), `https://ADDR:PORT` by TLS, or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`). At `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` a header of the PROXY protocol, version 1 or 2, has to come before anything else, and says whose connection it is; elsewhere none is read.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
-    once("clients.trusted", Kind::List(Form::Network), None,
-        "Proxies in front that are believed when they say, in the field that `clients.header` names, whose request it is: the client is then the rightmost address there that is none of theirs.", r#"["10.0.0.0/8"]"#),
+    once("clients.trusted", Kind::List(Form::Peer), None,
+        "Proxies in front that are believed when they say, in the field that `clients.header` names, whose request it is: the client is then the rightmost address there that is none of theirs. `\"unix\"` is whoever connects to a Unix socket.", r#"["10.0.0.0/8"]"#),
     once("clients.header", Kind::OneOf(&["X-Forwarded-For", "Forwarded"]), Some("X-Forwarded-For"),
         "The one field that proxies of `clients.trusted` write, whatever their clients wrote there.", r#""Forwarded""#),
+    once("clients.proxies", Kind::List(Form::Peer), None,
+        "Who may send the header of the PROXY protocol to the addresses of `listen` that want one; others are closed at once. Without it, whoever can connect there. `\"unix\"` is whoever connects to a Unix socket.", r#"["10.0.0.0/8", "unix"]"#),
     once("tls.certificates[].cert", Kind::One(Form::Path), None,
         "The certificate and what leads from it to its authority, PEM. It is shown to who asks for one of the names in it (a `*` stands for one label); the first certificate also to who asks for none, or for a name of none. A changed file is taken over while larder runs.", r#""chain.pem""#),
     once("tls.certificates[].key", Kind::One(Form::Path), None,

@@ -143,7 +143,8 @@ fn wrong_values_say_what_is_allowed() {
     refuse("limits = 3", "t.toml:1: limits: found 3; allowed: a section, [limits]");
     refuse(
         "listen = [80]",
-        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"",
+        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; where \
+         a header of the PROXY protocol comes first, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",

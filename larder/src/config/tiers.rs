@@ -1,7 +1,8 @@
 //! The tiers below RAM as the configuration describes them, already checked. What becomes of these settings is not
 //! here: the store knows nothing of files and flags.
 
-use super::place::{Network, Server};
+use super::place::Server;
+use larder_semantics::network::Network;
 use std::path::PathBuf;
 use std::time::Duration;
 

@@ -369,6 +369,11 @@ pub(super) fn manual(out: &mut String) {
          reached and an `error` otherwise, also\nwhere a stored response was served instead.\n",
     );
     out.push_str(
+        "\n`proxy-header` tells of a connection that was closed because no header of the PROXY protocol came where one has to: `from` and \
+         `why`, at\nmost once a second for each of these: `refused` (none of `clients.proxies`), `missing`, `malformed`, `cut` and \
+         `timeout`; `left_out` as above.\n",
+    );
+    out.push_str(
         "\n`admin-write` tells of every request through the admin that changed something, `admin-refused` of every one that was answered \
          with 400 or more:\n`who` (`token`, `session-N`, `socket` or `nobody`), `from`, `method`, `path`, `status`, and where there are \
          such `query`, `body` and `why`. Of refusals,\nthe first 5 of each client with one status are told in a second, as long as there \

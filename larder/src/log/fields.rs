@@ -5,6 +5,7 @@ use super::escape;
 use super::form::Format;
 use larder_semantics::field;
 use larder_stdx::clock::WallTime;
+use larder_transport::tls::Secured;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -41,6 +42,8 @@ pub struct Entry<'a> {
     pub route: &'a str,
     /// Microseconds until the origin's head had come; `None` where it was not asked.
     pub origin_duration: Option<u64>,
+    /// What the client's TLS came to; `None` where it came in clear.
+    pub tls: Option<&'a Secured>,
 }
 
 /// How a response ended.
@@ -136,6 +139,15 @@ pub static FIELDS: &[Field] = &[
     Field { name: "origin_us", since: Since::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
+    Field { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty where the client came in clear.",
+        json: |it, _, out| escape::json(it.tls_text(|it| it.version), out),
+        plain: |it, _, out| escape::escaped(it.tls_text(|it| it.version), out) },
+    Field { name: "tls_cipher", since: Since::Json, help: "The cipher suite, as IANA calls it; empty where the client came in clear.",
+        json: |it, _, out| escape::json(it.tls_text(|it| it.cipher), out),
+        plain: |it, _, out| escape::escaped(it.tls_text(|it| it.cipher), out) },
+    Field { name: "tls_name", since: Since::Json, help: "The name that the client asked for in its handshake (SNI); empty where it named none.",
+        json: |it, _, out| escape::json(it.tls_text(|it| &it.name), out),
+        plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.name), out) },
 ];
 
 impl Entry<'_> {
@@ -147,6 +159,11 @@ impl Entry<'_> {
     /// The request's `User-Agent`.
     fn user_agent(&self) -> &[u8] {
         field::first(self.fields, "user-agent").unwrap_or_default()
+    }
+
+    /// What `of` the client's TLS is told.
+    fn tls_text(&self, of: impl Fn(&Secured) -> &str) -> &[u8] {
+        self.tls.map_or(b"", |it| of(it).as_bytes())
     }
 
     /// Appends the line, its newline included.

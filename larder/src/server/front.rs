@@ -14,10 +14,11 @@ use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Answer;
 use larder_transport::body::Piece;
-use larder_transport::{Client, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_transport::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Unintroduced};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::borrow::Cow;
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -176,6 +177,10 @@ impl Handler for Front {
 
     fn rejected(&self, reject: Reject, client: &Client, body: u64) {
         self.observer.rejected(reject, client, body);
+    }
+
+    fn unintroduced(&self, why: Unintroduced, peer: Option<SocketAddr>) {
+        self.observer.unintroduced(why, peer);
     }
 }
 

@@ -5,7 +5,7 @@ use crate::config::itself::{LOOP, SENTENCE, is_admin, is_listener};
 use crate::config::{Config, OriginHost, Service, Source};
 use larder_origin::Address;
 use larder_stdx::clock;
-use larder_transport::listener::Listen;
+use larder_transport::listener::{Entrance, Listen};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -43,17 +43,16 @@ fn place(source: &Source) -> String {
 
 /// Whether a name means nothing now but where larder listens itself; it is asked for only where the port is the same. What it
 /// means later is found out by each request (508).
-fn leads_here(origin: &Address, listen: &[Listen], resolver: &mut Resolver) -> bool {
+fn leads_here(origin: &Address, listen: &[Entrance], resolver: &mut Resolver) -> bool {
     let Address::Tcp(host, port) = origin else { return false };
-    let is_ours =
-        |it: &Listen| matches!(it, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
+    let is_ours = |it: &Entrance| matches!(it.at, Listen::Tcp(at) | Listen::Tls(at) if at.port() == *port && *port != 0);
     if origin.ip().is_some() || !listen.iter().any(is_ours) {
         return false;
     }
     let found = resolver.resolve(host, *port);
     let here = |it: SocketAddr| {
         let it = Address::Tcp(it.ip().to_string(), *port);
-        listen.iter().any(|at| is_listener(&it, at))
+        listen.iter().any(|entrance| is_listener(&it, &entrance.at))
     };
     !found.is_empty() && found.into_iter().all(here)
 }
@@ -94,10 +93,10 @@ mod tests {
 
     #[test]
     fn a_name_that_means_nothing_but_a_listener_is_no_origin() {
-        let at = |it: &str| Listen::Tcp(it.parse().unwrap());
+        let at = |it: &str| crate::config::kind::entrance(it).unwrap();
         let to = |it: &str| Address::Tcp(it.to_owned(), 8080);
         let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
-        let leads_here = |it: &str, listen: &[Listen]| {
+        let leads_here = |it: &str, listen: &[Entrance]| {
             leads_here(&to(it), listen, &mut Resolver { left: Duration::from_secs(60) })
         };
         assert!(leads_here("localhost", &both));

@@ -319,8 +319,8 @@ fn announce(
 /// One set of listening sockets for each worker: `SO_REUSEPORT` spreads connections over them.
 fn bind_all(config: &Config, workers: NonZeroUsize) -> Result<Vec<Vec<Bound>>, String> {
     let mut first = Vec::new();
-    for listen in &config.listen {
-        first.push(listener::bind(listen)?);
+    for entrance in &config.listen {
+        first.push(listener::bind(&entrance.at)?.after(entrance.preamble));
     }
     let mut all = Vec::new();
     for _ in 1..workers.get() {

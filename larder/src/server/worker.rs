@@ -289,6 +289,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
         Observer::new(log, errors.clone(), tracer, scope, statistics, top, tap, shared.ids.clone(), keeper);
     let overlays = shared.overlays.clone();
     let clients = RefCell::new(Rc::new(live.config.clients.clone()));
+    worker.set_proxies(live.config.clients.proxies.clone());
     let front = Rc::new(Front { gateway, router, clients, observer, purges, overlays });
     tokio::task::spawn_local(worker.clone().watch());
     for bound in sockets {
@@ -305,6 +306,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
         front.observer.scopes.switch(live.config.statistics);
         drop(watches.take());
         watches = watched(&live);
+        worker.set_proxies(live.config.clients.proxies.clone());
         *front.clients.borrow_mut() = Rc::new(live.config.clients.clone());
         *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors, Some(number)));
     }

@@ -1,6 +1,7 @@
 //! Reads conditions: text to nodes, or the first thing that is wrong and where. What they mean is in `expression`.
 
 use super::{Compare, ExpressionError, Match, Node, Number, Subject, Text};
+use crate::network::Network;
 use larder_stdx::duration;
 use larder_stdx::size::ByteSize;
 use regex::bytes::RegexBuilder;
@@ -174,6 +175,7 @@ impl<'t> Reader<'t> {
         };
         self.skip(name);
         match *found {
+            Found::Text(Text::Client) => self.client_test(),
             Found::Text(name) => self.text_test(|test| Node::Text(name, test)),
             Header => {
                 self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
@@ -186,12 +188,30 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// As any other text, or an address of a network.
+    fn client_test(&mut self) -> Result<Node> {
+        if !self.take("in") {
+            return self
+                .text_test_with("==, !=, ~, !~, contains or in", |test| Node::Text(Text::Client, test));
+        }
+        let column = self.column();
+        let text = self.string()?;
+        match Network::parse(&text) {
+            Some(network) => Ok(Node::Text(Text::Client, Match::Within(network))),
+            None => error(column, format!("{text:?} is no network; write one such as \"10.0.0.0/8\"")),
+        }
+    }
+
     fn text_test(&mut self, node: impl FnOnce(Match) -> Node) -> Result<Node> {
+        self.text_test_with("==, !=, ~, !~ or contains", node)
+    }
+
+    fn text_test_with(&mut self, operators: &str, node: impl FnOnce(Match) -> Node) -> Result<Node> {
         let operator = self.peek();
         let negated = match operator {
             "==" | "~" | "contains" => false,
             "!=" | "!~" => true,
-            _ => return self.wrong(format!("{}; write ==, !=, ~, !~ or contains", no_operator(operator))),
+            _ => return self.wrong(format!("{}; write {operators}", no_operator(operator))),
         };
         self.skip(operator);
         let before = self.column();

@@ -248,6 +248,17 @@ fn each_subject_has_names_of_its_own() {
     check("status >= 500 && route == \"api\" && cache != \"hit\"", Ok(()));
     check("duration_us > 50ms || origin_us >= 1000 || bytes > 1MiB", Ok(()));
     check("status>=500&&route==\"api\"", Ok(()));
+    check("client in \"10.0.0.0/8\" || !(client in \"2001:db8::/32\") && client != \"::1\"", Ok(()));
+    check("client in 10.0.0.0/8", Err("column 11: \"10\" is not in quotes; write \"10\""));
+    check(
+        "client in \"10.0.0/8\"",
+        Err("column 11: \"10.0.0/8\" is no network; write one such as \"10.0.0.0/8\""),
+    );
+    check(
+        "client within \"::/0\"",
+        Err("column 8: \"within\" compares nothing here; write ==, !=, ~, !~, contains or in"),
+    );
+    check("host in \"::/0\"", Err("column 6: \"in\" compares nothing here; write ==, !=, ~, !~ or contains"));
     check(
         "status == 200 && tag == \"a\"",
         Err(

@@ -4,6 +4,7 @@
 use super::{Check, Problem, RoutePath};
 use larder_gateway::way;
 use larder_semantics::key::{Query, Recipe};
+use larder_semantics::policy::Policy;
 
 impl Check {
     pub(super) fn recipe(&mut self, at: &RoutePath) -> Recipe {
@@ -48,5 +49,20 @@ impl Check {
             }
         }
         recipe
+    }
+
+    /// Warns of hosts that share a cache, but have none that stands for them.
+    pub(super) fn warn_shared_host(&mut self, at: &RoutePath, cache: &Policy) {
+        let key = "cache.key.ignore_host";
+        let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
+        let source = self.source(&self.cache_key(at, "key.ignore_host"));
+        let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
+        if cache.key.any_host_of.is_some() && first.starts_with('*') && !is_told {
+            let text = format!(
+                "the first host is \"{first}\", so the application is told of whichever is asked for first, and its answer is \
+                 for all; name first the one that it is to be told of"
+            );
+            self.warnings.push(Problem { source, key: key.to_owned(), text });
+        }
     }
 }

@@ -12,6 +12,18 @@ use larder_origin::{
 const QUEUE_OF_EACH: usize = 16;
 
 impl Check {
+    /// The protocols to which a connection may change.
+    pub(super) fn upgrades(&mut self, at: &RoutePath) -> Vec<String> {
+        let key = at.key("upgrade");
+        let protocols = self.texts(&key);
+        if protocols.iter().any(|it| it.eq_ignore_ascii_case("h2c")) {
+            // RFC 9113 has it no more, and nothing behind it could be looked at.
+            let text = "\"h2c\" cannot be passed on; HTTP/2 in clear text is served without an upgrade";
+            self.problem(self.source(&key), "site.route.upgrade", text);
+        }
+        protocols
+    }
+
     pub(super) fn proxy(&mut self, at: &RoutePath, route: &Source) -> Option<Proxy> {
         let key = |name: &str| at.key(&format!("proxy.{name}"));
         let members = self.members(at, route);

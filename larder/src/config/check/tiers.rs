@@ -2,11 +2,12 @@
 
 use super::{Check, RoutePath, Source};
 use crate::config::kind::{Form, Value};
-use crate::config::place::{Network, Server};
+use crate::config::place::Server;
 use crate::config::problem::Problem;
 use crate::config::tiers::{
     Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Spool, Tiers,
 };
+use larder_semantics::network::Network;
 use larder_stdx::duration::spell;
 use larder_stdx::size::ByteSize;
 

@@ -1,26 +1,16 @@
 //! The section `[tls]`: what must hold between its values and the addresses. What its files hold is read when they are used.
 
 use super::{Check, Source};
-use crate::config::kind;
 use crate::config::problem::Problem;
 use crate::config::tls::Tls;
-use larder_transport::listener::Listen;
+use larder_transport::listener::{Entrance, Listen};
 use larder_transport::tls::certificates::Files;
 use larder_transport::tls::{ClientAuth, Least};
 
 impl Check {
-    /// Where clients are served. By TLS alone where the flag of a trial says so and no address is given.
-    pub(super) fn listen(&mut self) -> Vec<Listen> {
-        let mut listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::listen(it)).collect();
-        if self.flag("tls.self_signed") && self.source("listen") == Source::Default {
-            listen = listen.iter().map(Listen::secured).collect();
-        }
-        listen
-    }
-
     /// TLS, where an address wants it.
-    pub(super) fn tls(&mut self, listen: &[Listen]) -> Option<Tls> {
-        let is_wanted = listen.iter().any(|it| matches!(it, Listen::Tls(_)));
+    pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<Tls> {
+        let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
         let mut certificates = Vec::new();
         for at in 0..self.values.count("tls.certificates") {
@@ -76,7 +66,7 @@ impl Check {
         Some(Tls { certificates, least, client, self_signed })
     }
 
-    fn warn(&mut self, key: &str, text: &str) {
+    pub(super) fn warn(&mut self, key: &str, text: &str) {
         let source = self.source(key);
         self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
     }

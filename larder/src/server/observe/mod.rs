@@ -20,12 +20,13 @@ use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_stdx::clock;
-use larder_transport::Client;
+use larder_transport::{Client, Unintroduced};
 use larder_wire::http1::Version;
 use larder_wire::http1::request::Reject;
 use recent::Keeper;
 pub use scopes::Scopes;
 use std::cell::OnceCell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use stream::Tap;
@@ -206,6 +207,14 @@ impl Observer {
         });
     }
 
+    /// Tells the error log of a connection that was closed for want of a header of the PROXY protocol: at most once a second
+    /// for each reason.
+    pub fn unintroduced(&self, why: Unintroduced, peer: Option<SocketAddr>) {
+        let (why, from) = (why.name(), peer.map_or("unix".to_owned(), |it| it.to_string()));
+        let teller = self.errors.of(Subsystem::Server);
+        teller.seldom_of(Level::Warn, "proxy-header", why, &[("why", why), ("from", &from)]);
+    }
+
     /// Sends on what waits in buffers: to be called at every tick of the worker, and before it ends.
     pub fn flush(&self) {
         self.log.flush();
@@ -259,6 +268,7 @@ impl Observer {
             cache: outcome.cache(),
             route: it.route,
             origin_duration: outcome.origin_micros,
+            tls: it.client.tls.as_deref(),
         });
     }
 }

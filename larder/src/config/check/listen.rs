@@ -1,0 +1,60 @@
+//! Where clients are served, and who is believed about whose they are: `listen` and the section `[clients]`.
+
+use super::{Check, Source};
+use crate::config::{Clients, kind};
+use larder_semantics::forwarded::Believed;
+use larder_semantics::network::Peers;
+use larder_transport::listener::{Entrance, Listen, Preamble};
+
+impl Check {
+    /// Where clients are served. By TLS alone where the flag of a trial says so and no address is given.
+    pub(super) fn listen(&mut self) -> Vec<Entrance> {
+        let mut listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::entrance(it)).collect();
+        if self.flag("tls.self_signed") && self.source("listen") == Source::Default {
+            listen.iter_mut().for_each(|it| it.at = it.at.secured());
+        }
+        listen
+    }
+
+    /// No address is there twice, whatever is spoken there.
+    pub(super) fn refuse_twice(&mut self, listen: &[Entrance]) {
+        let place = |it: &Entrance| match &it.at {
+            Listen::Tcp(address) | Listen::Tls(address) => {
+                Some(address.to_string()).filter(|_| address.port() != 0)
+            }
+            Listen::Unix(path) => Some(path.display().to_string()),
+        };
+        let places: Vec<_> = listen.iter().filter_map(place).collect();
+        if let Some(twice) = (1..places.len()).find(|it| places[..*it].contains(&places[*it])) {
+            self.problem(self.source("listen"), "listen", &format!("{} is named twice", places[twice]));
+        }
+    }
+
+    /// Who is believed to say who asks.
+    pub(super) fn clients(&mut self, listen: &[Entrance]) -> Clients {
+        let proxies = self.values.given.contains_key("clients.proxies");
+        let proxies = proxies.then(|| Peers::of(&self.texts("clients.proxies")));
+        if let Some(proxies) = proxies.as_ref().filter(|_| !self.is_wrong("clients.proxies")) {
+            let wanted: Vec<_> = listen.iter().filter(|it| it.preamble == Preamble::Proxy).collect();
+            let is_unix = |it: &&&Entrance| matches!(it.at, Listen::Unix(_));
+            if wanted.is_empty() {
+                let text = "no address wants the header; listen = [\"http+proxy://0.0.0.0:8080\"] is one";
+                self.warn("clients.proxies", text);
+            } else if proxies.is_empty() {
+                let text = "an empty list lets nobody send the header; name networks, or leave the key out";
+                self.problem(self.source("clients.proxies"), "clients.proxies", text);
+            } else if let Some(it) = wanted.iter().find(is_unix).filter(|_| !proxies.has(None)) {
+                let text = format!("nobody is let in at {it}; \"unix\" is whoever connects there");
+                self.warn("clients.proxies", &text);
+            }
+        }
+        Clients {
+            trusted: Peers::of(&self.texts("clients.trusted")),
+            believed: match self.text("clients.header").as_str() {
+                "Forwarded" => Believed::Forwarded,
+                _ => Believed::XForwardedFor,
+            },
+            proxies,
+        }
+    }
+}

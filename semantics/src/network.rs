@@ -1,0 +1,122 @@
+//! Networks, and who is at the other end of a connection: an address, or whoever may reach a Unix socket.
+
+use std::net::IpAddr;
+
+/// The addresses that begin with the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u32,
+}
+
+impl Network {
+    /// Reads `ADDR/BITS`, or `ADDR` for one address alone.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Some(most), |it| number(it, most))?;
+        Some(Self { address, bits })
+    }
+
+    /// Whether `address` is one of them; an IPv4 address that came over IPv6 counts as IPv4.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let keep = |width: u32| u128::MAX.checked_shl(width - self.bits).unwrap_or(0);
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(ours), IpAddr::V4(theirs)) => {
+                (u128::from(ours.to_bits()) ^ u128::from(theirs.to_bits())) & keep(32) == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(theirs)) => (ours.to_bits() ^ theirs.to_bits()) & keep(128) == 0,
+            _ => false,
+        }
+    }
+}
+
+/// Whose connections these are: those of addresses in some networks and, where they are named, those of Unix sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peers {
+    networks: Vec<Network>,
+    /// Whether those of Unix sockets are among them.
+    unix: bool,
+}
+
+impl Peers {
+    /// The word for whoever connects to a Unix socket.
+    pub const UNIX: &str = "unix";
+
+    /// Whether one of a list is right: a network, an address, or [`Peers::UNIX`].
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        text == Self::UNIX || Network::parse(text).is_some()
+    }
+
+    /// Those of a list whose members are right.
+    #[must_use]
+    pub fn of(texts: &[String]) -> Self {
+        let networks = texts.iter().filter_map(|it| Network::parse(it)).collect();
+        Self { networks, unix: texts.iter().any(|it| it == Self::UNIX) }
+    }
+
+    /// Whether that is nobody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.networks.is_empty() && !self.unix
+    }
+
+    /// Whether one at this address is among them; without an address, one of a Unix socket.
+    #[must_use]
+    pub fn has(&self, peer: Option<IpAddr>) -> bool {
+        peer.map_or(self.unix, |it| self.networks.iter().any(|network| network.contains(it)))
+    }
+}
+
+/// Digits only: the standard parser would take a sign.
+fn number(digits: &str, most: u32) -> Option<u32> {
+    let all_digits = digits.bytes().all(|it| it.is_ascii_digit());
+    digits.parse().ok().filter(|it| all_digits && *it <= most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks() {
+        #[track_caller]
+        fn check(network: &str, address: &str, expect: bool) {
+            let network = Network::parse(network).unwrap();
+            assert_eq!(expect, network.contains(address.parse().unwrap()), "{network:?} {address}");
+        }
+        check("127.0.0.1/32", "127.0.0.1", true);
+        check("127.0.0.1", "127.0.0.2", false);
+        check("10.0.0.0/8", "10.9.8.7", true);
+        check("10.0.0.0/8", "11.0.0.0", false);
+        check("10.0.0.0/8", "::ffff:10.1.1.1", true);
+        check("0.0.0.0/0", "1.2.3.4", true);
+        check("0.0.0.0/0", "::1", false);
+        check("::/0", "::1", true);
+        check("fe80::/10", "fe90::1", true);
+        check("fe80::/10", "ff00::1", false);
+        for text in ["", "a", "1.2.3.4/33", "1.2.3.4/", "1.2.3.4/+1", "::1/129", "1.2.3/8"] {
+            assert_eq!(None, Network::parse(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn peers() {
+        let of = |it: &[&str]| Peers::of(&it.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let at = |it: &str| Some(it.parse().unwrap());
+        let both = of(&["10.0.0.0/8", "unix"]);
+        assert_eq!([true, false, true], [both.has(at("10.1.2.3")), both.has(at("11.1.2.3")), both.has(None)]);
+        assert!(!of(&["0.0.0.0/0", "::/0"]).has(None));
+        assert!(of(&[]).is_empty() && !of(&["unix"]).is_empty());
+        assert!(
+            Peers::is_one("unix") && Peers::is_one("::1") && !Peers::is_one("Unix") && !Peers::is_one("")
+        );
+    }
+}
