@@ -42,6 +42,11 @@ impl Scheme {
     #[must_use]
     #[inline]
     pub fn without_port(self, authority: &str) -> &str {
+        // Asked twice at each request, and nearly none ends so.
+        let may_have = authority.ends_with(self.default_port()) || authority.ends_with(':');
+        if !may_have {
+            return authority;
+        }
         match authority.rsplit_once(':') {
             Some((host, port)) if port.is_empty() || port.trim_start_matches('0') == self.default_port() => {
                 host
