@@ -102,7 +102,7 @@ pub struct Worker {
     within: Cell<bool>,
     /// Whether somebody measures: see [`Worker::stamp_when`].
     stamped: OnceCell<Arc<AtomicBool>>,
-    tls: OnceCell<Arc<Tls>>,
+    pub(crate) tls: OnceCell<Arc<Tls>>,
     /// Who may introduce connections of others; `None` is whoever connects.
     pub(crate) proxies: RefCell<Option<Peers>>,
     pub(crate) input: RefCell<Vec<u8>>,
@@ -241,15 +241,6 @@ impl Worker {
     /// From now on heads are stamped with the time of their first byte while `on` is true; later calls change nothing.
     pub fn stamp_when(&self, on: Arc<AtomicBool>) {
         let _ = self.stamped.set(on);
-    }
-
-    /// Connections to `https` addresses are taken by this. Before they are listened to; later calls change nothing.
-    pub fn secure(&self, tls: Arc<Tls>) {
-        let _ = self.tls.set(tls);
-    }
-
-    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
-        self.tls.get().cloned()
     }
 
     /// The time by the precise clock, never 0, where somebody measures; else 0.

@@ -7,6 +7,7 @@
 pub mod certificates;
 pub(crate) mod session;
 
+use crate::worker::Worker;
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
 use rustls::crypto::ring;
@@ -116,6 +117,17 @@ impl Tls {
 
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
+    }
+}
+
+impl Worker {
+    /// Connections to `https` addresses are taken by this. Before they are listened to; later calls change nothing.
+    pub fn secure(&self, tls: Arc<Tls>) {
+        let _ = self.tls.set(tls);
+    }
+
+    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.get().cloned()
     }
 }
 
