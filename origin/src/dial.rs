@@ -178,93 +178,65 @@ impl Socket {
     }
 }
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(it) => Pin::new(it).poll_read(cx, buffer),
-            Stream::Tls(it) => Pin::new(it).poll_read(cx, buffer),
+/// Reads and writes through whichever of two it is.
+macro_rules! through_either {
+    ($name:ident: $one:ident, $other:ident) => {
+        impl AsyncRead for $name {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buffer: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $name::$one(it) => Pin::new(it).poll_read(cx, buffer),
+                    $name::$other(it) => Pin::new(it).poll_read(cx, buffer),
+                }
+            }
         }
-    }
+
+        impl AsyncWrite for $name {
+            fn poll_write(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[u8],
+            ) -> Poll<io::Result<usize>> {
+                match self.get_mut() {
+                    $name::$one(it) => Pin::new(it).poll_write(cx, bytes),
+                    $name::$other(it) => Pin::new(it).poll_write(cx, bytes),
+                }
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                slices: &[io::IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                match self.get_mut() {
+                    $name::$one(it) => Pin::new(it).poll_write_vectored(cx, slices),
+                    $name::$other(it) => Pin::new(it).poll_write_vectored(cx, slices),
+                }
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                true
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $name::$one(it) => Pin::new(it).poll_flush(cx),
+                    $name::$other(it) => Pin::new(it).poll_flush(cx),
+                }
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() {
+                    $name::$one(it) => Pin::new(it).poll_shutdown(cx),
+                    $name::$other(it) => Pin::new(it).poll_shutdown(cx),
+                }
+            }
+        }
+    };
 }
 
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Plain(it) => Pin::new(it).poll_write(cx, bytes),
-            Stream::Tls(it) => Pin::new(it).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Stream::Plain(it) => Pin::new(it).poll_write_vectored(cx, slices),
-            Stream::Tls(it) => Pin::new(it).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(it) => Pin::new(it).poll_flush(cx),
-            Stream::Tls(it) => Pin::new(it).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Stream::Plain(it) => Pin::new(it).poll_shutdown(cx),
-            Stream::Tls(it) => Pin::new(it).poll_shutdown(cx),
-        }
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(it) => Pin::new(it).poll_read(cx, buffer),
-            Socket::Unix(it) => Pin::new(it).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(it) => Pin::new(it).poll_write(cx, bytes),
-            Socket::Unix(it) => Pin::new(it).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Socket::Tcp(it) => Pin::new(it).poll_write_vectored(cx, slices),
-            Socket::Unix(it) => Pin::new(it).poll_write_vectored(cx, slices),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(())) // sockets keep nothing back
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Socket::Tcp(it) => Pin::new(it).poll_shutdown(cx),
-            Socket::Unix(it) => Pin::new(it).poll_shutdown(cx),
-        }
-    }
-}
+through_either!(Stream: Plain, Tls);
+through_either!(Socket: Tcp, Unix);
