@@ -222,6 +222,10 @@ counters! {
     origin_connect_failures: Count, "Connections to origins that could not be opened.";
     origin_tls_handshakes: Count, "TLS handshakes with origins that came to their end.";
     origin_tls_failures: Count, "TLS handshakes with origins that failed: not who it should be, or no TLS.";
+    origin_http2_connects: Count, "Connections to origins, of `origin_connects`, that speak HTTP/2.";
+    origin_http2_streams: Count, "Requests, of `origin_requests`, that were sent as streams of such connections.";
+    origin_http2_refused: Count, "Of these, those that the origin did not begin with (REFUSED_STREAM, GOAWAY).";
+    origin_http2_dead: Limit, "Connections that speak HTTP/2 and were closed because the origin did not answer a PING within `proxy.connect_timeout`.";
     origin_timeouts: Limit, "Origin deadlines that passed: connect, TLS handshake, first byte, between bytes or total.";
     origin_bad_responses: Count, "Origin responses that were not valid HTTP, or were cut short.";
     origin_bytes_sent: Bytes, "Bytes written to origins, heads included.";

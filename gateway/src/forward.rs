@@ -81,6 +81,10 @@ pub fn outgoing(
         way::reaches_an_origin(it.name, !client.hops.is_empty(), |name| in_key(policy, name)) && keep(it)
     };
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
+    // It is said from hop to hop, so it is not among what was sent; what is kept is the same for all who ask.
+    if matches!(ask, Ask::Passed) && wants_trailers(&request.fields) {
+        fields.push("TE", "trailers");
+    }
     match ask {
         Ask::Passed | Ask::AsSent | Ask::Head | Ask::Whole | Ask::Onward(None, _) => {}
         Ask::Conditional(stored) => validator::make_conditional(&mut fields, &stored.meta),
@@ -113,6 +117,11 @@ pub fn outgoing(
         say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, &client.hops, &authority, scheme));
     }
     Outgoing { line: line(policy, request, ask), fields, framing, asked: None }
+}
+
+/// Whether the client takes trailers (RFC 9110 §10.1.4).
+fn wants_trailers(fields: &FieldList) -> bool {
+    fields.get_all("te").flat_map(field::members).any(|it| it.eq_ignore_ascii_case(b"trailers"))
 }
 
 /// The authority that the origin is told: in the one spelling that keys have, and the site's where its hosts share one cache.

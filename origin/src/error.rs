@@ -20,7 +20,7 @@ pub enum OriginError {
     Timeout,
     /// Its head is not valid HTTP.
     BadHead(BadResponse),
-    /// Its body is not valid: broken chunk.
+    /// Its body is not valid: a broken chunk, or more than was announced.
     BadBody,
     /// More interim responses than allowed.
     InterimFlood,
@@ -28,6 +28,12 @@ pub enum OriginError {
     Busy,
     /// Every origin of the route is left alone, or drained.
     Ejected,
+    /// It did not begin with the request (RFC 9113 §8.7): nothing of it was looked at.
+    Refused,
+    /// It broke the rules of HTTP/2, or does not speak it.
+    NotHttp2,
+    /// HTTP/2 has no way to say the request.
+    Unsayable,
     /// It answered with a status by which it says that it failed; only where another origin is asked then.
     Status(u16),
 }
@@ -51,6 +57,9 @@ impl OriginError {
             Self::Status(status) => *status,
             Self::Connect(_)
             | Self::Tls(_)
+            | Self::Refused
+            | Self::NotHttp2
+            | Self::Unsayable
             | Self::Disconnected
             | Self::BadHead(_)
             | Self::BadBody
@@ -58,7 +67,8 @@ impl OriginError {
         }
     }
 
-    /// Whether no connection could be had, so that nothing of the request reached the origin: no request can provoke that.
+    /// Whether no connection could be had, or no stream of one, so that the origin has had no work with it: no request can provoke
+    /// that.
     #[must_use]
     pub fn is_without_connection(&self) -> bool {
         matches!(
@@ -67,6 +77,7 @@ impl OriginError {
                 | Self::Tls(_)
                 | Self::ConnectTimeout
                 | Self::NoDescriptor
+                | Self::Refused
                 | Self::Busy
                 | Self::Ejected
         )
@@ -76,7 +87,7 @@ impl OriginError {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Busy | Self::NoDescriptor => Blame::Us,
+            Self::Busy | Self::NoDescriptor | Self::Unsayable => Blame::Us,
             _ => Blame::Origin,
         }
     }
@@ -94,7 +105,10 @@ impl OriginError {
             Self::BadHead(why) => {
                 return Cow::Owned(format!("the origin's response is not valid HTTP: {}", said(*why)));
             }
-            Self::BadBody => "the origin's response body is not validly chunked",
+            Self::BadBody => "the origin's response body is not validly chunked, or longer than announced",
+            Self::Refused => "the origin refused to begin with the request",
+            Self::NotHttp2 => "the origin broke the rules of HTTP/2, or does not speak it",
+            Self::Unsayable => "the request cannot be said in HTTP/2",
             Self::InterimFlood => "the origin sent more interim responses than are allowed",
             Self::Busy => "every connection to the origin is in use",
             Self::Ejected => "every origin of the route is left alone or drained",

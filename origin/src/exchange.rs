@@ -4,6 +4,7 @@
 //! ```text
 //! link      Open ──(died before a byte came, may be repeated, once)── Opening ── Open ── Closed
 //!           Open ──(failed before a final head came, may go to another origin)── Opening ── Open
+//!           (Shared in place of Open where it is a stream of a connection with HTTP/2: see `shared`)
 //! sending   Length(n) | Chunked ── Done           (Failed: the origin takes no more; it may still answer)
 //! reading   Head ── (interim, again Head) ── Body ── Done           (Failed, from anywhere, with the error)
 //! ```
@@ -13,13 +14,17 @@
 
 mod accept;
 mod again;
+mod ends;
+mod shared;
 
 use crate::body::{AtClose, Body, Taken};
 use crate::connection::Connection;
 use crate::deadline::Deadlines;
 use crate::group::Turn;
+use crate::http2::Strand;
 use crate::pool::{Place, Trust};
 use crate::unsent::{SLICES, Unsent};
+use crate::way::Way;
 use crate::{Limits, Origin, OriginError, Outgoing};
 use again::{Next, Opening};
 use bytes::{Buf, Bytes};
@@ -50,17 +55,17 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// An exchange on `connection` of which nothing is written yet.
+    /// An exchange over `way` of which nothing is written yet.
     pub(crate) fn new(
         place: Place,
-        connection: Connection,
+        way: Way,
         request: Outgoing,
         asked: Option<u64>,
         turn: Option<Turn>,
     ) -> Rc<Self> {
         let measured = place.origin().measures.get().is_some();
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
-        let state = RefCell::new(State::new(place, connection, request, turn));
+        let state = RefCell::new(State::new(place, way, request, turn));
         // Where it stays: it is large, and handed on often.
         Rc::new(Self { state, asked: Cell::new(asked), answered: Cell::new(None) })
     }
@@ -72,7 +77,7 @@ impl Exchange {
             Poll::Ready(())
         })
         .await;
-        if self.state.borrow().unsent.is_empty() {
+        if self.state.borrow().has_handed_over() {
             return Ok(());
         }
         match self.flush().await {
@@ -200,6 +205,8 @@ impl Drop for Writing<'_> {
 /// The connection.
 enum Link {
     Open(Connection),
+    /// A stream of a connection that others use, too.
+    Shared(Box<Strand>),
     /// A fresh one is being opened, in place of one that died.
     Opening {
         opening: Opening,
@@ -208,6 +215,15 @@ enum Link {
     },
     /// Given back, or closed.
     Closed,
+}
+
+impl From<Way> for Link {
+    fn from(way: Way) -> Self {
+        match way {
+            Way::Alone(connection) => Link::Open(connection),
+            Way::Shared(strand) => Link::Shared(strand),
+        }
+    }
 }
 
 /// How much of the request body has been handed over by the caller.
@@ -261,6 +277,8 @@ struct State {
     reading: Reading,
     after_body: AfterBody,
     trailers: Option<FieldList>,
+    /// Those of the request, where they are not said in `unsent`: HTTP/2 has no chunks.
+    our_trailers: Option<FieldList>,
     deadlines: Deadlines,
     /// Bytes of the response that came on this connection.
     received: u64,
@@ -273,18 +291,19 @@ struct State {
     switched: bool,
     /// The body is held back until a 100 comes: the origin owes an answer although the request is not whole.
     awaits_continue: bool,
+    /// It goes over a stream of a shared connection, or did when a body was last accepted.
+    is_shared: bool,
     /// Whoever reads while the request is not whole: how writing goes on changes what there is to wait for.
     reader: Option<Waker>,
 }
 
 impl State {
-    fn new(place: Place, connection: Connection, request: Outgoing, turn: Option<Turn>) -> Self {
+    fn new(place: Place, way: Way, request: Outgoing, turn: Option<Turn>) -> Self {
         Self {
             origin: place.origin().clone(),
             place: Some(place),
             turn,
             is_told: Cell::new(false),
-            link: Link::Open(connection),
             unsent: Unsent::default(),
             sending: match request.framing {
                 Framing::Empty | Framing::Length(0) => Sending::Done,
@@ -294,6 +313,7 @@ impl State {
             reading: Reading::Head,
             after_body: AfterBody::Close,
             trailers: None,
+            our_trailers: None,
             deadlines: Deadlines::default(),
             received: 0,
             partial: 0,
@@ -301,9 +321,11 @@ impl State {
             repeats: 0,
             writers: 0,
             switched: false,
+            is_shared: matches!(way, Way::Shared(_)),
             awaits_continue: request.expects_continue(),
             reader: None,
             request,
+            link: way.into(),
         }
     }
 
@@ -311,62 +333,14 @@ impl State {
         self.origin.limits
     }
 
-    /// Gives up: closes the connection, and every later call says why.
-    fn fail(&mut self, error: OriginError) -> OriginError {
-        if let Reading::Failed(first) = &self.reading {
-            return first.clone();
-        }
-        let counters = &self.origin.counters;
-        match &error {
-            OriginError::Timeout => counters.origin_timeouts.add(1),
-            OriginError::InterimFlood => counters.origin_interim_flood.add(1),
-            OriginError::BadHead(BadResponse::TooLarge) => counters.origin_head_too_large.add(1),
-            OriginError::BadHead(BadResponse::TooManyFields) => counters.origin_too_many_fields.add(1),
-            OriginError::BadHead(_) | OriginError::BadBody | OriginError::Disconnected => {
-                counters.origin_bad_responses.add(1);
-            }
-            // Counted where it happened.
-            OriginError::Connect(_)
-            | OriginError::ConnectTimeout
-            | OriginError::Tls(_)
-            | OriginError::NoDescriptor
-            | OriginError::Busy
-            | OriginError::Ejected
-            | OriginError::Status(_) => {}
-        }
-        self.give_up(error.clone());
-        error
-    }
-
-    /// Closes the connection. A response that is whole stays so; any other has failed with `error`.
-    fn give_up(&mut self, error: OriginError) {
-        if !matches!(self.reading, Reading::Done) {
-            self.reading = Reading::Failed(error);
-        }
-        if self.sending != Sending::Done || !self.unsent.is_empty() {
-            self.sending = Sending::Failed;
-            self.unsent.clear();
-        }
-        self.close();
-        self.wake_reader();
-    }
-
-    fn close(&mut self) {
-        self.link = Link::Closed;
-        self.place = None;
-    }
-
-    /// The error of an exchange whose connection is gone.
-    fn failure(&self) -> OriginError {
-        match &self.reading {
-            Reading::Failed(error) => error.clone(),
-            _ => OriginError::Disconnected,
-        }
-    }
-
     /// Whether the origin has taken the whole request.
     fn is_sent(&self) -> bool {
-        self.sending == Sending::Done && self.unsent.is_empty()
+        self.sending == Sending::Done && self.has_handed_over()
+    }
+
+    /// Whether it has taken all that was accepted, an end of it included.
+    fn has_handed_over(&self) -> bool {
+        self.unsent.is_empty() && !self.owes_an_end()
     }
 
     /// Gives the connection back, or closes it, if the response is whole.
@@ -376,6 +350,10 @@ impl State {
         }
         let trust = if self.request.line.method() == "HEAD" { Trust::AfterSweep } else { Trust::Now };
         match mem::replace(&mut self.link, Link::Closed) {
+            Link::Shared(it) if !self.is_sent_over(&it) => {
+                self.link = Link::Shared(it); // as below
+                return;
+            }
             Link::Open(it) if !it.buffer.is_empty() => self.origin.note_surplus(trust),
             Link::Open(it) if self.after_body == AfterBody::Keep => {
                 if self.is_sent() {
@@ -394,8 +372,10 @@ impl State {
 
     /// Writes the head, and leaves to `poll_flush` what does not go out at once.
     fn send_head(&mut self, cx: &mut Context<'_>) {
-        let Link::Open(connection) = &mut self.link else {
-            return;
+        let connection = match &mut self.link {
+            Link::Open(connection) => connection,
+            Link::Shared(_) => return self.share_head(),
+            Link::Opening { .. } | Link::Closed => return,
         };
         let mut head = self.origin.scratch.take();
         head.clear();
@@ -419,13 +399,14 @@ impl State {
             if self.sending == Sending::Failed {
                 return Poll::Ready(Err(self.failure())); // what is unsent was given up
             }
-            if self.unsent.is_empty() {
+            if self.has_handed_over() {
                 self.wake_reader();
                 self.settle();
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_write(cx)) {
                 Ok(()) => {}
+                Err(OriginError::Refused) if self.may_repeat_refused() => self.repeat(),
                 Err(OriginError::Disconnected) if self.may_repeat() => self.repeat(),
                 Err(OriginError::Disconnected) => {
                     self.unsent.clear();
@@ -444,8 +425,10 @@ impl State {
 
     /// Writes once of what is unsent, or rings one of the alarms.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), OriginError>> {
-        let Link::Open(connection) = &mut self.link else {
-            return Poll::Ready(Err(OriginError::Disconnected));
+        let connection = match &mut self.link {
+            Link::Open(connection) => connection,
+            Link::Shared(_) => return self.poll_share(cx),
+            Link::Opening { .. } | Link::Closed => return Poll::Ready(Err(OriginError::Disconnected)),
         };
         let mut slices = [IoSlice::new(&[]); SLICES];
         let count = self.unsent.slices(&mut slices);
@@ -486,7 +469,7 @@ impl State {
             if !matches!(self.reading, Reading::Head) {
                 return Poll::Ready(Err(self.failure()));
             }
-            if self.writers == 0 && !self.unsent.is_empty() {
+            if self.writers == 0 && !self.has_handed_over() {
                 match self.poll_flush(cx) {
                     // It may have answered before it stopped listening.
                     Poll::Ready(Ok(()) | Err(OriginError::Disconnected)) | Poll::Pending => {}
@@ -494,7 +477,11 @@ impl State {
                 }
                 ready!(self.poll_open(cx))?;
             }
-            let error = match self.take_head() {
+            let taken = match self.link {
+                Link::Shared(_) => ready!(self.poll_shared_head(cx)),
+                _ => self.take_head(),
+            };
+            let error = match taken {
                 Ok(Some(response)) => return Poll::Ready(Ok(response)),
                 Ok(None) if matches!(self.link, Link::Opening { .. }) => continue,
                 Ok(None) => match ready!(self.poll_fill(0, cx)) {
@@ -543,6 +530,13 @@ impl State {
         };
         connection.buffer.advance(length);
         self.partial = 0;
+        self.begin_response(&response)?;
+        Ok(Some(response))
+    }
+
+    /// What a head changes.
+    fn begin_response(&mut self, response: &Response) -> Result<(), OriginError> {
+        let limits = self.limits();
         match response.status {
             101 if !self.request.asks_for_upgrade() => {
                 return Err(OriginError::BadHead(BadResponse::StatusLine));
@@ -555,9 +549,9 @@ impl State {
                     return Err(OriginError::InterimFlood);
                 }
             }
-            _ => self.begin_body(&response),
+            _ => self.begin_body(response),
         }
-        Ok(Some(response))
+        Ok(())
     }
 
     /// HTTP ends on this connection: bytes in both directions, until each has ended. It is none of those any more that requests
@@ -572,6 +566,10 @@ impl State {
     fn begin_body(&mut self, response: &Response) {
         self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
         self.deadlines.read = None;
+        if let Link::Shared(strand) = &self.link {
+            self.reading = if strand.has_come() { Reading::Done } else { Reading::Body(Body::Close) };
+            return self.settle();
+        }
         self.reading = match response.framing {
             Framing::Empty | Framing::Length(0) => Reading::Done,
             Framing::Length(length) => Reading::Body(Body::Length(length)),
@@ -585,6 +583,9 @@ impl State {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
+        if matches!((&self.reading, &self.link), (Reading::Body(_), Link::Shared(_))) {
+            return self.poll_shared_next(cx);
+        }
         loop {
             let (Reading::Body(body), Link::Open(connection)) = (&mut self.reading, &mut self.link) else {
                 return Poll::Ready(match self.reading {

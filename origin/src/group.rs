@@ -2,11 +2,12 @@
 //! The rules of the choice are in `balance`, who is left alone in `standing`; what of a request may be repeated, in `exchange`.
 
 use crate::balance::{Balance, Chooser, Member, Set, each, hash};
-use crate::connection::Connection;
 use crate::exchange::Exchange;
+use crate::http2::Needs;
 use crate::line::Wait;
 use crate::pool::{Load, Onward, Place, Reserved};
 use crate::standing::{Admission, Sent};
+use crate::way::Way;
 use crate::{Origin, OriginError, Outgoing};
 use larder_stdx::clock;
 use std::cell::Cell;
@@ -243,10 +244,11 @@ impl Turn {
     pub(crate) fn may_go_on(&self, error: &OriginError) -> bool {
         let is_retried = match error {
             OriginError::Connect(_) | OriginError::ConnectTimeout | OriginError::Tls(_) => true,
-            OriginError::Busy => true,
+            OriginError::Busy | OriginError::Refused | OriginError::NotHttp2 => true,
             OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Ejected
+            | OriginError::Unsayable
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,
@@ -273,11 +275,11 @@ impl Turn {
     }
 
     /// A connection to another origin, after one has failed. Every failure is told here.
-    pub(crate) async fn again(mut self) -> Result<(Place, Turn, Connection), OriginError> {
+    pub(crate) async fn again(mut self, needs: Needs) -> Result<(Place, Turn, Way), OriginError> {
         loop {
             let (place, deadline, _) = self.reserve().await?;
-            match place.connect(&deadline).await {
-                Ok(connection) => return Ok((place, self, connection)),
+            match place.connect(needs, &deadline).await {
+                Ok(way) => return Ok((place, self, way)),
                 Err(error) => {
                     place.origin().tell(&error);
                     if !self.may_go_on(&error) {

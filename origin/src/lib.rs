@@ -1,4 +1,4 @@
-//! Talking to origins. The HTTP/1.1 client, its pool, its deadlines; who of several is asked. What the answer means is not here.
+//! Talking to origins. The clients of HTTP/1.1 and HTTP/2, their pool, their deadlines; who of several is asked. What the answer means is not here.
 //!
 //! An [`Origin`] is one worker's connections to one address; [`Origin::send`] starts an [`Exchange`], which is one
 //! request and its response. A [`Group`] is the origins of a route: its exchanges go from one that fails to another. All of it
@@ -14,12 +14,14 @@ mod error;
 mod exchange;
 mod group;
 mod health;
+mod http2;
 mod line;
 mod pool;
 mod request;
 mod standing;
 mod tls;
 mod unsent;
+mod way;
 
 pub use address::Address;
 pub use balance::{Balance, MOST_ORIGINS, hash};
@@ -27,6 +29,7 @@ pub use error::{Blame, OriginError};
 pub use exchange::Exchange;
 pub use group::{AllEjected, Asked, Group, Rules};
 pub use health::{Changes, Check, Found, watch};
+pub use http2::Http2;
 pub use line::Wait;
 pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Speaks, Told};
 pub use request::{Line, Outgoing, is_idempotent};
@@ -52,13 +55,13 @@ pub struct Limits {
     pub idle: Duration,
     /// Bytes of a response head.
     pub head_size: usize,
-    /// Open connections of this worker to one origin; zero counts as one.
+    /// Requests of this worker that one origin has at a time, and with HTTP/1.1 open connections; zero counts as one.
     pub connections: usize,
     /// Requests that wait for one of them, at most.
     pub queue: usize,
     /// For how long; `None` is as long as there is for a connection, and of the same time.
     pub queue_wait: Option<Duration>,
-    /// Unused connections of this worker kept to one origin.
+    /// Unused connections of this worker kept to one origin; with HTTP/2 zero alone means something.
     pub idle_connections: usize,
     /// Interim responses to one request.
     pub interim: usize,

@@ -5,13 +5,15 @@
 
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
-use crate::dial::{Dialer, Stream};
+use crate::dial::Dialer;
 use crate::group::Turn;
+use crate::http2::{Needs, Sessions};
 use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
 use crate::standing::{Admission, Change, Ejection, Sent, Standing};
 use crate::tls::Tls;
-use crate::{Address, Exchange, Limits, OriginError, Outgoing};
+use crate::way::Way;
+use crate::{Address, Exchange, Http2, Limits, OriginError, Outgoing};
 use larder_counters::{Counters, OriginScope, RouteScope};
 use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
@@ -20,14 +22,10 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 /// For so long an origin that sent more than its responses is trusted with no connection twice.
 const WARY: Duration = Duration::from_secs(60);
-/// How long a request waits before it looks again whether somebody has let go of a descriptor,
-const FOR_A_DESCRIPTOR: Duration = Duration::from_millis(20);
-/// and how long in all: it is no worse off than those who wait to be let in.
-const FOR_DESCRIPTORS: Duration = Duration::from_secs(30);
 /// The sweep looks at unused connections so often within `Limits::idle`...
 const SWEEPS: u32 = 8;
 /// ...but not less often than this, so that those that the origin closed give back their descriptors,
@@ -40,7 +38,8 @@ pub struct Origin {
     address: Address,
     name: String,
     /// How it is known, where it speaks TLS.
-    tls: Option<Speaks>,
+    pub(crate) tls: Option<Speaks>,
+    pub(crate) http2: Http2,
     /// Shared by all workers.
     pub(crate) standing: Arc<Standing>,
     /// Its part of what a group has to do, beside those of the others.
@@ -52,9 +51,11 @@ pub struct Origin {
     pub(crate) spares: Spares,
     /// The room in which a request head is written before it is sent.
     pub(crate) scratch: RefCell<Vec<u8>>,
-    dialer: Dialer,
+    pub(crate) dialer: Dialer,
+    /// Connections that several exchanges go over.
+    pub(crate) sessions: Sessions,
     /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
-    /// unused, this also bounds the open connections. Who is served first is said in `line`.
+    /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
     places: Line,
     /// Half as many.
     onward: Line,
@@ -105,6 +106,8 @@ pub struct Membership {
     pub name: String,
     /// TLS, if it speaks that.
     pub tls: Option<Speaks>,
+    /// Whether HTTP/2 is spoken with it.
+    pub http2: Http2,
     /// How it is, for all workers.
     pub standing: Arc<Standing>,
     /// Its part of what the group has to do, beside those of the others; above zero.
@@ -206,20 +209,21 @@ impl Reserved {
     /// As there.
     pub async fn send(self, request: Outgoing) -> Result<Rc<Exchange>, OriginError> {
         let Reserved { mut place, deadline, mut turn, .. } = self;
-        let connection = match place.connect(&deadline).await {
-            Ok(connection) => connection,
+        let needs = request.needs();
+        let way = match place.connect(needs, &deadline).await {
+            Ok(way) => way,
             Err(error) => {
                 place.origin().tell(&error);
                 let Some(rest) = turn.take().filter(|it| it.may_go_on(&error)) else { return Err(error) };
                 place.origin().counters.origin_retries_elsewhere.add(1);
                 drop(place);
-                let again = rest.again().await?;
+                let again = rest.again(needs).await?;
                 (place, turn) = (again.0, Some(again.1));
                 again.2
             }
         };
         let origin = place.origin().clone();
-        origin.begin(place, connection, request, &deadline, turn).await.inspect_err(|it| origin.tell(it))
+        origin.begin(place, way, request, &deadline, turn).await.inspect_err(|it| origin.tell(it))
     }
 }
 
@@ -230,6 +234,7 @@ impl Origin {
         let membership = Membership {
             name: address.to_string(),
             tls: None,
+            http2: Http2::Never,
             standing: Arc::default(),
             weight: 1,
             ejection: Ejection::OFF,
@@ -246,11 +251,13 @@ impl Origin {
         counters: Arc<Counters>,
         membership: Membership,
     ) -> Rc<Self> {
-        let Membership { name, tls, standing, weight, ejection, drained } = membership;
+        let Membership { name, tls, http2, standing, weight, ejection, drained } = membership;
         Rc::new(Self {
             dialer: Dialer::new(address.clone()),
             name,
             tls,
+            http2,
+            sessions: Sessions::default(),
             address,
             standing,
             weight: weight.max(1),
@@ -386,7 +393,7 @@ impl Origin {
     async fn begin(
         &self,
         place: Place,
-        connection: Connection,
+        way: Way,
         request: Outgoing,
         deadline: &Cell<Option<Instant>>,
         turn: Option<Turn>,
@@ -394,7 +401,7 @@ impl Origin {
         self.count_request();
         // What was waited for until here is not the origin's doing.
         let asked = request.asked.filter(|_| deadline.get().is_none());
-        let exchange = Exchange::new(place, connection, request, asked, turn);
+        let exchange = Exchange::new(place, way, request, asked, turn);
         exchange.begin().await?;
         Ok(exchange)
     }
@@ -408,50 +415,14 @@ impl Origin {
         }
     }
 
-    fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
+    pub(crate) fn connect_by(&self, deadline: &Cell<Option<Instant>>) -> Instant {
         let at = deadline.get().unwrap_or_else(|| after(now(), self.limits.connect));
         deadline.set(Some(at));
         at
     }
 
-    /// An unused connection, or a new one. Where this process has no descriptor left, whichever comes first.
-    async fn connection(&self, deadline: &Cell<Option<Instant>>) -> Result<Connection, OriginError> {
-        match self.reuse() {
-            Some(connection) => Ok(connection),
-            None => self.open(deadline, || self.reuse()).await,
-        }
-    }
-
-    /// A new connection; or, where there is no descriptor for it, what `other` has first.
-    pub(crate) async fn open(
-        &self,
-        deadline: &Cell<Option<Instant>>,
-        other: impl Fn() -> Option<Connection>,
-    ) -> Result<Connection, OriginError> {
-        let mut until = None;
-        loop {
-            match self.connect(self.connect_by(deadline)).await {
-                Err(OriginError::NoDescriptor) => {}
-                connected => return connected,
-            }
-            descriptors::miss();
-            let until = *until.get_or_insert_with(|| {
-                self.counters.origin_descriptor_waits.add(1);
-                after(now(), FOR_DESCRIPTORS)
-            });
-            if now() >= until {
-                return Err(OriginError::NoDescriptor);
-            }
-            tokio::time::sleep(FOR_A_DESCRIPTOR).await;
-            if let Some(connection) = other() {
-                return Ok(connection);
-            }
-            deadline.set(Some(after(now(), self.limits.connect))); // That was none of the origin's doing.
-        }
-    }
-
     /// The last used of the unused connections that is still good.
-    fn reuse(&self) -> Option<Connection> {
+    pub(crate) fn reuse(&self) -> Option<Connection> {
         let mut idle = self.idle.borrow_mut();
         let sweep = self.sweep.get();
         let may_be_used = |it: &Unused| it.trust == Trust::Now || it.since < sweep;
@@ -471,41 +442,6 @@ impl Origin {
             idle.pop_front();
         }
         None
-    }
-
-    /// Connects before `deadline`.
-    async fn connect(&self, deadline: Instant) -> Result<Connection, OriginError> {
-        match self.stream(deadline).await {
-            Ok(stream) => {
-                self.counters.origin_connects.add(1);
-                Ok(Connection::new(stream))
-            }
-            Err(OriginError::NoDescriptor) => Err(OriginError::NoDescriptor),
-            Err(error) => {
-                self.counters.origin_connect_failures.add(1);
-                if error == OriginError::ConnectTimeout {
-                    self.counters.origin_timeouts.add(1);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn stream(&self, deadline: Instant) -> Result<Stream, OriginError> {
-        let socket = self.dialer.dial(deadline).await?;
-        let Some(Speaks { tls, name }) = &self.tls else { return Ok(Stream::Plain(socket)) };
-        let until = after(now(), self.limits.handshake);
-        match timeout_at(until, tls.shake_hands(name, socket)).await {
-            Ok(Ok(stream)) => {
-                self.counters.origin_tls_handshakes.add(1);
-                Ok(Stream::Tls(Box::new(stream)))
-            }
-            Ok(Err(why)) => {
-                self.counters.origin_tls_failures.add(1);
-                Err(OriginError::Tls(why))
-            }
-            Err(_) => Err(OriginError::ConnectTimeout),
-        }
     }
 
     /// Whether connections to this origin are used more than once at all.
@@ -606,9 +542,13 @@ impl Place {
         &self.0.origin
     }
 
-    /// A connection for it.
-    pub(crate) async fn connect(&self, deadline: &Cell<Option<Instant>>) -> Result<Connection, OriginError> {
-        self.origin().connection(deadline).await.inspect_err(|it| self.failed(it))
+    /// A connection for it, or a stream of one.
+    pub(crate) async fn connect(
+        &self,
+        needs: Needs,
+        deadline: &Cell<Option<Instant>>,
+    ) -> Result<Way, OriginError> {
+        self.origin().way(needs, deadline).await.inspect_err(|it| self.failed(it))
     }
 
     /// The origin answered.
@@ -626,6 +566,9 @@ impl Place {
             OriginError::NoDescriptor
             | OriginError::Busy
             | OriginError::Ejected
+            | OriginError::Refused
+            | OriginError::NotHttp2
+            | OriginError::Unsayable
             | OriginError::BadHead(_)
             | OriginError::BadBody
             | OriginError::InterimFlood => false,

@@ -1,5 +1,6 @@
 //! A request as it goes out, and its head as bytes: made anew from what was understood, never copied.
 
+use crate::http2::Needs;
 use larder_semantics::field::{Field, FieldList};
 use larder_wire::http1::request::Request;
 use larder_wire::http1::{Framing, write};
@@ -10,7 +11,7 @@ use std::rc::Rc;
 pub struct Outgoing {
     /// Method and target.
     pub line: Line,
-    /// End-to-end fields.
+    /// End-to-end fields; and `TE` with `trailers`, where the client wants those, which is for HTTP/2.
     pub fields: FieldList,
     /// `Empty`, `Length` or `Chunked`; `Close` is written as `Chunked`, since a request cannot end by closing.
     pub framing: Framing,
@@ -40,7 +41,7 @@ impl Line {
         }
     }
 
-    fn target(&self) -> &str {
+    pub(crate) fn target(&self) -> &str {
         match self {
             Line::Of(request) => &request.target,
             Line::Own { target, .. } => target,
@@ -93,6 +94,11 @@ impl Outgoing {
         self.fields.contains("upgrade")
     }
 
+    /// What it needs of its connection.
+    pub(crate) fn needs(&self) -> Needs {
+        if self.asks_for_upgrade() { Needs::Http1 } else { Needs::Any }
+    }
+
     /// Whether doing it twice is like doing it once (RFC 9110 §9.2.2).
     pub(crate) fn is_idempotent(&self) -> bool {
         is_idempotent(self.line.method())
@@ -114,6 +120,8 @@ pub fn is_idempotent(method: &str) -> bool {
 fn is_ours(field: &Field<'_>) -> bool {
     // By length first: this is asked for every line of every request.
     match field.name.len() {
+        // Of the connection, and HTTP/2 alone has a use for it.
+        2 => field.is("te"),
         10 => field.is("connection"),
         14 => field.is("content-length"),
         17 => field.is("transfer-encoding"),

@@ -28,6 +28,9 @@ const BUNDLES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
+/// HTTP/2 in a handshake (RFC 9113 §3.2).
+const HTTP2: &[u8] = b"h2";
+
 /// How an origin is known, and larder to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TlsSettings {
@@ -41,7 +44,20 @@ pub struct TlsSettings {
 
 /// What connections to origins need: read once, used by all workers, which resume each other's sessions.
 #[derive(Clone, Debug)]
-pub struct Tls(Arc<ClientConfig>);
+pub struct Tls {
+    http1: Arc<ClientConfig>,
+    /// The same, with HTTP/2 offered first.
+    both: Arc<ClientConfig>,
+}
+
+/// Which protocols an origin is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offers {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2, or else HTTP/1.1.
+    Both,
+}
 
 impl Tls {
     /// Reads the files.
@@ -68,7 +84,9 @@ impl Tls {
             }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        let mut both = config.clone();
+        both.alpn_protocols.insert(0, HTTP2.to_vec());
+        Ok(Self { http1: Arc::new(config), both: Arc::new(both) })
     }
 
     /// Whether a host can be what an origin's certificate is for.
@@ -81,9 +99,18 @@ impl Tls {
     ///
     /// # Errors
     /// In words: the other side is not who it should be, or does not speak TLS.
-    pub(crate) async fn shake_hands(&self, host: &str, socket: Socket) -> Result<TlsStream, String> {
+    pub(crate) async fn shake_hands(
+        &self,
+        host: &str,
+        offers: Offers,
+        socket: Socket,
+    ) -> Result<TlsStream, String> {
         let name = ServerName::try_from(host.to_owned()).map_err(|it| it.to_string())?;
-        let session = ClientConnection::new(self.0.clone(), name).map_err(|it| it.to_string())?;
+        let config = match offers {
+            Offers::Http1 => &self.http1,
+            Offers::Both => &self.both,
+        };
+        let session = ClientConnection::new(config.clone(), name).map_err(|it| it.to_string())?;
         let mut stream = TlsStream { socket, session };
         match poll_fn(|cx| stream.poll_handshake(cx)).await {
             Ok(()) => Ok(stream),
@@ -180,6 +207,11 @@ pub(crate) enum Unasked {
 }
 
 impl TlsStream {
+    /// Whether the other side chose HTTP/2.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(HTTP2)
+    }
+
     /// Takes in what has come, by `read`, which asks the kernel and does not wait: nothing of it should be plain text.
     pub(crate) fn look(&mut self, mut read: impl FnMut(&Socket, &mut [u8]) -> io::Result<usize>) -> Unasked {
         loop {
@@ -293,6 +325,10 @@ impl AsyncWrite for TlsStream {
                 }
             }
         }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

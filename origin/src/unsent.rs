@@ -62,6 +62,28 @@ impl Unsent {
         count
     }
 
+    /// How many bytes the first piece of the body has; `None` where there is none.
+    pub(crate) fn first(&self) -> Option<usize> {
+        self.body.front().map(Bytes::len)
+    }
+
+    /// Takes as much of the first piece of the body as there is room for.
+    pub(crate) fn take(&mut self, room: usize) -> Bytes {
+        let Some(first) = self.body.front_mut() else { return Bytes::new() };
+        let piece = first.split_to(room.min(first.len()));
+        self.body_taken += piece.len() as u64;
+        if first.is_empty() {
+            self.body.pop_front();
+        }
+        piece
+    }
+
+    /// What was taken was not looked at: it is to be sent again, before the rest.
+    pub(crate) fn take_back(&mut self, pieces: Vec<Bytes>) {
+        (self.head_taken, self.body_taken) = (0, 0);
+        pieces.into_iter().rev().for_each(|it| self.body.push_front(it));
+    }
+
     /// The origin took `length` bytes more.
     pub(crate) fn took(&mut self, length: usize) {
         let of_head = length.min(self.head.len());

@@ -4,8 +4,8 @@ mod scripted;
 
 use larder_counters::Counters;
 use larder_origin::{
-    AllEjected, Asked, Balance, Change, Ejection, Group, Limits, Membership, Origin, OriginError, Rules,
-    State,
+    AllEjected, Asked, Balance, Change, Ejection, Group, Http2, Limits, Membership, Origin, OriginError,
+    Rules, State,
 };
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
@@ -54,7 +54,15 @@ fn group_of(all: &[&Scripted], limits: Limits, rules: Rules, ejection: Ejection)
     let members = all.iter().enumerate().map(|(at, it)| {
         let name = it.address.to_string();
         let standing = Arc::default();
-        let membership = Membership { name, tls: None, standing, weight: 1, ejection, drained: false };
+        let membership = Membership {
+            name,
+            tls: None,
+            http2: Http2::Never,
+            standing,
+            weight: 1,
+            ejection,
+            drained: false,
+        };
         let origin = Origin::in_group(it.address.clone(), limits, counters.clone(), membership);
         let changes = changes.clone();
         origin.on_change(Box::new(move |it| {

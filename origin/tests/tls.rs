@@ -3,7 +3,9 @@
 mod scripted;
 
 use larder_counters::Counters;
-use larder_origin::{Address, Ejection, Limits, Membership, Origin, OriginError, Speaks, Tls, TlsSettings};
+use larder_origin::{
+    Address, Ejection, Http2, Limits, Membership, Origin, OriginError, Speaks, Tls, TlsSettings,
+};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::server::WebPkiClientVerifier;
@@ -150,6 +152,7 @@ impl Server {
         let membership = Membership {
             name: "it".to_owned(),
             tls: Some(Speaks { tls: Tls::new(settings).unwrap(), name: name.to_owned() }),
+            http2: Http2::Never,
             standing: Arc::default(),
             weight: 1,
             ejection: Ejection::OFF,

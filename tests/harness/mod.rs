@@ -5,6 +5,7 @@ pub mod application;
 pub mod client;
 pub mod command;
 pub mod http2;
+pub mod http2_origin;
 pub mod memcached;
 pub mod origin;
 pub mod pages;

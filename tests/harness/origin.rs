@@ -80,7 +80,8 @@ impl Gate {
         self.waiting.load(SeqCst)
     }
 
-    fn pass(&self) {
+    /// Waits before it.
+    pub fn pass(&self) {
         self.waiting.fetch_add(1, SeqCst);
         let open = self.open.lock().unwrap();
         let (open, timeout) = self.changed.wait_timeout_while(open, super::PATIENCE, |it| !*it).unwrap();

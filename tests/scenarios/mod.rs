@@ -25,6 +25,7 @@ mod followers;
 mod framing;
 mod heuristics;
 mod http2;
+mod http2_origins;
 mod idle;
 mod invalidation;
 mod keys;

@@ -199,7 +199,7 @@ fn text_schema(form: Form) -> Json {
     match form {
         Form::Origin => json!({ "type": "string", "pattern": "^(http://|unix:|[^/]*:[0-9]+$)" }),
         Form::Member => {
-            json!({ "type": "string", "pattern": "^(https?://|unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
+            json!({ "type": "string", "pattern": "^(https?://|h2c://|(h2c[+])?unix:|[^/]*:[0-9]+)[^ ]*( (weight=[0-9]+|drain))*$" })
         }
         Form::HashBy => json!({ "type": "string", "pattern": "^(target|client|(header|cookie):.+)$" }),
         Form::FailureStatus => json!({ "anyOf": [

@@ -1,7 +1,7 @@
 //! What the value of a key may be: types, units and ranges, and the reading of one value from text.
 
 use super::Format;
-use super::member::{self, Member};
+use super::member::{self, Member, Spoken};
 use super::place::Server;
 use crate::log::form;
 use larder_origin::Address;
@@ -329,7 +329,7 @@ impl Form {
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Member => {
-                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
+                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
             }
             Form::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
             Form::FailureStatus => "a status from 400 to 599",
@@ -457,15 +457,22 @@ pub fn origin(text: &str) -> Result<Address, String> {
     authority_of(text, rest, default_port)
 }
 
-/// Reads the address of an origin, and whether it speaks TLS.
+/// Reads the address of an origin of a route, and what it speaks.
 ///
 /// # Errors
 /// What is allowed.
-pub fn upstream(text: &str) -> Result<(Address, bool), String> {
-    match text.strip_prefix("https://") {
-        Some(rest) => authority_of(text, rest, Some(443)).map(|it| (it, true)),
-        None => origin(text).map(|it| (it, false)),
-    }
+pub fn upstream(text: &str) -> Result<(Address, Spoken), String> {
+    let read = if let Some(rest) = text.strip_prefix("https://") {
+        authority_of(text, rest, Some(443)).map(|it| (it, Spoken::Https))
+    } else if let Some(rest) = text.strip_prefix("h2c://") {
+        authority_of(text, rest, Some(80)).map(|it| (it, Spoken::H2c))
+    } else if let Some(path) = text.strip_prefix("h2c+").filter(|it| it.starts_with("unix:")) {
+        origin(path).map(|it| (it, Spoken::H2c))
+    } else {
+        origin(text).map(|it| (it, Spoken::Http))
+    };
+    // What is allowed here is more than what is for other origins.
+    read.map_err(|why| why.replacen(Form::Origin.allowed(), Form::Member.allowed(), 1))
 }
 
 fn authority_of(text: &str, rest: &str, default_port: Option<u16>) -> Result<Address, String> {

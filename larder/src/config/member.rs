@@ -2,7 +2,7 @@
 
 use super::kind;
 use larder_gateway::HashBy;
-use larder_origin::{Address, Check, Ejection, Rules, Speaks, Tls};
+use larder_origin::{Address, Check, Ejection, Http2, Rules, Speaks, Tls};
 use std::fmt;
 
 /// The largest weight of an origin.
@@ -13,12 +13,23 @@ const MAX_WEIGHT: u32 = 1000;
 pub struct Member {
     /// Where it is.
     pub at: Address,
-    /// It speaks TLS.
-    pub https: bool,
+    /// What it speaks.
+    pub scheme: Spoken,
     /// Its part of the requests, beside those of the others: 1 to 1000.
     pub weight: u32,
     /// It gets no new requests.
     pub drained: bool,
+}
+
+/// What an origin speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spoken {
+    /// HTTP/1.1.
+    Http,
+    /// TLS, and in it HTTP/1.1, or HTTP/2 where the route offers that.
+    Https,
+    /// HTTP/2 in clear text, from the first byte (RFC 9113 §3.3).
+    H2c,
 }
 
 /// The origins of a route.
@@ -38,6 +49,8 @@ pub struct Origins {
     pub tls: Option<Tls>,
     /// The name that their certificates are for, if it is not their own.
     pub tls_name: Option<String>,
+    /// Those that speak TLS are offered HTTP/2.
+    pub offers_http2: bool,
 }
 
 impl Member {
@@ -47,8 +60,8 @@ impl Member {
     /// What is allowed.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut words = text.split_ascii_whitespace();
-        let (at, https) = kind::upstream(words.next().unwrap_or(""))?;
-        let mut member = Self { at, https, weight: 1, drained: false };
+        let (at, scheme) = kind::upstream(words.next().unwrap_or(""))?;
+        let mut member = Self { at, scheme, weight: 1, drained: false };
         for word in words {
             match word.strip_prefix("weight=") {
                 Some(weight) => {
@@ -68,7 +81,12 @@ impl Member {
     #[must_use]
     pub fn name(&self) -> String {
         let name = self.at.to_string();
-        if self.https { name.replacen("http://", "https://", 1) } else { name }
+        match (self.scheme, &self.at) {
+            (Spoken::Http, _) => name,
+            (Spoken::Https, _) => name.replacen("http://", "https://", 1),
+            (Spoken::H2c, Address::Tcp(..)) => name.replacen("http://", "h2c://", 1),
+            (Spoken::H2c, Address::Unix(_)) => format!("h2c+{name}"),
+        }
     }
 
     /// Its own name, without a port: what its certificate is for, unless another is said. Of a Unix socket there is none.
@@ -83,7 +101,7 @@ impl Member {
     /// Its own authority, as in `Host`.
     #[must_use]
     pub fn authority(&self) -> String {
-        let default_port = if self.https { 443 } else { 80 };
+        let default_port = if self.scheme == Spoken::Https { 443 } else { 80 };
         match &self.at {
             Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
             Address::Tcp(host, port) if *port == default_port => host.clone(),
@@ -97,9 +115,19 @@ impl Origins {
     /// TLS with one of them, if it speaks that.
     #[must_use]
     pub fn speaks(&self, member: &Member) -> Option<Speaks> {
-        let tls = self.tls.clone().filter(|_| member.https)?;
+        let tls = self.tls.clone().filter(|_| member.scheme == Spoken::Https)?;
         let name = self.tls_name.clone().unwrap_or_else(|| member.host().to_owned());
         Some(Speaks { tls, name })
+    }
+
+    /// Whether HTTP/2 is spoken with one of them.
+    #[must_use]
+    pub fn http2(&self, member: &Member) -> Http2 {
+        match member.scheme {
+            Spoken::H2c => Http2::Known,
+            Spoken::Https if self.offers_http2 => Http2::Offered,
+            Spoken::Http | Spoken::Https => Http2::Never,
+        }
     }
 }
 
@@ -143,6 +171,11 @@ mod tests {
         check("https://a", "https://a:443");
         check("https://a:1 weight=2", "https://a:1 weight=2");
         check("https://[::1]", "https://[::1]:443");
+        check("h2c://a", "h2c://a:80");
+        check("h2c://[::1]:1 drain", "h2c://[::1]:1 drain");
+        check("h2c+unix:/run/a weight=2", "h2c+unix:/run/a weight=2");
+        check("h2c://", "\"h2c://HOST:PORT\"");
+        check("h2c+unix:", "\"h2c://HOST:PORT\"");
         check("a:1  weight=3", "http://a:1 weight=3");
         check("a:1 drain weight=1", "http://a:1 drain");
         check("unix:/run/a weight=1000", "unix:/run/a weight=1000");

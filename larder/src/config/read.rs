@@ -86,7 +86,12 @@ pub fn plain_list(text: &str) -> String {
 
 /// `site[0].route[12].path` as the table spells it: `site[].route[].path`.
 pub fn pattern_of(path: &str) -> String {
-    path.chars().filter(|it| !it.is_ascii_digit() || !path.contains('[')).collect()
+    let mut is_within = false;
+    let keeps = |it: &char| {
+        is_within = *it == '[' || is_within && *it != ']';
+        !is_within || !it.is_ascii_digit()
+    };
+    path.chars().filter(keeps).collect()
 }
 
 /// A pattern as a person reads it: `site.route.path`.

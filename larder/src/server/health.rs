@@ -54,6 +54,7 @@ fn begin(
     let own = Membership {
         name: member.name(),
         tls: origins.speaks(member),
+        http2: origins.http2(member),
         standing: Arc::default(),
         weight: 1,
         ejection: Ejection::OFF,

@@ -164,9 +164,9 @@ impl Live {
         let one = |(at, member): (usize, &Member)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);
-            let tls = proxy.to.speaks(member);
+            let (tls, http2) = (proxy.to.speaks(member), proxy.to.http2(member));
             let (name, ejection) = (member.name(), *ejection);
-            let membership = Membership { name, tls, standing, weight, ejection, drained };
+            let membership = Membership { name, tls, http2, standing, weight, ejection, drained };
             let origin = Origin::in_group(member.at.clone(), proxy.limits, counters.clone(), membership);
             let teller = || errors.of(Subsystem::Origin);
             origin.on_failure(told(teller(), route, origin.name()));

@@ -22,6 +22,7 @@ impl State {
                 }
                 self.unsent.push(bytes);
             }
+            Sending::Chunked if self.is_shared => self.unsent.push(bytes),
             Sending::Chunked => {
                 let mut size = Vec::with_capacity(18);
                 chunked::write_size(bytes.len(), &mut size);
@@ -42,6 +43,10 @@ impl State {
         match self.sending {
             Sending::Done => return Ok(()),
             _ if matches!(self.link, Link::Closed) => return Err(self.failure()),
+            Sending::Chunked if self.is_shared => {
+                self.our_trailers = trailers.cloned();
+                self.sending = Sending::Done;
+            }
             Sending::Chunked => {
                 let mut end = Vec::with_capacity(5);
                 chunked::write_end(trailers, &mut end);

@@ -2,12 +2,13 @@
 //! sent again is decided here, how often and to whom in `group`.
 
 use super::{Link, Reading, Sending, State};
-use crate::connection::{Connection, History};
+use crate::connection::History;
 use crate::group::Turn;
+use crate::http2::Needs;
 use crate::pool::Place;
+use crate::way::Way;
 use crate::{Origin, OriginError};
 use larder_wire::http1::Framing;
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -17,7 +18,7 @@ pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Opened, OriginError
 
 /// That connection.
 pub(super) struct Opened {
-    connection: Connection,
+    way: Way,
     /// Where it leads, if to another origin.
     elsewhere: Option<(Place, Turn)>,
 }
@@ -37,13 +38,16 @@ impl State {
         while let Link::Opening { opening, is_elsewhere } = &mut self.link {
             let is_elsewhere = *is_elsewhere;
             match ready!(opening.as_mut().poll(cx)) {
-                Ok(Opened { connection, elsewhere }) => {
+                Ok(Opened { way, elsewhere }) => {
                     if let Some((place, turn)) = elsewhere {
                         self.origin = place.origin().clone();
                         self.origin.count_request();
                         (self.place, self.turn) = (Some(place), Some(turn));
                     }
-                    self.link = Link::Open(connection);
+                    if !self.fits(&way) {
+                        return Poll::Ready(Err(self.fail(OriginError::Disconnected)));
+                    }
+                    self.link = way.into();
                     self.send_head(cx);
                     self.wake_reader();
                 }
@@ -64,10 +68,12 @@ impl State {
 
     /// Whether the request may be sent again on another connection to its origin (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
     pub(super) fn may_repeat(&self) -> bool {
-        let Link::Open(connection) = &self.link else {
-            return false;
+        let history = match &self.link {
+            Link::Open(connection) => connection.history,
+            Link::Shared(strand) => strand.history,
+            Link::Opening { .. } | Link::Closed => return false,
         };
-        let died_unused = connection.history == History::Reused && self.received == 0 && self.repeats == 0;
+        let died_unused = history == History::Reused && self.received == 0 && self.repeats == 0;
         let harmless = match self.request.framing {
             Framing::Empty | Framing::Length(0) => self.request.is_idempotent(),
             // Without its body it is no whole request, so the origin cannot have acted on it.
@@ -80,10 +86,10 @@ impl State {
         self.repeats += 1;
         self.origin.counters.origin_retries.add(1);
         self.begin_anew();
-        let origin = self.origin.clone();
+        let (origin, needs) = (self.origin.clone(), self.request.needs());
         // The old connection is closed first, so that there is one connection for the place we have.
         self.link = Link::Closed;
-        let opening = Box::pin(async move { connection_of(&origin).await });
+        let opening = Box::pin(async move { way_of(&origin, needs).await });
         self.link = Link::Opening { opening, is_elsewhere: false };
     }
 
@@ -109,9 +115,10 @@ impl State {
         }
         self.begin_anew();
         self.close();
+        let needs = self.request.needs();
         let again = async move {
-            let (place, turn, connection) = turn.again().await?;
-            Ok(Opened { connection, elsewhere: Some((place, turn)) })
+            let (place, turn, way) = turn.again(needs).await?;
+            Ok(Opened { way, elsewhere: Some((place, turn)) })
         };
         self.link = Link::Opening { opening: Box::pin(again), is_elsewhere: true };
         self.wake_reader();
@@ -146,7 +153,7 @@ impl State {
     }
 }
 
-async fn connection_of(origin: &Origin) -> Result<Opened, OriginError> {
-    let connection = origin.open(&Cell::new(None), || None).await?;
-    Ok(Opened { connection, elsewhere: None })
+async fn way_of(origin: &Origin, needs: Needs) -> Result<Opened, OriginError> {
+    let way = origin.fresh_way(needs).await?;
+    Ok(Opened { way, elsewhere: None })
 }

@@ -1,7 +1,7 @@
 //! What `proxy` says of a route: its origins, how one of them is chosen, and their bounds.
 
 use super::{Check, RoutePath, clamp};
-use crate::config::member::{self, Member, Origins};
+use crate::config::member::{self, Member, Origins, Spoken};
 use crate::config::problem::{Problem, Source};
 use crate::config::{OriginHost, Proxy};
 use larder_origin::{
@@ -74,9 +74,10 @@ impl Check {
         };
         let health = self.health(at);
         let (tls, tls_name) = self.tls_to(at, &members);
+        let offers_http2 = self.offers_http2(at, &members);
         let hash_by = member::hash_by(&self.text(&key("hash_by"))).unwrap_or_default();
         (!members.is_empty()).then_some(Proxy {
-            to: Origins { members, rules, ejection, hash_by, health, tls, tls_name },
+            to: Origins { members, rules, ejection, hash_by, health, tls, tls_name, offers_http2 },
             limits,
             host,
         })
@@ -136,7 +137,7 @@ impl Check {
     fn tls_to(&mut self, at: &RoutePath, members: &[Member]) -> (Option<Tls>, Option<String>) {
         let key = |name: &str| at.key(&format!("proxy.tls.{name}"));
         let say = |name: &str| format!("site.route.proxy.tls.{name}");
-        if !members.iter().any(|it| it.https) {
+        if !members.iter().any(|it| it.scheme == Spoken::Https) {
             let names = ["ca", "name", "verify", "client_cert", "client_key", "timeout"];
             if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it))) {
                 let text = "no origin of the route speaks TLS; write \"https://HOST\" in proxy.to";
@@ -175,6 +176,16 @@ impl Check {
         });
         let name = Some(self.text(&key("name"))).filter(|it| !it.is_empty());
         (tls.ok(), name)
+    }
+
+    /// Whether origins that speak TLS are offered HTTP/2. What the key says of others is a mistake.
+    fn offers_http2(&mut self, at: &RoutePath, members: &[Member]) -> bool {
+        let key = at.key("proxy.http2");
+        if self.values.given.contains_key(&key) && !members.iter().any(|it| it.scheme == Spoken::Https) {
+            let text = "no origin of the route speaks TLS, in which it is agreed on; one that speaks HTTP/2 without is \"h2c://HOST:PORT\" in proxy.to";
+            self.problem(self.source(&key), "site.route.proxy.http2", text);
+        }
+        self.flag(&key)
     }
 
     fn balance(&mut self, at: &RoutePath) -> Balance {

@@ -1,0 +1,65 @@
+//! How an exchange ends before its time: what is counted, and what is left of it. Whether it is tried once more is said in `again`.
+
+use super::{Link, Reading, Sending, State};
+use crate::OriginError;
+use larder_wire::http1::response::BadResponse;
+
+impl State {
+    /// Gives up: closes the connection, and every later call says why.
+    pub(super) fn fail(&mut self, error: OriginError) -> OriginError {
+        if let Reading::Failed(first) = &self.reading {
+            return first.clone();
+        }
+        let counters = &self.origin.counters;
+        match &error {
+            OriginError::Timeout => counters.origin_timeouts.add(1),
+            OriginError::InterimFlood => counters.origin_interim_flood.add(1),
+            OriginError::BadHead(BadResponse::TooLarge) => counters.origin_head_too_large.add(1),
+            OriginError::BadHead(BadResponse::TooManyFields) => counters.origin_too_many_fields.add(1),
+            OriginError::BadHead(_)
+            | OriginError::BadBody
+            | OriginError::NotHttp2
+            | OriginError::Disconnected => {
+                counters.origin_bad_responses.add(1);
+            }
+            // Counted where it happened.
+            OriginError::Connect(_)
+            | OriginError::ConnectTimeout
+            | OriginError::Tls(_)
+            | OriginError::NoDescriptor
+            | OriginError::Refused
+            | OriginError::Unsayable
+            | OriginError::Busy
+            | OriginError::Ejected
+            | OriginError::Status(_) => {}
+        }
+        self.give_up(error.clone());
+        error
+    }
+
+    /// Closes the connection. A response that is whole stays so; any other has failed with `error`.
+    pub(super) fn give_up(&mut self, error: OriginError) {
+        if !matches!(self.reading, Reading::Done) {
+            self.reading = Reading::Failed(error);
+        }
+        if !self.is_sent() {
+            self.sending = Sending::Failed;
+            self.unsent.clear();
+        }
+        self.close();
+        self.wake_reader();
+    }
+
+    pub(super) fn close(&mut self) {
+        self.link = Link::Closed;
+        self.place = None;
+    }
+
+    /// The error of an exchange whose connection is gone.
+    pub(super) fn failure(&self) -> OriginError {
+        match &self.reading {
+            Reading::Failed(error) => error.clone(),
+            _ => OriginError::Disconnected,
+        }
+    }
+}

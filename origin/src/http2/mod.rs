@@ -1,0 +1,36 @@
+//! HTTP/2 towards an origin: connections that many requests share, and a request's part of one. What an exchange makes of it is in
+//! `exchange`; the protocol itself is the library's, `h2`.
+//!
+//! A [`Session`] is a connection, driven by a task of its own; a [`Strand`] is one stream of it. [`Sessions`] are those of one
+//! worker to one origin.
+
+mod head;
+mod kept;
+mod session;
+mod sessions;
+mod strand;
+
+pub(crate) use session::Session;
+pub(crate) use sessions::Sessions;
+pub(crate) use strand::{Closing, Got, Strand};
+
+/// Whether HTTP/2 is spoken with an origin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Http2 {
+    /// HTTP/1.1 is.
+    #[default]
+    Never,
+    /// Where the origin chooses it within the handshake of TLS (ALPN).
+    Offered,
+    /// It is known to speak it (RFC 9113 §3.3).
+    Known,
+}
+
+/// What a request needs of its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Nothing.
+    Any,
+    /// HTTP/1.1: it asks to be taken out of HTTP.
+    Http1,
+}

@@ -1,0 +1,354 @@
+//! One connection that speaks HTTP/2: its settings, who may still begin a stream on it, and whether the other side is alive. What goes
+//! over a stream is in `strand`.
+
+use super::Strand;
+use crate::connection::History;
+use crate::deadline::now;
+use crate::dial::Stream;
+use crate::{Limits, OriginError};
+use bytes::Bytes;
+use h2::client::{Builder, Connection, SendRequest};
+use h2::{Ping, PingPong};
+use http::uri::Scheme;
+use larder_counters::Counters;
+use larder_stdx::descriptors::Held;
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+/// Streams of one connection at a time, whatever its origin allows.
+const MOST_STREAMS: u32 = 100;
+/// Bytes of a response that come before they are asked for.
+const STREAM_WINDOW: u32 = 256 * 1024;
+/// The same of a connection: those that nobody reads stop no others.
+const CONNECTION_WINDOW: u32 = MOST_STREAMS * STREAM_WINDOW;
+/// What small frames may cost beside the bytes in them, which windows do not see.
+const SMALL_FRAMES: usize = 64 * 1024 * 1024;
+/// The library refuses heads of four times this by closing the connection; what is refused for its size is to cost its stream alone.
+const HEADS: u32 = 4;
+/// A connection is looked at so often at least,
+const SLOWEST_LOOK: Duration = Duration::from_secs(2);
+/// and at most.
+const FASTEST_LOOK: Duration = Duration::from_millis(10);
+/// Whoever has said nothing since it was last asked whether it is there is not asked again for so long: there are origins that
+/// close connections on which they are asked often.
+const BETWEEN_PINGS: Duration = Duration::from_secs(300);
+/// Bytes of the answer.
+const PONG: u64 = 17;
+
+/// A connection.
+pub(crate) struct Session {
+    /// `None` once nothing more begins on it: the library then closes it after its last stream.
+    sender: RefCell<Option<SendRequest<Bytes>>>,
+    pub(super) scheme: Scheme,
+    streams: Cell<usize>,
+    /// Of them at a time, as far as we know better than its settings.
+    most: Cell<usize>,
+    /// How many were begun, ever.
+    begun: Cell<u64>,
+    /// Bytes that have come.
+    received: Rc<Cell<u64>>,
+    /// How many had when it was last not there in time: until another comes, nothing is begun on it.
+    doubted: Cell<Option<u64>>,
+    doubts: Notify,
+    keeps: bool,
+    pub(super) counters: Arc<Counters>,
+}
+
+impl Session {
+    /// Begins to speak HTTP/2, and lets a task do so from then on. Runs inside a `LocalSet`.
+    pub(crate) async fn begin(
+        stream: Stream,
+        limits: &Limits,
+        keeps: bool,
+        counters: &Arc<Counters>,
+    ) -> Result<Rc<Self>, OriginError> {
+        let scheme = match stream {
+            Stream::Plain(_) => Scheme::HTTP,
+            Stream::Tls(_) => Scheme::HTTPS,
+        };
+        let (received, greeted) = (Rc::new(Cell::new(0)), Rc::new(Notify::new()));
+        let counted = Counted {
+            stream,
+            received: received.clone(),
+            greeted: greeted.clone(),
+            counters: counters.clone(),
+            _held: Held::for_clients(),
+        };
+        let head_size = u32::try_from(limits.head_size).unwrap_or(u32::MAX);
+        let handshake = Builder::new()
+            .enable_push(false)
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_max_send_streams(MOST_STREAMS as usize)
+            .max_header_list_size(head_size.saturating_mul(HEADS))
+            .max_send_buffer_size(STREAM_WINDOW as usize)
+            .data_frame_budget(SMALL_FRAMES)
+            .handshake::<_, Bytes>(counted);
+        let (sender, connection) = match timeout(limits.handshake, handshake).await {
+            Ok(Ok(begun)) => begun,
+            Ok(Err(_)) => return Err(OriginError::Disconnected),
+            Err(_) => return Err(OriginError::ConnectTimeout),
+        };
+        let session = Rc::new(Self {
+            sender: RefCell::new(Some(sender)),
+            scheme,
+            streams: Cell::new(0),
+            most: Cell::new(MOST_STREAMS as usize),
+            begun: Cell::new(0),
+            received,
+            doubted: Cell::new(None),
+            doubts: Notify::new(),
+            keeps,
+            counters: counters.clone(),
+        });
+        tokio::task::spawn_local(drive(Rc::downgrade(&session), connection, *limits, greeted.clone()));
+        // Its settings come first, and say how many streams it takes; who does not speak HTTP/2 is known before anything is asked.
+        match timeout(limits.handshake, greeted.notified()).await {
+            Err(_) => Err(OriginError::ConnectTimeout),
+            Ok(()) if session.is_over() => Err(OriginError::Connect("it does not speak HTTP/2".to_owned())),
+            Ok(()) => {
+                counters.origin_http2_connects.add(1);
+                Ok(session)
+            }
+        }
+    }
+
+    /// A stream, if it takes one more now.
+    pub(crate) fn strand(self: &Rc<Self>) -> Option<Strand> {
+        if !self.has_room() {
+            return None;
+        }
+        let sender = self.sender()?;
+        let history = if self.begun.get() == 0 { History::Fresh } else { History::Reused };
+        self.begun.set(self.begun.get() + 1);
+        self.streams.set(self.streams.get() + 1);
+        if !self.keeps {
+            self.retire();
+        }
+        Some(Strand::new(Seat(self.clone()), sender, history))
+    }
+
+    /// Whether nothing will be begun on it any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.sender().is_none()
+    }
+
+    fn has_room(&self) -> bool {
+        let allowed = self.sender.borrow().as_ref().map_or(0, SendRequest::current_max_send_streams);
+        self.streams.get() < self.most.get().min(allowed) && self.doubted.get() != Some(self.received.get())
+    }
+
+    /// A way to begin a stream; `None` after GOAWAY, and when it is closed.
+    fn sender(&self) -> Option<SendRequest<Bytes>> {
+        let mut sender = self.sender.borrow().clone()?;
+        match sender.poll_ready(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Err(_)) => {
+                self.retire();
+                None
+            }
+            Poll::Ready(Ok(())) | Poll::Pending => Some(sender),
+        }
+    }
+
+    /// Begins nothing more on it.
+    pub(crate) fn retire(&self) {
+        self.sender.borrow_mut().take();
+    }
+
+    /// It was silent for too long: the next requests go elsewhere until it says something, and it is asked to.
+    pub(super) fn doubt(&self) {
+        self.doubted.set(Some(self.received.get()));
+        self.doubts.notify_one();
+    }
+
+    /// A stream was refused: it has as many as it wants.
+    pub(super) fn was_refused(&self) {
+        self.counters.origin_http2_refused.add(1);
+        self.most.set(self.streams.get().saturating_sub(1).max(1));
+    }
+}
+
+/// The right to one stream.
+pub(super) struct Seat(pub(super) Rc<Session>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.streams.set(self.0.streams.get() - 1);
+    }
+}
+
+/// Lets the connection do its work until it ends; looks from time to time whether it is used, and whether anybody is there.
+async fn drive(
+    session: Weak<Session>,
+    mut connection: Connection<Counted, Bytes>,
+    limits: Limits,
+    greeted: Rc<Notify>,
+) {
+    let period = (limits.idle / 8).clamp(FASTEST_LOOK, SLOWEST_LOOK);
+    let mut watch =
+        Watch { pings: connection.ping_pong(), asked: None, received: 0, unused: 0, period, limits };
+    let mut looks = interval(period);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let Some(doubts) = session.upgrade() else {
+            // Its streams are over, and nothing more can begin: it says goodbye.
+            let _ = timeout(limits.handshake, &mut connection).await;
+            return;
+        };
+        let seen = tokio::select! {
+            _ = &mut connection => Seen::Dead,
+            () = doubts.doubts.notified() => watch.ask(&doubts),
+            _ = looks.tick() => watch.look(&doubts),
+        };
+        if seen == Seen::Dead {
+            doubts.retire();
+            return greeted.notify_one();
+        }
+    }
+}
+
+/// What is known of a connection from one look to the next.
+struct Watch {
+    pings: Option<PingPong>,
+    /// When it was last asked whether it is there, if it has said nothing else since.
+    asked: Option<Asked>,
+    /// Bytes that had come at the last look.
+    received: u64,
+    /// Looks since it was last used.
+    unused: u32,
+    period: Duration,
+    limits: Limits,
+}
+
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    /// Bytes that had come by then.
+    received: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Alive,
+    Dead,
+}
+
+impl Watch {
+    fn look(&mut self, session: &Session) -> Seen {
+        let before = std::mem::replace(&mut self.received, session.received.get());
+        if session.streams.get() == 0 {
+            self.unused += 1;
+            if self.period * (self.unused + 1) > self.limits.idle {
+                session.retire();
+            }
+            return Seen::Alive;
+        }
+        self.unused = 0;
+        if before == self.received { self.ask(session) } else { Seen::Alive }
+    }
+
+    /// It is silent though something is waited for: asks whether it is there, or sees for how long it has not said so.
+    fn ask(&mut self, session: &Session) -> Seen {
+        let Some(pings) = &mut self.pings else { return Seen::Alive };
+        // One that came back makes room for the next.
+        let _ = pings.poll_pong(&mut Context::from_waker(Waker::noop()));
+        let received = session.received.get();
+        if let Some(asked) = self.asked {
+            let silence = now().saturating_duration_since(asked.at);
+            match received - asked.received {
+                0 if silence >= self.limits.connect => {
+                    session.counters.origin_http2_dead.add(1);
+                    return Seen::Dead;
+                }
+                0 => {
+                    session.doubted.set(Some(received));
+                    return Seen::Alive;
+                }
+                PONG if silence < BETWEEN_PINGS => return Seen::Alive,
+                _ => {}
+            }
+        }
+        if pings.send_ping(Ping::opaque()).is_ok() {
+            self.asked = Some(Asked { at: now(), received });
+        }
+        Seen::Alive
+    }
+}
+
+/// The stream beneath, whose bytes are counted.
+struct Counted {
+    stream: Stream,
+    received: Rc<Cell<u64>>,
+    /// Rung when the first have come.
+    greeted: Rc<Notify>,
+    counters: Arc<Counters>,
+    _held: Held,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        let length = (buffer.filled().len() - before) as u64;
+        if length > 0 {
+            if this.received.get() == 0 {
+                this.greeted.notify_one();
+            }
+            this.received.set(this.received.get() + length);
+            this.counters.origin_bytes_received.add(length);
+        }
+        read
+    }
+}
+
+impl Counted {
+    fn count(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        written.map_ok(|length| {
+            self.counters.origin_bytes_sent.add(length as u64);
+            length
+        })
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
+        this.count(written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
+        this.count(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
