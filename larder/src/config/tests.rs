@@ -290,7 +290,7 @@ fn file_with(path: &str, value: &str) -> String {
             site.push_str(&format!("proxy.to = \":1\"\nproxy.health.path = \"/\"\n{rest} = {value}\n"));
         }
         // So is what is said of TLS, where an origin speaks it; a certificate goes with its key.
-        Some(rest) if rest.starts_with("proxy.tls.") => {
+        Some(rest) if rest.starts_with("proxy.tls.") || rest == "proxy.http2" => {
             let beside = match rest {
                 "proxy.tls.client_cert" => "proxy.tls.client_key = \"client.key\"\n",
                 "proxy.tls.client_key" => "proxy.tls.client_cert = \"client.pem\"\n",
