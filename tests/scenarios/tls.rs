@@ -419,13 +419,18 @@ fn what_is_wrong_with_certificates_is_said() {
             "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n[admin]\nenabled = false\n";
         let text = format!("listen = \"https://127.0.0.1:0\"\n{tls}\n{site}");
         std::fs::write(folder.path().join("larder.toml"), text).unwrap();
-        let ended = command::run(folder.path(), &["run"]);
-        assert!(ended.code == 2 && ended.err.contains(expect), "{tls}: {ended:?}");
+        for verb in ["check", "run"] {
+            let ended = command::run(folder.path(), &[verb]);
+            assert!(ended.code == 2 && ended.err.contains(expect), "{verb} {tls}: {ended:?}");
+        }
     };
     let at = |it: &str| authority.path(it);
     check("", "an https address needs a certificate");
     check("[[tls.certificates]]\ncert = \"a\"", "missing; a certificate is cert");
-    check("[[tls.certificates]]\ncert = \"a\"\nkey = \"b\"", "no such file");
+    check(
+        "[[tls.certificates]]\ncert = \"a\"\nkey = \"b\"",
+        "larder.toml:3: tls.certificates.cert: ./a: no such file or directory\n",
+    );
     check(
         &format!(
             "[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]",
@@ -440,7 +445,7 @@ fn what_is_wrong_with_certificates_is_said() {
     );
     check(
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
-        "has no private key in it",
+        "larder.toml:3: tls.certificates.key: ",
     );
     let encrypted = at("encrypted.key");
     std::fs::write(
@@ -460,4 +465,45 @@ fn what_is_wrong_with_certificates_is_said() {
         ),
         "has no certificate in it; tls.client_ca",
     );
+}
+
+#[test]
+fn a_certificate_that_is_wrong_is_told_with_its_place_where_a_text_is_checked_and_applied() {
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let admin = |method: &str, path: &str, body: serde_json::Value| {
+        let body = body.to_string();
+        let mut client = Client::connect(larder.admin);
+        client.send(format!(
+            "{method} /api/v1/config{path} HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+            larder.admin_lines(),
+            body.len()
+        ));
+        let answer = client.read();
+        (answer.status, serde_json::from_str::<serde_json::Value>(&answer.text()).unwrap())
+    };
+    let told: serde_json::Value = serde_json::from_str(&larder.admin_get("/api/v1/config").text()).unwrap();
+    let text = told["text"].as_str().unwrap();
+    let key = authority.path("one.key").display().to_string();
+    std::fs::write(authority.path("none.key"), "no key\n").unwrap();
+    let wrong = text.replace(&key, &authority.path("none.key").display().to_string());
+    assert_ne!(text, wrong);
+    let line = 1 + wrong.lines().position(|it| it.contains("none.key")).unwrap();
+    let column = wrong.lines().nth(line - 1).unwrap().find("key = ").unwrap();
+    let check = |problem: &serde_json::Value| {
+        assert_eq!(
+            (&serde_json::json!(line), &serde_json::json!("tls.certificates.key")),
+            (&problem["line"], &problem["key"]),
+            "{problem}"
+        );
+        assert!(problem["column"].as_u64().unwrap() as usize > column, "{problem}");
+        assert!(problem["message"].as_str().unwrap().contains("has no private key in it"), "{problem}");
+    };
+    let (status, checked) = admin("POST", "/check", serde_json::json!({ "text": wrong }));
+    assert_eq!((200, &serde_json::json!(false)), (status, &checked["ok"]), "{checked}");
+    check(&checked["problems"][0]);
+    let (status, put) = admin("PUT", "", serde_json::json!({ "text": wrong, "base": told["hash"] }));
+    assert_eq!(422, status, "{put}");
+    check(&put["problems"][0]);
+    assert_eq!(200, authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status);
 }

@@ -150,4 +150,5 @@ fn self_signed() -> Result<Certificate, String> {
         "the certificate of our own making",
         "its key",
     )
+    .map_err(String::from)
 }

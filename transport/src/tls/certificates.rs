@@ -28,6 +28,27 @@ pub struct Files {
     pub ocsp: Option<PathBuf>,
 }
 
+/// Which of the files of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The certificate.
+    Cert,
+    /// Its key.
+    Key,
+    /// What its authority said of it.
+    Ocsp,
+}
+
+/// What is wrong with a certificate: with which of its files, and one sentence that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong(pub Part, pub String);
+
+impl From<Wrong> for String {
+    fn from(it: Wrong) -> Self {
+        it.1
+    }
+}
+
 /// A certificate with its key.
 #[derive(Clone, Debug)]
 pub struct Certificate {
@@ -44,10 +65,11 @@ impl Certificate {
     /// Reads one, and says what is odd about it, each in one sentence; `now` in seconds since the Unix epoch.
     ///
     /// # Errors
-    /// One sentence: which file, what is wrong with it.
-    pub fn read(files: &Files, now: i64) -> Result<(Self, Vec<String>), String> {
-        let (chain, key) = (read_file(&files.cert)?, read_file(&files.key)?);
-        let ocsp = files.ocsp.as_deref().map(read_file).transpose()?;
+    /// Which file, what is wrong with it.
+    pub fn read(files: &Files, now: i64) -> Result<(Self, Vec<String>), Wrong> {
+        let read = |part, path: &Path| read_file(path).map_err(|it| Wrong(part, it));
+        let (chain, key) = (read(Part::Cert, &files.cert)?, read(Part::Key, &files.key)?);
+        let ocsp = files.ocsp.as_deref().map(|it| read(Part::Ocsp, it)).transpose()?;
         let file = files.cert.display().to_string();
         let it = Self::of_pem(&chain, &key, ocsp, &file, &files.key.display().to_string())?;
         let mut odd = Vec::new();
@@ -68,27 +90,30 @@ impl Certificate {
     /// Takes one from the text of its files, which messages call `file` and `key_file`.
     ///
     /// # Errors
-    /// One sentence.
+    /// Which, and what is wrong with it.
     pub fn of_pem(
         chain: &[u8],
         key: &[u8],
         ocsp: Option<Vec<u8>>,
         file: &str,
         key_file: &str,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Wrong> {
+        let of_cert = |it: String| Wrong(Part::Cert, it);
+        let of_key = |it: String| Wrong(Part::Key, it);
         let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
-        let certs = certs.map_err(|it| format!("{file} is no PEM file of certificates: {it}."))?;
+        let certs = certs.map_err(|it| of_cert(format!("{file} is no PEM file of certificates: {it}.")))?;
         let Some(first) = certs.first() else {
-            return Err(format!(
+            return Err(of_cert(format!(
                 "{file} has no certificate in it; it begins with -----BEGIN CERTIFICATE-----."
-            ));
+            )));
         };
-        let (names, until) = facts(first, file)?;
-        let key = private_key(key, key_file)?;
-        let key = ring::sign::any_supported_type(&key)
-            .map_err(|_| format!("{key_file} is a key of a kind that is not used here; make one of RSA, P-256, P-384 or Ed25519."))?;
+        let (names, until) = facts(first, file).map_err(of_cert)?;
+        let key = private_key(key, key_file).map_err(of_key)?;
+        let key = ring::sign::any_supported_type(&key).map_err(|_| {
+            of_key(format!("{key_file} is a key of a kind that is not used here; make one of RSA, P-256, P-384 or Ed25519."))
+        })?;
         let mut key = CertifiedKey::new(certs, key);
-        key.keys_match().map_err(|_| format!("{key_file} is not the key of {file}."))?;
+        key.keys_match().map_err(|_| of_key(format!("{key_file} is not the key of {file}.")))?;
         key.ocsp = ocsp;
         Ok(Self { names, until, file: file.to_owned(), key: Arc::new(key) })
     }

@@ -10,9 +10,10 @@ pub(crate) mod session;
 use crate::worker::Worker;
 use arc_swap::ArcSwap;
 use certificates::{Certificate, Names};
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{ProducesTickets, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier};
 use rustls::{ProtocolVersion, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 use std::path::{Path, PathBuf};
@@ -45,6 +46,16 @@ pub enum ClientAuth {
     Optional(PathBuf),
     /// Who shows no good one is not served.
     Required(PathBuf),
+}
+
+impl ClientAuth {
+    /// Reads the file of authorities, where there is one, as connections are taken by it.
+    ///
+    /// # Errors
+    /// One sentence: which file, what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        verifier(self, Arc::new(ring::default_provider())).map(drop)
+    }
 }
 
 /// What a connection's TLS came to.
@@ -144,19 +155,9 @@ fn config(
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .map_err(refused)?;
-    let builder = match client {
-        ClientAuth::Off => builder.with_no_client_auth(),
-        ClientAuth::Optional(path) | ClientAuth::Required(path) => {
-            let roots = Arc::new(authorities(path)?);
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
-            let verifier = match client {
-                ClientAuth::Optional(_) => verifier.allow_unauthenticated(),
-                _ => verifier,
-            };
-            builder.with_client_cert_verifier(
-                verifier.build().map_err(|it| format!("{}: {it}.", path.display()))?,
-            )
-        }
+    let builder = match verifier(client, provider)? {
+        None => builder.with_no_client_auth(),
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
     };
     let mut config = builder.with_cert_resolver(Arc::new(Names::of(certificates)));
     config.alpn_protocols = PROTOCOLS.iter().map(|it| it.to_vec()).collect();
@@ -173,6 +174,20 @@ fn config(
         }
     }
     Ok(config)
+}
+
+/// What looks at the certificates that clients show; `None` where they are not asked for one.
+fn verifier(
+    client: &ClientAuth,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
+    let (ClientAuth::Optional(path) | ClientAuth::Required(path)) = client else { return Ok(None) };
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(path)?), provider);
+    let builder = match client {
+        ClientAuth::Optional(_) => builder.allow_unauthenticated(),
+        _ => builder,
+    };
+    builder.build().map(Some).map_err(|it| format!("{}: {it}.", path.display()))
 }
 
 fn authorities(path: &Path) -> Result<RootCertStore, String> {

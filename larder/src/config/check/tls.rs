@@ -1,10 +1,12 @@
-//! The section `[tls]`: what must hold between its values and the addresses. What its files hold is read when they are used.
+//! The section `[tls]`: what must hold between its values and the addresses, and that its files hold what they are to. They
+//! are read again when they are used.
 
 use super::{Check, Source};
 use crate::config::problem::Problem;
 use crate::config::tls::Tls;
+use larder_stdx::clock;
 use larder_transport::listener::{Entrance, Listen};
-use larder_transport::tls::certificates::Files;
+use larder_transport::tls::certificates::{Certificate, Files, Part, Wrong};
 use larder_transport::tls::{ClientAuth, Least};
 
 impl Check {
@@ -12,40 +14,8 @@ impl Check {
     pub(super) fn tls(&mut self, listen: &[Entrance]) -> Option<Tls> {
         let is_wanted = listen.iter().any(|it| matches!(it.at, Listen::Tls(_)));
         let self_signed = self.flag("tls.self_signed");
-        let mut certificates = Vec::new();
-        for at in 0..self.values.count("tls.certificates") {
-            let key = |name: &str| format!("tls.certificates[{at}].{name}");
-            let (cert, key_file, ocsp) =
-                (self.path(&key("cert")), self.path(&key("key")), self.path(&key("ocsp")));
-            match (cert, key_file) {
-                (Some(cert), Some(key)) => certificates.push(Files { cert, key, ocsp }),
-                (cert, _) => {
-                    let missing = if cert.is_none() { "cert" } else { "key" };
-                    let source = self.values.sections.get(&format!("tls.certificates[{at}]")).cloned();
-                    let text = "missing; a certificate is cert = \"chain.pem\" with key = \"key.pem\"";
-                    let source = source.unwrap_or(Source::Default);
-                    self.problem(source, &format!("tls.certificates.{missing}"), text);
-                }
-            }
-        }
-        let client_ca = self.path("tls.client_ca");
-        let client = match (self.text("tls.client_auth").as_str(), client_ca) {
-            ("optional", Some(ca)) => ClientAuth::Optional(ca),
-            ("required", Some(ca)) => ClientAuth::Required(ca),
-            ("optional" | "required", None) => {
-                let text =
-                    "clients are asked for certificates; name the authorities that sign these with client_ca";
-                self.problem(self.source("tls.client_auth"), "tls.client_auth", text);
-                ClientAuth::Off
-            }
-            (_, ca) => {
-                if ca.is_some() {
-                    let text = "has no effect while tls.client_auth is \"off\"";
-                    self.warn("tls.client_ca", text);
-                }
-                ClientAuth::Off
-            }
-        };
+        let certificates = self.certificates(is_wanted);
+        let client = self.client_auth(is_wanted);
         if !is_wanted {
             if !certificates.is_empty() {
                 self.warn_certificates("no address wants them; listen = [\"https://0.0.0.0:8443\"] is one");
@@ -64,6 +34,71 @@ impl Check {
             _ => Least::Tls12,
         };
         Some(Tls { certificates, least, client, self_signed })
+    }
+
+    /// The certificates, whose files are looked into where they are used.
+    fn certificates(&mut self, are_used: bool) -> Vec<Files> {
+        let mut certificates = Vec::new();
+        for at in 0..self.values.count("tls.certificates") {
+            let key = |name: &str| format!("tls.certificates[{at}].{name}");
+            let (cert, key_file, ocsp) =
+                (self.path(&key("cert")), self.path(&key("key")), self.path(&key("ocsp")));
+            match (cert, key_file) {
+                (Some(cert), Some(key)) => {
+                    let files = Files { cert, key, ocsp };
+                    if are_used {
+                        self.look_into(at, &files);
+                    }
+                    certificates.push(files);
+                }
+                (cert, _) => {
+                    let missing = if cert.is_none() { "cert" } else { "key" };
+                    let source = self.values.sections.get(&format!("tls.certificates[{at}]")).cloned();
+                    let text = "missing; a certificate is cert = \"chain.pem\" with key = \"key.pem\"";
+                    let source = source.unwrap_or(Source::Default);
+                    self.problem(source, &format!("tls.certificates.{missing}"), text);
+                }
+            }
+        }
+        certificates
+    }
+
+    /// Reads the files of a certificate as the server does.
+    fn look_into(&mut self, at: usize, files: &Files) {
+        let now = i64::try_from(clock::wall().0).unwrap_or(i64::MAX);
+        let Err(Wrong(part, why)) = Certificate::read(files, now) else { return };
+        let name = match part {
+            Part::Cert => "cert",
+            Part::Key => "key",
+            Part::Ocsp => "ocsp",
+        };
+        let source = self.source(&format!("tls.certificates[{at}].{name}"));
+        self.problem(source, &format!("tls.certificates.{name}"), why.trim_end_matches('.'));
+    }
+
+    /// Whether clients show certificates; the authorities are looked at where they are used.
+    fn client_auth(&mut self, is_used: bool) -> ClientAuth {
+        let client = match (self.text("tls.client_auth").as_str(), self.path("tls.client_ca")) {
+            ("optional", Some(ca)) => ClientAuth::Optional(ca),
+            ("required", Some(ca)) => ClientAuth::Required(ca),
+            ("optional" | "required", None) => {
+                let text =
+                    "clients are asked for certificates; name the authorities that sign these with client_ca";
+                self.problem(self.source("tls.client_auth"), "tls.client_auth", text);
+                ClientAuth::Off
+            }
+            (_, ca) => {
+                if ca.is_some() {
+                    let text = "has no effect while tls.client_auth is \"off\"";
+                    self.warn("tls.client_ca", text);
+                }
+                ClientAuth::Off
+            }
+        };
+        if is_used && let Err(why) = client.check() {
+            self.problem(self.source("tls.client_ca"), "tls.client_ca", why.trim_end_matches('.'));
+        }
+        client
     }
 
     pub(super) fn warn(&mut self, key: &str, text: &str) {
