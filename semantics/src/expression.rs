@@ -15,13 +15,14 @@
 //! | about | text | number |
 //! |---|---|---|
 //! | stored responses | `key`, `scheme`, `host`, `path`, `query`, `header["name"]` of the response; `tag` | `status`, `age`, `ttl`, `size` |
-//! | finished requests | `route`, `site`, `method`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
+//! | finished requests | `route`, `site`, `method`, `scheme`, `host`, `path`, `query`, `url`, `cache`, `client`, `user_agent`, `referer`, `end`, `header["name"]` of the request | `status`, `bytes`, `duration_us`, `origin_us`, `ttl` |
 //!
 //! A number has a unit where its name has one: `age > 60s`, `ttl < -5m`, `size >= 1KiB`, `duration_us > 50ms`. In a string, `\"` is a quote and
 //! `\\` a backslash; any other backslash is refused, but in a pattern, where it stands as it is and need not be doubled. A pattern (`~`) is of
-//! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent is equal to
-//! nothing and matches nothing; of several lines any may. Something not known makes its test false. A client is in a network,
-//! `client in "10.0.0.0/8"`, by its address; an IPv4 address that came over IPv6 counts as IPv4.
+//! the `regex` crate, over bytes, and matches anywhere unless it is anchored. A header that is absent, and a client without an
+//! address, is equal to nothing and matches nothing, so that `!=` and `!~` are true of it; of several lines any may. A number
+//! that is not known makes its test false, whatever the operator. A client is in a network, `client in "10.0.0.0/8"`, by its
+//! address; an IPv4 address that came over IPv6 counts as IPv4.
 
 mod parse;
 
@@ -147,6 +148,7 @@ enum Match {
 #[derive(Clone, Copy)]
 enum Compare {
     Equal,
+    Other,
     Less,
     AtMost,
     More,
@@ -238,9 +240,9 @@ impl Match {
 impl Compare {
     fn holds(self, one: i64, other: i64) -> bool {
         match one.cmp(&other) {
-            Ordering::Less => matches!(self, Compare::Less | Compare::AtMost),
+            Ordering::Less => matches!(self, Compare::Less | Compare::AtMost | Compare::Other),
             Ordering::Equal => matches!(self, Compare::Equal | Compare::AtMost | Compare::AtLeast),
-            Ordering::Greater => matches!(self, Compare::More | Compare::AtLeast),
+            Ordering::Greater => matches!(self, Compare::More | Compare::AtLeast | Compare::Other),
         }
     }
 }

@@ -50,6 +50,7 @@ const FINISHED: &[(&str, Found)] = &[
     ("route", Found::Text(Text::Route)),
     ("site", Found::Text(Text::Site)),
     ("method", Found::Text(Text::Method)),
+    ("scheme", Found::Text(Text::Scheme)),
     ("host", Found::Text(Text::Host)),
     ("path", Found::Text(Text::Path)),
     ("query", Found::Text(Text::Query)),
@@ -271,18 +272,17 @@ impl<'t> Reader<'t> {
 
     fn number_test(&mut self, name: Number) -> Result<Node> {
         let operator = self.peek();
-        let (compare, negated) = match operator {
-            "==" => (Compare::Equal, false),
-            "!=" => (Compare::Equal, true),
-            "<" => (Compare::Less, false),
-            "<=" => (Compare::AtMost, false),
-            ">" => (Compare::More, false),
-            ">=" => (Compare::AtLeast, false),
+        let compare = match operator {
+            "==" => Compare::Equal,
+            "!=" => Compare::Other,
+            "<" => Compare::Less,
+            "<=" => Compare::AtMost,
+            ">" => Compare::More,
+            ">=" => Compare::AtLeast,
             _ => return self.wrong(format!("{}; write ==, !=, <, <=, > or >=", no_operator(operator))),
         };
         self.skip(operator);
-        let node = Node::Number(name, compare, self.number(name)?);
-        Ok(if negated { Node::Not(Box::new(node)) } else { node })
+        Ok(Node::Number(name, compare, self.number(name)?))
     }
 
     fn number(&mut self, name: Number) -> Result<i64> {

@@ -103,6 +103,9 @@ fn numbers() {
     // Not known.
     check("size < 1KiB", false);
     check("size >= 1KiB", false);
+    for operator in ["==", "!=", "<", "<=", ">", ">="] {
+        check(&format!("size {operator} 0"), false);
+    }
 }
 
 #[test]
@@ -262,8 +265,8 @@ fn each_subject_has_names_of_its_own() {
     check(
         "status == 200 && tag == \"a\"",
         Err(
-            "column 18: \"tag\" is nothing that can be tested; write status, route, site, method, host, path, query, url, \
-             cache, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
+            "column 18: \"tag\" is nothing that can be tested; write status, route, site, method, scheme, host, path, query, \
+             url, cache, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
         ),
     );
     check(
