@@ -291,6 +291,54 @@ fn a_request_of_the_past_is_explained_by_its_id() {
 }
 
 #[test]
+fn a_head_of_the_past_that_was_refused_is_explained_by_why_it_was() {
+    let larder = site(&quiet());
+    let mut listener = Listener::to(&larder, "");
+    let long = "x".repeat(20_000);
+    let heads = [
+        (
+            format!("GET /{long} HTTP/1.1\r\nHost: h\r\n\r\n"),
+            414,
+            "The address that was asked for is too long.",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: h\r\nExpect: more\r\n\r\n".to_owned(),
+            417,
+            "The Expect field asks for something other than 100-continue.",
+        ),
+        (
+            "GET https://h/ HTTP/1.1\r\nHost: h\r\n\r\n".to_owned(),
+            421,
+            "An https address was asked for over a connection that is not encrypted.",
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: h\r\nX-Long: {long}{long}{long}\r\n\r\n"),
+            431,
+            "The request head is too large, or has more than 128 fields.",
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: h\r\nHost: i\r\n\r\n".to_owned(),
+            400,
+            "The Host field is missing, repeated or not valid.",
+        ),
+    ];
+    for (head, status, why) in heads {
+        assert_eq!(status, larder.client().send(head).read().status);
+        let then = listener.request();
+        assert_eq!(status, then["status"], "{then}");
+        let (_, told) = explain(&larder, &format!("{{\"id\":{}}}", then["id"]));
+        assert_eq!(
+            (&serde_json::json!("refused"), &serde_json::json!(status)),
+            (&told["verdict"]["name"], &told["verdict"]["status"]),
+            "{told}"
+        );
+        let sentence = told["verdict"]["sentence"].as_str().unwrap();
+        assert!(sentence.starts_with(&format!("larder refused it with {status}: {why}")), "{told}");
+        assert_eq!(then, told["then"]);
+    }
+}
+
+#[test]
 fn an_id_that_is_not_known_is_said_to_be_so() {
     let larder = site(&quiet());
     larder.get("/");

@@ -89,6 +89,7 @@ impl Handler for Front {
                 spent: stages.reading(),
                 traced,
                 span,
+                refused: None,
             });
         }
         Now::Answered
@@ -171,6 +172,7 @@ impl Handler for Front {
                 spent: stages.reading(),
                 traced,
                 span,
+                refused: None,
             });
         }
     }

@@ -67,9 +67,10 @@ impl Admin {
             );
         };
         let then: Value = serde_json::from_slice(&kept.then).unwrap_or(Value::Null);
-        let mut answer = match again(&kept, limits) {
-            Ok(request) => self.explain_request(request).await,
-            Err(reject) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+        let mut answer = match (kept.refused, again(&kept, limits)) {
+            (Some(reject), _) => Answer::Json(200, refused_then(reject)),
+            (None, Ok(request)) => self.explain_request(request).await,
+            (None, Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
         };
         if let Answer::Json(200, told) = &mut answer {
             told["then"] = then;
@@ -136,6 +137,14 @@ impl Admin {
 fn refused(status: u16, sentence: &str) -> Value {
     let verdict = Verdict::refused(status, sentence);
     json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
+}
+
+/// The answer about a request of the past whose head was refused. Its bytes are not kept, so that it cannot be asked what would
+/// be done with it now.
+fn refused_then(reject: Reject) -> Value {
+    let (status, why) = (reject.status(), reject.sentence());
+    let sentence = format!("larder refused it with {status}: {why} A head that is refused is not kept.");
+    json!({ "verdict": { "name": "refused", "sentence": sentence, "status": status } })
 }
 
 /// The answer about what has an overlay, of which the route beneath is not asked.
@@ -217,7 +226,7 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     }
 }
 
-/// A request of the past, read again. A head that was refused has none: its bytes were not valid.
+/// A request of the past, read again: the limits may be others by now.
 fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
     // Without a host it was HTTP/1.0.
     let version = if kept.fields.contains("host") { 1 } else { 0 };

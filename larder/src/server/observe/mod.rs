@@ -105,6 +105,8 @@ pub struct Finished<'a> {
     pub traced: bool,
     /// What it is in OpenTelemetry, if it becomes a span.
     pub span: Option<Context>,
+    /// Why its head was refused, where it was.
+    pub refused: Option<Reject>,
 }
 
 /// One worker's hearers.
@@ -204,6 +206,7 @@ impl Observer {
             spent: None,
             traced: false,
             span: None,
+            refused: Some(reject),
         });
     }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::scheme::Scheme;
 use larder_store::memory::on_heap;
+use larder_wire::http1::request::Reject;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -40,6 +41,8 @@ pub struct Kept {
     pub withheld: Vec<&'static str>,
     /// What was told of it: the record of the stream.
     pub then: Bytes,
+    /// Why its head was refused, where it was: nothing else of it is known then.
+    pub refused: Option<Reject>,
 }
 
 #[derive(Default)]
@@ -104,6 +107,7 @@ impl Keeper {
             fields,
             withheld,
             then,
+            refused: it.refused,
         };
         let bytes = weight(&kept);
         let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);

@@ -37,6 +37,7 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
         spent: None,
         traced: false,
         span: None,
+        refused: None,
     })
 }
 
@@ -65,7 +66,9 @@ fn every_name_of_the_language() {
     check("cache == \"hit\" && ttl == 7s && bytes == 120", true);
     check("cache != \"hit\"", false);
     check("duration_us >= 1ms && duration_us < 2000", true);
+    check("scheme == \"http\" && scheme != \"https\"", true);
     check("origin_us > 0", false);
+    check("origin_us != 0", false);
     check("!(origin_us > 0)", true);
     check("client in \"192.0.2.0/24\"", true);
     check("client in \"198.51.100.0/24\" || client in \"::/0\"", false);
