@@ -111,7 +111,8 @@ fn over_no_route_at_all() {
         client.send(format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")).read()
     };
     assert_eq!(404, ask("nobody.example").status);
-    add(&larder, "nobody.example/x", b"laid over it");
+    let told = add(&larder, "https://nobody.example/x", b"laid over it");
+    assert_eq!("*://nobody.example/x", told["uri"], "it lies over both schemes");
     assert_eq!("laid over it", ask("Nobody.Example").text());
     assert_eq!("original of /x", ask("h").text(), "of one host alone");
     reset(&larder, "http://nobody.example/x");
@@ -339,7 +340,7 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     put("uri=%2Fpage&colour=red", 400, "\"colour\" is unknown; known here: uri, ttl, status.");
     put("uri=ftp%3A%2F%2Fh%2Fx", 400, "write /PATH for every host");
     for host in ["h:port", "h:123456", "[::1", "a:b:c"] {
-        put(&format!("uri=http%3A%2F%2F{host}%2Fx"), 400, "No request can be for http://");
+        put(&format!("uri=http%3A%2F%2F{host}%2Fx"), 400, "No request can be for *://");
     }
     // Encoded, it is longer than any target that is taken.
     put(&format!("uri=%2F{}", "+".repeat(3_000)), 400, "No request can be for /%20%20");

@@ -131,7 +131,8 @@ function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => 
           class="button"
           onClick={() => {
             close();
-            go('explain', { url: it.uri });
+            // It lies over both schemes; the page asks by the one that it was loaded by.
+            go('explain', { url: it.uri.replace(/^\*:/, location.protocol) });
           }}
         >
           <Icon name="explain" /> Explain
@@ -171,7 +172,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
-    if (!/^(\/|https?:\/\/)/i.test(uri.trim())) {
+    if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) {
       setProblem(new Problem(0, `${uri.trim()} may be a path or a host; write /PATH for every host, or http://HOST/PATH for one.`));
       return;
     }

@@ -130,8 +130,12 @@ impl Order {
                 _ => {}
             }
         }
-        let missing =
-            || Wrong::at("uri", "uri is missing: /PATH for every host, or http://HOST/PATH for one.");
+        let missing = || {
+            Wrong::at(
+                "uri",
+                "uri is missing: /PATH for every host, or http://HOST/PATH for one, by both schemes.",
+            )
+        };
         let place = place.ok_or_else(missing)?;
         Ok(Self { place, ttl, status })
     }

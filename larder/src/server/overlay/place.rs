@@ -16,7 +16,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Reads `/path?query` (on every host), `http://host/path` or `host/path`. What does not begin with a slash has a host
+    /// Reads `/path?query` (on every host), `http://host/path`, `https://host/path`, `*://host/path` or `host/path`: each of
+    /// them is that host by whatever scheme. What does not begin with a slash has a host
     /// where its first part looks like one (it has a dot or a colon, or is `localhost`) and something follows; else it is
     /// a path without its slash.
     ///
@@ -28,7 +29,9 @@ impl Place {
             return Err(format!("The URI is over {LONGEST} bytes; no request has so long a target."));
         }
         let bad = |why: &str| {
-            Err(format!("{uri:?} {why}; write /PATH for every host, or http://HOST/PATH for one."))
+            Err(format!(
+                "{uri:?} {why}; write /PATH for every host, or http://HOST/PATH for one, by both schemes."
+            ))
         };
         if uri.is_empty() {
             return bad("names nothing");
@@ -37,7 +40,9 @@ impl Place {
             return Ok(Self { host: None, target: encoded(uri) });
         }
         let (rest, is_url) = match uri.split_once("://") {
-            Some((scheme, rest)) if ["http", "https"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) => {
+            Some((scheme, rest))
+                if ["http", "https", "*"].iter().any(|it| scheme.eq_ignore_ascii_case(it)) =>
+            {
                 (rest, true)
             }
             Some((scheme, _)) if scheme.bytes().all(|it| it.is_ascii_alphanumeric()) => {
@@ -77,7 +82,8 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
-            Some(host) => write!(out, "http://{host}{}", self.target),
+            // It lies over both schemes.
+            Some(host) => write!(out, "*://{host}{}", self.target),
             None => out.write_str(&self.target),
         }
     }
@@ -100,17 +106,18 @@ mod tests {
         check("/a/b?c=d", "/a/b?c=d");
         check("//evil.example/x", "//evil.example/x");
         check("/a b|c#part", "/a%20b%7Cc");
-        check("http://Example.COM:80/A?b", "http://example.com/A?b");
-        check("HTTPS://h/x", "http://h/x");
-        check("https://h:443/x", "http://h/x");
-        check("http://h:/x", "http://h/x");
-        check("http://h:443/x", "http://h:443/x");
-        check("http://h", "http://h/");
-        check("http://h?q", "http://h/?q");
-        check("example.com/a", "http://example.com/a");
-        check("localhost/a", "http://localhost/a");
-        check("h:8080/a", "http://h:8080/a");
-        check("[::1]:80/a", "http://[::1]/a");
+        check("http://Example.COM:80/A?b", "*://example.com/A?b");
+        check("HTTPS://h/x", "*://h/x");
+        check("https://h:443/x", "*://h/x");
+        check("http://h:/x", "*://h/x");
+        check("http://h:443/x", "*://h:443/x");
+        check("*://h/x", "*://h/x");
+        check("http://h", "*://h/");
+        check("http://h?q", "*://h/?q");
+        check("example.com/a", "*://example.com/a");
+        check("localhost/a", "*://localhost/a");
+        check("h:8080/a", "*://h:8080/a");
+        check("[::1]:80/a", "*://[::1]/a");
         check("index.html", "/index.html");
         check("css/a.css", "/css/a.css");
     }
