@@ -41,7 +41,7 @@ pub enum Remedy {
     NoBody,
     /// No cookies.
     NoCookie,
-    /// None of the fields that override method or target.
+    /// None of the fields that applications may take for another target, method or user.
     NoOverride,
     /// No `Max-Forwards`.
     NoMaxForwards,
@@ -65,7 +65,9 @@ impl Remedy {
             Remedy::Get => "Send the request with GET.",
             Remedy::NoBody => "Send the request without a body.",
             Remedy::NoCookie => "Send the request without Cookie.",
-            Remedy::NoOverride => "Send the request without the field that overrides method or target.",
+            Remedy::NoOverride => {
+                "Send the request without the field that may mean another target, method or user."
+            }
             Remedy::NoMaxForwards => "Send the request without Max-Forwards.",
             Remedy::NoOnlyIfCached => "Send the request without only-if-cached.",
             Remedy::NoCache => "Send the request with Cache-Control: no-cache.",
@@ -81,7 +83,7 @@ impl Remedy {
             Remedy::NoCookie => to.remove(&["cookie"]),
             Remedy::NoOverride => {
                 to.fields.retain(|it| !way::overrides(it.name));
-                to.remove(&["x-http-method-override", "x-method-override", "x-http-method"]);
+                to.remove(&forward::METHODS);
             }
             Remedy::NoMaxForwards => to.remove(&["max-forwards"]),
             Remedy::NoOnlyIfCached => {
@@ -155,6 +157,25 @@ impl Asked {
 #[must_use]
 pub fn into_the_cache(asked: &Asked) -> Option<Vec<Remedy>> {
     asked.first_that_flips(&INTO_THE_CACHE, |it| !it.is_refused() && it.bypass().is_none())
+}
+
+/// What [`Remedy::NoOverride`] is for a request: with the names of its fields.
+#[must_use]
+pub fn without_overriding(asked: &Asked) -> String {
+    let fields = asked.fields.view();
+    let (mut all, mut of_keys): (Vec<&str>, Vec<&str>) = Default::default();
+    for (it, may_be_in_key) in forward::overriding(&asked.policy, &fields) {
+        if !all.iter().any(|name| name.eq_ignore_ascii_case(it.name)) {
+            all.push(it.name);
+            of_keys.extend(may_be_in_key.then_some(it.name));
+        }
+    }
+    let without = format!("Send the request without {}", all.join(" and "));
+    match of_keys.len() == all.len() {
+        true => format!("{without}, or name it in cache.key.headers to keep pages by its value."),
+        // Of a method no key is.
+        false => format!("{without}."),
+    }
 }
 
 /// What would have a request travel on that larder answers itself because of `Max-Forwards`.

@@ -176,7 +176,7 @@ impl Gateway {
         let mut bypass = passes(route, upgrade, &facts, &request.target, &fields);
         let mut record = Record::default();
         let mut verdict = match bypass {
-            Some(bypass) => pass(bypass.sentence(), &mut record),
+            Some(bypass) => pass(bypass, &route.policy, &fields, &mut record),
             None => {
                 let verdict = decide(selected.as_ref(), doubted, route, &facts, &fields, now, &mut record);
                 tell_variants(&looked, selected.as_ref().err().copied(), &fields, &mut record);
@@ -256,14 +256,15 @@ fn tell_variants(looked: &Lookup, missed: Option<ForwardReason>, fields: &[Field
     rule.evidence.push_str(&format!(" This request has {}; stored: {stored}.", fields_of(&own)));
 }
 
-fn pass(sentence: &'static str, record: &mut Record) -> Verdict {
-    record.0.push(Rule {
-        source: "RFC 9111 §4",
-        name: "bypass",
-        evidence: sentence.to_owned(),
-        outcome: Outcome::Decided,
-    });
-    Verdict { name: "pass", sentence: format!("Passes the cache: {sentence}."), status: None }
+fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Record) -> Verdict {
+    let sentence = bypass.sentence();
+    let evidence = match forward::overriding(policy, fields).next().filter(|_| bypass == Bypass::Override) {
+        Some((it, _)) => format!("{}: {} ({sentence})", it.name, readable(it.value)),
+        None => sentence.to_owned(),
+    };
+    let told = format!("Passes the cache: {evidence}.");
+    record.0.push(Rule { source: "RFC 9111 §4", name: "bypass", evidence, outcome: Outcome::Decided });
+    Verdict { name: "pass", sentence: told, status: None }
 }
 
 /// Whether a request is a hit before anything else is looked at: the fast path does not ask whether it goes in circles.

@@ -388,7 +388,7 @@ pub enum Bypass {
     Upgrade,
     /// One of `cache.private_cookies`.
     PrivateCookie,
-    /// A field that overrides method or target.
+    /// A field that applications may take for another target, method or user: [`overriding`] finds it.
     Override,
     /// `OPTIONS *` and other targets that name no resource.
     Target,
@@ -407,7 +407,7 @@ impl Bypass {
             }
             Bypass::Upgrade => "the request asks to go on in another protocol than HTTP (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
-            Bypass::Override => "a header field asks the application to override the method or the target",
+            Bypass::Override => "applications may take a header field for another target, method or user",
             Bypass::Target => "the target names no resource",
         }
     }
@@ -427,6 +427,22 @@ pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fi
 fn in_key(policy: &Policy, name: &str) -> bool {
     policy.key.headers.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
+
+/// The fields because of which a request has [`Bypass::Override`], and whether the route's key could have each.
+pub fn overriding<'f>(
+    policy: &Policy,
+    fields: &'f [Field<'f>],
+) -> impl Iterator<Item = (&'f Field<'f>, bool)> {
+    let of_method = |it: &Field<'_>| METHODS.iter().any(|name| it.is(name));
+    fields.iter().filter_map(move |it| match () {
+        () if of_method(it) => Some((it, false)),
+        () if way::overrides(it.name) && !in_key(policy, it.name) => Some((it, true)),
+        () => None,
+    })
+}
+
+/// The fields that [`RequestFacts::method_override`] is of: no key has what they say.
+pub const METHODS: [&str; 3] = ["x-http-method-override", "x-method-override", "x-http-method"];
 
 /// Decides whether the cache is used at all.
 #[must_use]

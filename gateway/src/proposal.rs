@@ -84,9 +84,10 @@ impl Gateway {
         now: WallTime,
     ) -> Option<String> {
         let before = change::into_the_cache(asked)?;
+        let without = change::without_overriding(asked);
         let asked = asked.with(&before);
         let known = self.known_of(&asked, at, known.stored, key);
-        Proposal { before, asked, now }.of_one_outside(&known)
+        Proposal { before, without, asked, now }.of_one_outside(&known)
     }
 
     /// What is known of the page that a changed request asks for: it may be another one, or another variant, than that of
@@ -111,6 +112,8 @@ impl Gateway {
 pub(crate) struct Proposal {
     /// What was changed so far.
     before: Vec<Remedy>,
+    /// What one of these is called, which depends on the request as it was: [`Remedy::NoOverride`].
+    without: String,
     /// The request, changed so far.
     asked: Asked,
     now: WallTime,
@@ -119,7 +122,7 @@ pub(crate) struct Proposal {
 impl Proposal {
     /// Of a request that uses the cache as it is.
     pub(crate) fn new(asked: Asked, now: WallTime) -> Self {
-        Self { before: Vec::new(), asked, now }
+        Self { before: Vec::new(), without: String::new(), asked, now }
     }
 
     /// What makes the store answer, or not answer where it does.
@@ -244,7 +247,10 @@ impl Proposal {
 
     /// What was changed so far, and these.
     fn told(&self, changes: &[Change]) -> String {
-        let before = self.before.iter().map(|it| it.sentence().to_owned());
+        let before = self.before.iter().map(|it| match it {
+            Remedy::NoOverride => self.without.clone(),
+            it => it.sentence().to_owned(),
+        });
         change::sentences(before.chain(changes.iter().map(Change::sentence)))
     }
 

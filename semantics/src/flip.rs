@@ -63,6 +63,8 @@ pub enum Setting {
     StatusTtl(u16, u32),
     /// `cache.override_ttl`
     OverrideTtl(u32),
+    /// `cache.max_ttl`
+    MaxTtl(u32),
     /// `cache.stale_while_revalidate`
     StaleWhileRevalidate(u32),
 }
@@ -79,6 +81,7 @@ impl Setting {
             Setting::DefaultTtl(_) => "cache.default_ttl",
             Setting::StatusTtl(..) => "cache.status_ttl",
             Setting::OverrideTtl(_) => "cache.override_ttl",
+            Setting::MaxTtl(_) => "cache.max_ttl",
             Setting::StaleWhileRevalidate(_) => "cache.stale_while_revalidate",
         }
     }
@@ -93,6 +96,7 @@ impl Setting {
             Setting::StatusTtl(status, seconds) => format!("{{ {status} = \"{seconds}s\" }}"),
             Setting::DefaultTtl(seconds)
             | Setting::OverrideTtl(seconds)
+            | Setting::MaxTtl(seconds)
             | Setting::StaleWhileRevalidate(seconds) => format!("\"{seconds}s\""),
         }
     }
@@ -110,6 +114,7 @@ impl Setting {
                 policy.status_ttl.retain(|it| it.0 != status);
                 policy.status_ttl.push((status, seconds));
             }
+            Setting::MaxTtl(seconds) => policy.max_ttl = seconds,
             Setting::OverrideTtl(seconds) => policy.override_ttl = Some(seconds),
             Setting::StaleWhileRevalidate(seconds) => policy.stale_while_revalidate = seconds,
         }
@@ -335,6 +340,7 @@ impl Trial {
             Some(Setting::DefaultTtl(ttl)),
             Some(Setting::StatusTtl(status, ttl)),
             Some(Setting::OverrideTtl(ttl)),
+            (self.policy.max_ttl < ttl).then_some(Setting::MaxTtl(ttl)),
         ];
         settings.into_iter().flatten().map(Change::SetConfig).collect()
     }

@@ -367,12 +367,20 @@ fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
     let without = "Send the request without only-if-cached.";
     let depends = "Then it depends on the response: nothing is stored, and no answer is remembered.";
     let body = "Send the request without a body.";
-    let overrides = "Send the request without the field that overrides method or target.";
+    let overrides = "Send the request without X-HTTP-Method-Override.";
     let enable = "Set cache.enabled = true for the route.";
     assert_eq!(format!("{body} {without} {depends}"), change(&larder, "Content-Length: 3\r\n"));
     assert_eq!(
         format!("{overrides} {without} {depends}"),
         change(&larder, "X-HTTP-Method-Override: PUT\r\n")
+    );
+    let user = "Send the request without X-Forwarded-User, or name it in cache.key.headers to keep pages by its value.";
+    assert_eq!(format!("{user} {without} {depends}"), change(&larder, "X-Forwarded-User: joe\r\n"));
+    let said = explain(&larder, "GET", "/page", "X-Forwarded-User: joe\r\n");
+    assert_eq!(
+        "X-Forwarded-User: joe (applications may take a header field for another target, method or user)",
+        said["rules"][0]["evidence"],
+        "{said:#}"
     );
     assert_eq!(format!("{enable} {without} {depends}"), change(&off, ""));
     assert_eq!(504, larder.client().get_with("/page", only).status);

@@ -67,7 +67,7 @@ fn however_many_things_stand_in_the_way_they_are_told() {
     let remedies = into_the_cache(&asked).unwrap();
     let told = "5 things stand in the way, and each of these is needed: Send the request with GET. \
                 Send the request without a body. Send the request without Cookie. Send the request without the field that \
-                overrides method or target. Set cache.enabled = true for the route.";
+                may mean another target, method or user. Set cache.enabled = true for the route.";
     assert_eq!(told, of_remedies(&remedies));
     assert_eq!(
         "Send the request with GET. Set cache.enabled = true for the route.",

@@ -57,6 +57,8 @@ fn one_change_to_a_response_or_the_route() {
     check(rfc, "GET", "200 | Cache-Control: max-age=60 | Vary: *", "Let the origin answer without Vary.");
     check(rfc, "GET", "200 | Cache-Control: max-age=60 | Age: 100", "Let the origin answer without Age.");
     check(rfc, "GET", "200", "Let the origin answer with Cache-Control: max-age=60.");
+    let none = &Policy { max_ttl: 0, ..Policy::default() };
+    check(none, "GET", "200 | Cache-Control: max-age=60", "Set cache.max_ttl = \"60s\" for the route.");
     check(rfc, "GET", "500", "Let the origin answer with Cache-Control: max-age=60.");
     check(
         rfc,
