@@ -104,6 +104,13 @@ fn a_change_is_shown_and_put_in_force() {
     let told = config(&larder);
     assert_eq!((&put["hash"], &put["hash"]), (&told["hash"], &told["running_hash"]));
     let past = &told["history"][0];
+    let (status, shown) = post(&larder, "check", &json!({ "to": past["id"] }));
+    assert_eq!((200, &json!(true)), (status, &shown["ok"]), "{shown}");
+    let gone: Vec<&Value> = shown["diff"].as_array().unwrap().iter().filter(|it| it["op"] != " ").collect();
+    assert_eq!(2, gone.len(), "what a rollback would change: {shown}");
+    assert_eq!(404, post(&larder, "check", &json!({ "to": 77 })).0);
+    assert_eq!(400, post(&larder, "check", &json!({})).0);
+    assert_eq!(400, post(&larder, "check", &json!({ "text": "", "to": past["id"] })).0);
     let (status, back) = post(&larder, "rollback", &json!({ "to": past["id"] }));
     assert_eq!((200, hash.as_str()), (status, back["hash"].as_str().unwrap()), "{back}");
     assert_eq!(before, file(&larder));

@@ -40,8 +40,9 @@ pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","
 "history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
 
 /// What a check takes.
-pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"required":["text"],"properties":{
-"text":{"type":"string","description":"the whole text of a configuration"}}}"#;
+pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"to":{"type":["string","integer"],"description":"in its place: an id of the history, as GET /api/v1/config lists them"}}}"#;
 
 /// What it gives.
 pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
@@ -186,7 +187,21 @@ impl Admin {
 
     /// `POST /api/v1/config/check`.
     pub(super) fn check_config(&self, asked: &Asked<'_>) -> Answer {
-        let text = asked.json["text"].as_str().unwrap_or_default();
+        let past;
+        let text = match (asked.json["text"].as_str(), &asked.json["to"]) {
+            (Some(text), Value::Null) => text,
+            (None, to) if !to.is_null() => match self.past(to) {
+                Ok(text) => {
+                    past = text;
+                    &past
+                }
+                Err(refusal) => return refusal,
+            },
+            _ => {
+                let detail = "Either \"text\" is what is checked, or \"to\" names a text of the history.";
+                return problem_at(400, detail, "text");
+            }
+        };
         let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
         let checked = self.checked(text);
         let lines: Vec<Value> = diff::lines(&now, text).into_iter().map(line_json).collect();
@@ -223,28 +238,33 @@ impl Admin {
     /// `POST /api/v1/config/rollback`.
     pub(super) async fn roll_back(&self, asked: Asked<'_>) -> Answer {
         let by = asked.by();
-        let id = match &asked.json["to"] {
-            Value::String(it) => it.parse().ok(),
-            it => it.as_u64(),
-        };
         let then = match needing_start(asked.json) {
             Ok(then) => then,
             Err(refusal) => return refusal,
         };
-        let Some(id) = id else {
-            return problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to");
-        };
-        let store = match self.configuring.store() {
-            Ok(store) => store,
-            Err(why) => return problem_at(409, why, "path"),
-        };
-        match store.past(id) {
-            Some(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by, then).await,
-            None => {
-                let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
-                problem_at(404, detail, "to")
-            }
+        match self.past(&asked.json["to"]) {
+            Ok(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by, then).await,
+            Err(refusal) => refusal,
         }
+    }
+
+    /// The text of the history that `to` names.
+    ///
+    /// # Errors
+    /// There is none.
+    fn past(&self, to: &Value) -> Result<String, Answer> {
+        let id = match to {
+            Value::String(it) => it.parse().ok(),
+            it => it.as_u64(),
+        };
+        let id = id.ok_or_else(|| {
+            problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to")
+        })?;
+        let store = self.configuring.store().map_err(|why| problem_at(409, why, "path"))?;
+        store.past(id).ok_or_else(|| {
+            let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
+            problem_at(404, detail, "to")
+        })
     }
 
     /// Replaces the file's text, if it is `base` still, and has it taken over, or left for the next start where it needs one

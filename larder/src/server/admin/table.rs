@@ -160,7 +160,7 @@ pub enum Found<'a> {
     Nothing,
 }
 
-const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one").required();
+const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one; https://HOST/PATH is the same, and both are told as *://HOST/PATH: an overlay lies over http and https").required();
 
 /// What says what is put where.
 const OVER: &[Parameter] = &[
@@ -320,7 +320,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
         .gives(config::TOLD).example("", ""),
     row("PUT", "/api/v1/config", "Puts a text in force, unless the file was changed meanwhile (409) or it is not sound (422); what needs a restart waits in the file for it, with `when`.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
-    row("POST", "/api/v1/config/check", "What is wrong with a text, and what it would change.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
+    row("POST", "/api/v1/config/check", "What is wrong with a text, or one of the history, and what it would change in the file.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
     row("POST", "/api/v1/config/edit", "A text with keys, sites or routes changed; its comments stay.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
