@@ -114,6 +114,49 @@ it('keeps a draft while other views are shown, and asks before the page goes wit
   page.off('dialog', answer);
 });
 
+it('shows each certificate of the file in the form, changes, adds and removes one', async () => {
+  const before = larder.configuration();
+  const editor = page.getByLabel('The text of the configuration');
+  const section = (name) => page.locator('.form-side .section', { hasText: name });
+  const field = (name) => page.getByRole('textbox', { name, exact: true });
+  const written = async () => {
+    await page.getByRole('button', { name: 'Text', exact: true }).click();
+    const text = await editor.inputValue();
+    await page.getByRole('button', { name: 'Form', exact: true }).click();
+    return text;
+  };
+  await go('config?part=text');
+  await until('the text is there', async () => (await editor.inputValue()) === before);
+  const certificates = '\n# The shop.\n[[tls.certificates]]\ncert = "shop.pem" # its chain\nkey = "shop.key"\n\n[[tls.certificates]]\ncert = "blog.pem"\nkey = "blog.key"\n';
+  await editor.fill(before + certificates);
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.getByRole('button', { name: 'Form', exact: true }).click();
+  await section('shop.pem').click();
+  assert.deepEqual([await field('cert').inputValue(), await field('key').inputValue()], ['shop.pem', 'shop.key']);
+  await section('blog.pem').click();
+  assert.deepEqual([await field('cert').inputValue(), await field('key').inputValue()], ['blog.pem', 'blog.key']);
+  await field('key').fill('other.key');
+  await field('key').press('Enter');
+  await until('it is in the draft', async () => (await written()) === before + certificates.replace('blog.key', 'other.key'));
+  await page.getByRole('button', { name: 'New certificate' }).click();
+  await page.getByRole('heading', { name: /^Certificate 3/ }).waitFor();
+  await page.locator('.apply', { hasText: /problem/ }).waitFor();
+  await field('cert').fill('new.pem');
+  await field('key').fill('new.key');
+  await field('key').press('Enter');
+  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await section('new.pem').click();
+  assert.equal(await field('key').inputValue(), 'new.key');
+  await section('shop.pem').click();
+  await page.getByRole('button', { name: 'Remove this certificate' }).click();
+  await section('shop.pem').waitFor({ state: 'detached' });
+  const left = await written();
+  assert.doesNotMatch(left, /shop\.(pem|key)/);
+  assert.match(left, /blog\.pem[^]*other\.key[^]*new\.pem[^]*new\.key/);
+  assert.equal(larder.configuration(), before, 'nothing of it was applied');
+  await page.click('text=Discard');
+});
+
 it('asks before a rollback takes the draft along', async () => {
   const before = larder.configuration();
   const editor = page.getByLabel('The text of the configuration');

@@ -146,7 +146,7 @@ it('lays an overlay over a page, and takes it away', async () => {
   await dialog.locator('button.primary').click();
   await dialog.waitFor({ state: 'detached' });
   assert.match((await ask(url)).body, /stocktaking/);
-  await page.getByRole('button', { name: `Take away the overlay of ${url}` }).click();
+  await page.getByRole('button', { name: `Take away the overlay of ${url.replace('http:', '*:')}` }).click();
   await page.locator('text=Nothing is laid over any page').waitFor();
   assert.match((await ask(url)).body, /The page at/);
 });
@@ -348,6 +348,10 @@ it('applies a change of the form, keeps the comments, and rolls it back', async 
   await until('the new value holds', () => lives(77));
   await page.click('text=History');
   await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await dialog.locator('.diff .old', { hasText: '77s' }).waitFor();
+  await dialog.locator('.diff .new', { hasText: '60s' }).waitFor();
+  assert.notEqual(larder.configuration(), before, 'it is shown before it is done');
+  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await page.locator('.toast', { hasText: 'again' }).waitFor();
   assert.equal(larder.configuration(), before);
   await until('the old value holds', () => lives(60));
@@ -454,8 +458,9 @@ it('has every key of the configuration in a section of its form', async () => {
   await go('overview');
   await go('config?part=text');
   const { keys } = await (await asked).json();
-  // With a route of files, for the keys of those.
-  await page.getByLabel('The text of the configuration').fill(`${before}\n[[site.route]]\npath = "/files/*"\nfiles = { root = "/" }\n`);
+  // With a route of files, and a certificate, for the keys of those.
+  const more = '[[site.route]]\npath = "/files/*"\nfiles = { root = "/" }\n\n[[tls.certificates]]\ncert = "a.pem"\nkey = "a.key"\n';
+  await page.getByLabel('The text of the configuration').fill(`${before}\n${more}`);
   await page.locator('.apply', { hasText: 'Changed' }).waitFor();
   await page.getByRole('button', { name: 'Form' }).click();
   await page.locator('.section.below', { hasText: '/files/*' }).waitFor();
@@ -501,6 +506,7 @@ it('saves what needs a restart for the next one, says so, and goes back', async 
   assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
   await page.locator('.waits').getByRole('button', { name: 'Go back' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await page.locator('.toast', { hasText: 'in force again' }).waitFor();
   await page.locator('.waits').waitFor({ state: 'detached' });
   assert.equal(larder.configuration(), before);

@@ -258,6 +258,7 @@ async function take(name, file) {
 async function back() {
   await go('config?part=history');
   await page.locator('button', { hasText: 'Roll back' }).first().click({ timeout: 3000 }).catch(() => {});
+  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click({ timeout: 3000 }).catch(() => {});
   await pause(500);
 }
 

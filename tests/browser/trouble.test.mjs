@@ -208,6 +208,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
   await page.locator('.waits').getByRole('button', { name: 'Go back' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
+  await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await chip.waitFor({ state: 'detached' });
   assert.equal(larder.configuration(), before);
 });
@@ -238,6 +239,7 @@ it('refuses in one tab what another has changed meanwhile', async () => {
   await page.click('text=Discard');
   await go('config?part=history', other);
   await other.locator('button', { hasText: 'Roll back' }).first().click();
+  await other.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await until('the file is as it was', () => larder.configuration() === before);
   await other.close();
 });

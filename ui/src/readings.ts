@@ -12,6 +12,8 @@ export interface Point {
   hitsFleet: number | null;
   misses: number | null;
   passes: number | null;
+  /** What the cache had no part in: files, overlays, what larder refuses. */
+  others: number | null;
   ratio: number | null;
   p50: number | null;
   p90: number | null;
@@ -131,6 +133,7 @@ const EMPTY: Omit<Point, 'at'> = {
   hitsFleet: null,
   misses: null,
   passes: null,
+  others: null,
   ratio: null,
   p50: null,
   p90: null,
@@ -174,6 +177,7 @@ function point(before: Reading, after: Reading): Point {
     hitsFleet: fleet,
     misses: rate('cache_misses'),
     passes: rate('cache_passes'),
+    others: Math.max(0, rate('requests') - hits / seconds - rate('cache_misses') - rate('cache_passes')),
     ratio: ratio(hits, grown('cache_misses'), grown('cache_passes')),
     p50: quantile(latency, 0.5),
     p90: quantile(latency, 0.9),

@@ -282,9 +282,19 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
           </p>
         </div>
       )}
-      <Failed problem={problem} />
-      {problem && problem.status === 422 && <Problems of={(problem.body as { problems?: ConfigProblem[] }).problems ?? []} />}
+      <Refused problem={problem} />
     </Dialog>
+  );
+}
+
+/** Why a text was not put in force: each thing with its place, where these are told; what is said of them all is said there. */
+function Refused({ problem }: { problem: Problem | null }): JSX.Element {
+  const found = problem?.status === 422 ? ((problem.body as { problems?: ConfigProblem[] }).problems ?? []) : [];
+  if (found.length === 0) return <Failed problem={problem} />;
+  return (
+    <div role="alert">
+      <Problems of={found} />
+    </div>
   );
 }
 
@@ -293,15 +303,6 @@ type Past = Configuration['history'][number];
 /** `drafted`: there is a draft, which a rollback discards. */
 function History({ config, drafted, done }: { config: Configuration; drafted: boolean; done: (said: string) => void }): JSX.Element {
   const [asking, ask] = useState<Past | null>(null);
-  const back = async ({ id, time }: Past): Promise<void> => {
-    ask(null);
-    try {
-      const { reloaded } = await post<{ reloaded: boolean }>('/api/v1/config/rollback', { to: id, when: 'restart' });
-      done(`The configuration of ${format.moment(time)} is ${reloaded ? 'in force again' : 'in the file again, and takes effect at the next restart'}.`);
-    } catch (error) {
-      say(error instanceof Error ? error.message : String(error), true);
-    }
-  };
   if (config.history.length === 0) return <p class="hint">Nothing was changed here yet. Every change that is applied is kept, and can be gone back to.</p>;
   return (
     <>
@@ -321,32 +322,79 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
               <th scope="row">{format.moment(it.time)}</th>
               <td>{it.by}</td>
               <td class="num">
-                <button class="button" disabled={!config.editable} aria-label={`Roll back to this, of ${format.moment(it.time)}`} onClick={() => (drafted ? ask(it) : void back(it))}>
-                  <Icon name="undo" /> Roll back to this
+                <button class="button" aria-label={`Difference to this, of ${format.moment(it.time)}`} onClick={() => ask(it)}>
+                  <Icon name="undo" /> {config.editable ? 'Roll back to this …' : 'Difference …'}
                 </button>
               </td>
             </tr>
           ))}
         </tbody>
       </table>
-      {asking && (
-        <Dialog
-          title="Discard the draft?"
-          close={() => ask(null)}
-          foot={
-            <>
-              <button class="button" data-first onClick={() => ask(null)}>
-                Keep the draft
-              </button>
-              <button class="button primary" onClick={() => void back(asking)}>
-                Discard it, and roll back
-              </button>
-            </>
-          }
-        >
-          <p>What was changed here and is not applied yet is lost when the configuration of {format.moment(asking.time)} takes its place.</p>
-        </Dialog>
-      )}
+      {asking && <RollBack to={asking} config={config} drafted={drafted} close={() => ask(null)} done={done} />}
     </>
+  );
+}
+
+interface RollBackProps {
+  to: Past;
+  config: Configuration;
+  drafted: boolean;
+  close: () => void;
+  done: (said: string) => void;
+}
+
+/** What would change, before it does. */
+function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Element {
+  const checked = useAsked(`${config.hash} ${to.id}`, () => post<Checked>('/api/v1/config/check', { to: to.id }));
+  const [problem, setProblem] = useState<Problem | null>(null);
+  const [busy, setBusy] = useState(false);
+  const it = checked.data;
+  const needsStart = (it?.restart.length ?? 0) > 0;
+  const isSame = it !== null && it.diff.every((line) => line.op === ' ');
+  const back = async (): Promise<void> => {
+    setBusy(true);
+    try {
+      // What was shown is what is done: not where somebody else changed the file meanwhile.
+      const { reloaded } = await post<{ reloaded: boolean }>('/api/v1/config/rollback', { to: to.id, base: config.hash, when: 'restart' });
+      close();
+      done(`The configuration of ${format.moment(to.time)} is ${reloaded ? 'in force again' : 'in the file again, and takes effect at the next restart'}.`);
+    } catch (error) {
+      setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog
+      title="Roll back to this"
+      close={close}
+      wide
+      foot={
+        <>
+          <button class="button" onClick={close}>
+            {drafted ? 'Keep the draft' : 'Not yet'}
+          </button>
+          <button class="button primary" data-first disabled={busy || !config.editable || it === null || isSame || it.problems.length > 0} onClick={() => void back()}>
+            {drafted ? 'Discard it, and roll back' : 'Roll back'}
+          </button>
+        </>
+      }
+    >
+      <p>
+        The configuration of {format.moment(to.time)}, which {to.by} replaced, takes the place of the file.
+      </p>
+      {drafted && <p>What was changed here and is not applied yet is lost then.</p>}
+      {it ? isSame ? <p class="hint">The file says the same now.</p> : <Diff of={it.diff} /> : checked.busy && <Bones />}
+      {it && it.problems.length > 0 && <Problems of={it.problems} />}
+      {needsStart && (
+        <div class="waits">
+          <Icon name="clock" />
+          <p>
+            <b>Takes effect at the next restart.</b> <Keys of={it!.restart} /> cannot change while larder runs.
+          </p>
+        </div>
+      )}
+      <Failed problem={checked.problem} />
+      <Refused problem={problem} />
+    </Dialog>
   );
 }

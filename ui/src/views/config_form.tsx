@@ -29,6 +29,9 @@ function members(root: Settings, path: Path): Setting[] {
   return Array.isArray(it) ? it : [];
 }
 
+/** Whether a list is that of certificates. */
+const isCertificates = (list: Path): boolean => list[0] === 'tls';
+
 /** The hosts of a site, as its name. */
 const named = (site: Setting | undefined): string => (isTable(site) ? [site['hosts'] ?? '*'].flat().join(', ') : '');
 
@@ -63,6 +66,9 @@ const SECTIONS: [string, string][] = [
   ['telemetry.', 'Telemetry'],
 ];
 
+/** What keys of a member of the list of certificates begin with. */
+const CERTIFICATE = 'tls.certificates.';
+
 /** Sites of which all show their routes; of more, none but the open one does. */
 const FOLDED = 8;
 
@@ -84,6 +90,10 @@ function sections(keys: Key[], root: Settings): Section[] {
     const of = keys.filter((it) => it.key.startsWith(before) && !taken.has(it));
     of.forEach((it) => taken.add(it));
     const base = before.split('.').filter((it) => it !== '');
+    if (before === 'tls.') {
+      found.push(...ofTls(of, root, field));
+      continue;
+    }
     if (of.length) found.push({ id: before, title, sub: `[${base.join('.')}]`, depth: 0, fields: of.map((it) => field(it, before, base)) });
   }
   const ofSite = keys.filter((it) => it.key.startsWith('site.') && !it.key.startsWith('site.route.'));
@@ -108,6 +118,21 @@ function sections(keys: Key[], root: Settings): Section[] {
     });
   });
   return found;
+}
+
+/** TLS, and each certificate of its list as a section of its own. */
+function ofTls(keys: Key[], root: Settings, field: (key: Key, before: string, base: Path) => Field): Section[] {
+  const isOfList = (it: Key): boolean => it.key.startsWith(CERTIFICATE);
+  const list: Path = ['tls', 'certificates'];
+  const all = members(root, list);
+  const each = keys.filter(isOfList);
+  const plain = keys.filter((it) => !isOfList(it));
+  const one = (it: Setting, at: number): Section => {
+    const cert = isTable(it) ? it['cert'] : undefined;
+    const title = typeof cert === 'string' && cert !== '' ? cert : `Certificate ${at + 1}`;
+    return { id: `certificate ${at}`, title, sub: `Certificate ${at + 1}`, depth: 0, fields: each.map((key) => field(key, CERTIFICATE, [...list, at])), of: { list, at, count: all.length } };
+  };
+  return [{ id: 'tls.', title: 'TLS', sub: '[tls]', depth: 0, fields: plain.map((it) => field(it, 'tls.', ['tls'])) }, ...all.map(one)];
 }
 
 interface Props {
@@ -141,14 +166,23 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
   // Whoever chose another section while larder was asked stays there.
   const follow = (from: string, to: string): void => setChosen((now) => (now === from ? to : now));
   const move = async ({ list, at }: NonNullable<Section['of']>, to: number): Promise<void> => {
-    const id = (it: number): string => (list.length === 1 ? `site ${it}` : `route ${list[1]} ${it}`);
+    const id = (it: number): string => (isCertificates(list) ? `certificate ${it}` : list.length === 1 ? `site ${it}` : `route ${list[1]} ${it}`);
     if (await edit({ path: [...list, at], to })) follow(id(at), id(to));
   };
   const remove = async (it: Section): Promise<void> => {
     const { list, at } = it.of!;
     if (!(await edit({ path: [...list, at], value: null }))) return;
-    follow(it.id, list.length === 1 ? 'top' : `site ${list[1]}`);
-    say(`${list.length === 1 ? 'Site' : 'Route'} ${it.title} is out of the draft.`);
+    follow(it.id, isCertificates(list) ? 'tls.' : list.length === 1 ? 'top' : `site ${list[1]}`);
+    say(`${isCertificates(list) ? 'Certificate' : list.length === 1 ? 'Site' : 'Route'} ${it.title} is out of the draft.`);
+  };
+  const certificates = members(root, ['tls', 'certificates']).length;
+  // With names that are files nowhere, so that what is still to be said is marked as wrong.
+  const certify = async (): Promise<void> => {
+    const fresh = { cert: '', key: '' };
+    // A list is made with its first member.
+    if (!(await edit(certificates ? { path: ['tls', 'certificates', certificates], value: fresh } : { path: ['tls', 'certificates'], value: [fresh] }))) return;
+    setSearch('');
+    setChosen(`certificate ${certificates}`);
   };
   const sites = members(root, ['site']);
   const site = adding !== null && adding !== 'site' ? sites[adding.site] : undefined;
@@ -159,7 +193,7 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
   const shown = words ? all.map((it) => ({ ...it, fields: it.fields.filter(fits) })).filter((it) => it.fields.length) : [now];
   // Of many sites, only that which is open shows its routes, and those that have something wrong.
   const folded = sites.length > FOLDED;
-  const siteNow = now.of ? Number(now.id.split(' ')[1]) : null;
+  const siteNow = now.of && !isCertificates(now.of.list) ? Number(now.id.split(' ')[1]) : null;
   const unfolded = (it: Section): boolean => it.depth === 0 || !folded || Number(it.id.split(' ')[1]) === siteNow || wrong(it);
   const wrong = (it: Section): boolean => it.fields.some((field) => problems.some((one) => isAbout(one, field)));
   return (
@@ -174,12 +208,14 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
           {all.filter(unfolded).map((it, number, listed) => {
             const count = it.fields.filter((field) => given(field) !== undefined).length;
             const next = listed[number + 1];
+            const isCertificate = it.id.startsWith('certificate ');
+            const ofTls = isCertificate || it.id === 'tls.';
             const siteOf = Number(it.id.split(' ')[1]);
             return (
               <Fragment key={it.id}>
                 {it.id === 'site 0' && <p class="form-part">Sites</p>}
                 <button
-                  class={`section ${it.depth ? 'below' : it.of && (!folded || siteOf === siteNow) ? 'site' : ''}`}
+                  class={`section ${it.depth || isCertificate ? 'below' : it.of && (!folded || siteOf === siteNow) ? 'site' : ''}`}
                   aria-current={!words && it === now ? 'true' : undefined}
                   onClick={() => {
                     setChosen(it.id);
@@ -189,7 +225,14 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
                   <span class={it.of ? 'mono' : ''}>{it.title}</span>
                   {wrong(it) ? <Icon name="warn" size={13} /> : count > 0 && <span class="faint">{count}</span>}
                 </button>
-                {it.of && !next?.depth && (!folded || siteOf === siteNow) && config.editable && (
+                {ofTls && !next?.id.startsWith('certificate ') && config.editable && (
+                  <button class="section below add" aria-label="New certificate" onClick={() => void certify()}>
+                    <span>
+                      <Icon name="plus" size={13} /> New certificate
+                    </span>
+                  </button>
+                )}
+                {it.of && !isCertificate && !next?.depth && (!folded || siteOf === siteNow) && config.editable && (
                   <button class="section below add" aria-label={`New route of ${named(sites[siteOf])}`} onClick={() => setAdding({ site: siteOf })}>
                     <span>
                       <Icon name="plus" size={13} /> New route …
@@ -255,7 +298,7 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
 /** What can be done with a whole site or route. */
 function Tools({ it, move, remove }: { it: Section; move: (to: number) => void; remove: () => void }): JSX.Element {
   const { at, count } = it.of!;
-  const what = it.depth ? 'route' : 'site';
+  const what = isCertificates(it.of!.list) ? 'certificate' : it.depth ? 'route' : 'site';
   return (
     <div class="form-tools">
       {count > 1 && (

@@ -41,7 +41,7 @@ export function Overview(): JSX.Element {
       <Head title="Overview" sub={latest.listen.join(', ')}>
         <Segments label="Time shown" of={WINDOWS} now={window} choose={setWindow} />
       </Head>
-      <Tiles latest={latest} points={points} over={over} />
+      <Tiles latest={latest} points={points} />
       <Charts points={points} window={Number(window)} />
       <Memory stats={latest} />
       {over && <Routes {...over} />}
@@ -66,41 +66,40 @@ function Tile({ label, figure, values, top, children }: { label: string; figure:
   );
 }
 
-const grown = (it: Over | null, name: string): number => (it ? Math.max(0, (it.now.counters[name] ?? 0) - (it.then.counters[name] ?? 0)) : 0);
-
 /** What is told before two readings are known: a rate is none yet, and not zero. */
 const NONE: Figure = { text: '–', unit: '' };
 
-function Tiles({ latest, points, over }: { latest: Stats; points: Point[]; over: Over | null }): JSX.Element {
+/** Each tile says what the charts show at their newest point: one second, the latest. What is not of it is said to be. */
+function Tiles({ latest, points }: { latest: Stats; points: Point[] }): JSX.Element {
   const recent = points.slice(-SPARK);
   const ahead = Array<null>(SPARK - recent.length).fill(null);
   const of = (name: keyof Point): (number | null)[] => [...ahead, ...recent.map((it) => it[name])];
-  const second = over?.seconds ?? 1;
-  const hits = ratio(grown(over, 'cache_hits'), grown(over, 'cache_misses'), grown(over, 'cache_passes'));
+  const now = (name: keyof Point): number | null => points.at(-1)?.[name] ?? null;
+  const told = (name: keyof Point, as: (it: number) => Figure): Figure => {
+    const it = now(name);
+    return it === null ? NONE : as(it);
+  };
   const ever = ratio(latest.counters['cache_hits'] ?? 0, latest.counters['cache_misses'] ?? 0, latest.counters['cache_passes'] ?? 0);
-  const latency = between(over?.then.latency?.all, over?.now.latency?.all);
   const rss = latest.memory?.rss_bytes;
-  const saved = (latest.saved?.origin_us ?? 0) / 1e6;
-  const savedNow = over ? ((over.now.saved?.origin_us ?? 0) - (over.then.saved?.origin_us ?? 0)) / 1e6 / second : 0;
   return (
-    <section class="tiles" aria-label="Now">
-      <Tile label="Requests / s" figure={over ? format.rate(grown(over, 'requests') / second) : NONE} values={of('requests')}>
-        {format.flat(format.count(latest.counters['requests'] ?? 0))} in all
+    <section class="tiles" aria-label="In the last second">
+      <Tile label="Requests / s" figure={told('requests', format.rate)} values={of('requests')}>
+        {format.flat(format.count(latest.counters['requests'] ?? 0))} since the start
       </Tile>
-      <Tile label="Hit ratio" figure={format.share(hits)} values={of('ratio')} top={1}>
+      <Tile label="Hit ratio" figure={format.share(now('ratio'))} values={of('ratio')} top={1}>
         {format.flat(format.share(ever))} since the start
       </Tile>
-      <Tile label="Latency p99" figure={format.micros(quantile(latency, 0.99))} values={of('p99')}>
-        p50 {format.flat(format.micros(quantile(latency, 0.5)))}
+      <Tile label="Latency p99" figure={format.micros(now('p99'))} values={of('p99')}>
+        p50 {format.flat(format.micros(now('p50')))}
       </Tile>
-      <Tile label="Bytes / s" figure={over ? format.bytes(grown(over, 'client_bytes_sent') / second) : NONE} values={of('sent')}>
-        {format.flat(over ? format.bytes(grown(over, 'origin_bytes_received') / second) : NONE)} from origins
+      <Tile label="Bytes / s" figure={told('sent', format.bytes)} values={of('sent')}>
+        {format.flat(told('received', format.bytes))} from origins
       </Tile>
       <Tile label="Memory" figure={format.bytes(rss ?? latest.ram.used_bytes)} values={of('memory')}>
         cache {format.flat(format.bytes(latest.ram.used_bytes))} / {format.flat(format.bytes(latest.ram.budget_bytes))}
       </Tile>
-      <Tile label="Origin time saved" figure={format.seconds(saved)} values={of('saved')}>
-        {format.flat(over ? format.seconds(savedNow) : NONE)} each second
+      <Tile label="Origin time saved" figure={format.seconds((latest.saved?.origin_us ?? 0) / 1e6)} values={of('saved')}>
+        since the start; {format.flat(told('saved', format.seconds))} / s
       </Tile>
     </section>
   );
@@ -133,6 +132,7 @@ function Charts({ points, window }: { points: Point[]; window: number }): JSX.El
           line('Fleet', '--series-3', 'hitsFleet'),
           line('Miss', '--series-4', 'misses'),
           line('Pass', '--series-5', 'passes'),
+          line('Other', '--series-6', 'others'),
         ]}
       />
       <Chart
@@ -161,6 +161,9 @@ function Charts({ points, window }: { points: Point[]; window: number }): JSX.El
   );
 }
 
+/** What rates and latencies of a table are of. */
+const lately = (seconds: number): string => `rates and latency of the last ${Math.round(seconds)} s`;
+
 /** Of many, those with the most requests since the start come first; of few, each stays where the file has it. */
 function busiest<T extends { counters: Counts }>(all: T[]): T[] {
   const requests = (it: T): number => it.counters['requests'] ?? 0;
@@ -181,7 +184,9 @@ function Routes({ now, then, seconds }: Over): JSX.Element | null {
   });
   return (
     <section class="block">
-      <h2>Routes</h2>
+      <h2>
+        Routes <span class="faint">{lately(seconds)}</span>
+      </h2>
       <div class="scroll" tabIndex={0} role="region" aria-label="Routes">
         <table class="table">
           <thead>
@@ -285,7 +290,9 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
   if (all.length === 0) return null;
   return (
     <section class="block">
-      <h2>Origins</h2>
+      <h2>
+        Origins <span class="faint">{lately(seconds)}</span>
+      </h2>
       <div class="scroll" tabIndex={0} role="region" aria-label="Origins">
         <table class="table">
           <thead>
