@@ -224,7 +224,7 @@ function recalled(): Point[] {
   try {
     const kept: unknown = JSON.parse(sessionStorage.getItem(KEPT) ?? '[]');
     const oldest = Date.now() / 1000 - (KEPT_POINTS * PERIOD) / 1000;
-    return Array.isArray(kept) ? (kept as Point[]).filter((it) => typeof it?.at === 'number' && it.at > oldest && it.at <= Date.now() / 1000) : [];
+    return Array.isArray(kept) ? (kept as Point[]).filter((it) => typeof it?.at === 'number' && it.at > oldest && it.at <= Date.now() / 1000).map((it) => ({ ...EMPTY, ...it })) : []; // What an older page kept may lack some.
   } catch {
     return [];
   }

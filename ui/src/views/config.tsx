@@ -322,7 +322,7 @@ function History({ config, drafted, done }: { config: Configuration; drafted: bo
               <th scope="row">{format.moment(it.time)}</th>
               <td>{it.by}</td>
               <td class="num">
-                <button class="button" aria-label={`Difference to this, of ${format.moment(it.time)}`} onClick={() => ask(it)}>
+                <button class="button" aria-label={`${config.editable ? 'Roll back to this …' : 'Difference …'} Of ${format.moment(it.time)}`} onClick={() => ask(it)}>
                   <Icon name="undo" /> {config.editable ? 'Roll back to this …' : 'Difference …'}
                 </button>
               </td>
