@@ -104,6 +104,7 @@ counters! {
     connections_shed: Limit, "Client connections closed to make room, for want of descriptors or because `limits.connections` was reached: idle ones, then those whose head was slow to come.";
     accept_errors: Limit, "Accepts that failed or were put off, for want of descriptors or memory; accepting paused for a moment.";
     http2_connections: Count, "Client connections that speak HTTP/2.";
+    http2_open: Gauge, "Of the open client connections, those that speak HTTP/2.";
     http2_requests: Count, "Requests over HTTP/2.";
     http2_errors: Count, "HTTP/2 connections ended because the client broke a rule of the protocol.";
     requests: Count, "Requests whose head was understood.";
@@ -121,6 +122,8 @@ counters! {
     tls_resumed: Count, "TLS handshakes that took up an earlier session.";
     tls_12: Count, "TLS handshakes, of both kinds, that came to TLS 1.2.";
     tls_13: Count, "TLS handshakes, of both kinds, that came to TLS 1.3.";
+    tls_open: Gauge, "Of the open client connections, those that speak TLS, or begin to.";
+    tls_waiting_bytes: Gauge, "Sealed bytes that wait for clients, or for their end, and opened ones that wait for us.";
     tls_expires_seconds: Gauge, "Seconds until the first of the certificates expires; 0 if one has, or without TLS.";
     tls_unknown_names: Count, "TLS handshakes for a name that no certificate has; the first certificate was shown.";
     tls_failed_plain: Count, "Clients that spoke HTTP in clear where TLS is spoken; each was told so (400).";

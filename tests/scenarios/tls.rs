@@ -507,3 +507,28 @@ fn a_certificate_that_is_wrong_is_told_with_its_place_where_a_text_is_checked_an
     check(&put["problems"][0]);
     assert_eq!(200, authority.trusting().connect(larder.address, "one.test").unwrap().get("/").status);
 }
+
+/// What a session takes is told as what it is: in sum the parts are what the kernel says.
+#[test]
+fn sessions_are_in_the_memory_that_is_told() {
+    const MANY: u64 = 600;
+    let (authority, origin) = (Authority::new(), pages());
+    let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
+    let untold = || {
+        let text = larder.admin_get("/cache/stats").text();
+        let memory = &serde_json::from_str::<serde_json::Value>(&text).unwrap()["memory"];
+        memory["rss_bytes"].as_i64().unwrap() - memory["attributed_bytes"].as_i64().unwrap()
+    };
+    let trusting = authority.trusting();
+    let one = || trusting.connect(larder.address, "one.test").unwrap();
+    assert_eq!(200, one().get("/").status, "what is made once is there");
+    let before = untold();
+    let open: Vec<_> = (0..MANY).map(|_| one()).collect();
+    counts(&larder, "tls_open", MANY);
+    // Some 4.5 KB each were told of by nobody.
+    let each = (untold() - before) / MANY as i64;
+    assert!(each < 1500, "{each} bytes of each connection are told as nothing");
+    drop(open);
+    counts(&larder, "tls_open", 0);
+    assert_eq!(0, larder.counter("tls_waiting_bytes"));
+}

@@ -115,7 +115,7 @@ impl Link {
     /// See [`Unsecured`]; it is counted.
     pub async fn greet(&self, tls: &Tls) -> Result<Secured, Unsecured> {
         let counters = &self.worker.counters;
-        let Ok(session) = Session::new(tls) else { return Err(Unsecured::Gone) };
+        let Ok(session) = Session::new(tls, counters) else { return Err(Unsecured::Gone) };
         *self.session.borrow_mut() = Some(Box::new(session));
         loop {
             let step = poll_fn(|context| self.greet_on(context)).await;
@@ -165,7 +165,9 @@ impl Link {
     fn with_session<T>(&self, work: impl FnOnce(&mut Session, &mut session::Room) -> T) -> T {
         let mut session = self.session.borrow_mut();
         let session = session.as_mut().expect("only a link with a session is asked for it");
-        work(session, &mut self.worker.seals.borrow_mut())
+        let done = work(session, &mut self.worker.seals.borrow_mut());
+        session.count_waiting();
+        done
     }
 
     #[inline]

@@ -55,6 +55,10 @@ pub struct Limits {
 /// Resident bytes of an open connection that waits for its next request, rounded up: measured, see docs/benchmarks.md. One
 /// with a request under way shares its worker's buffers, or has its own for as long as it takes.
 pub const CONNECTION_BYTES: u64 = 1024;
+/// What it takes more by TLS (rustls keeps the keys and the state of both directions): measured as that.
+pub const TLS_BYTES: u64 = 4480;
+/// The same, over HTTP/2.
+pub const HTTP2_BYTES: u64 = 1248;
 
 /// Bytes that a connection reads at once, at least.
 const SCRATCH: usize = 64 * 1024;

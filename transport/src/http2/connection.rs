@@ -49,6 +49,12 @@ pub(super) struct Connection {
 
 pub(super) type Shared = Rc<Connection>;
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.link.worker.counters.http2_open.sub(1);
+    }
+}
+
 /// What a connection remembers.
 pub(super) struct State {
     pub decoder: Decoder,
@@ -208,6 +214,7 @@ impl Connection {
             frame::write_window_update(0, WINDOW - frame::FIRST_WINDOW, out.text());
         });
         self.link.worker.counters.http2_connections.add(1);
+        self.link.worker.counters.http2_open.add(1);
     }
 
     /// Reads what is there and does what the frames say.

@@ -11,6 +11,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus, WriteTraffic};
 use rustls::{Error, HandshakeKind, PeerIncompatible};
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 /// Sealed bytes that are read at once at most. A handshake message may have 64 KiB, and waits here until it is whole.
 pub(crate) const INCOMING: usize = 96 * 1024;
@@ -57,21 +58,45 @@ pub(crate) struct Session {
     sent: usize,
     pub stage: Stage,
     asked: Asked,
+    counters: Arc<Counters>,
+    /// What [`Session::count_waiting`] counted last.
+    counted: u64,
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.counters.tls_open.sub(1);
+        self.counters.tls_waiting_bytes.sub(self.counted);
+    }
 }
 
 impl Session {
     /// # Errors
     /// The configuration does not suit a connection.
-    pub fn new(tls: &Tls) -> Result<Self, Error> {
+    pub fn new(tls: &Tls, counters: &Arc<Counters>) -> Result<Self, Error> {
+        let tls = UnbufferedServerConnection::new(tls.config())?;
+        counters.tls_open.add(1);
         Ok(Self {
-            tls: UnbufferedServerConnection::new(tls.config())?,
+            tls,
             kept: Vec::new(),
             plain: Vec::new(),
             sealed: Vec::new(),
             sent: 0,
             stage: Stage::Greeting,
             asked: Asked::default(),
+            counters: counters.clone(),
+            counted: 0,
         })
+    }
+
+    /// Counts what is held for the socket or the reader.
+    pub fn count_waiting(&mut self) {
+        let now = (self.sealed.capacity() + self.kept.capacity() + self.plain.capacity()) as u64;
+        if now != self.counted {
+            let before = std::mem::replace(&mut self.counted, now);
+            self.counters.tls_waiting_bytes.add(now);
+            self.counters.tls_waiting_bytes.sub(before);
+        }
     }
 
     /// Whether the handshake is done.

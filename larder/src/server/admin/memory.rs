@@ -4,7 +4,7 @@
 
 use super::super::resident::Resident;
 use super::Admin;
-use larder_transport::worker::CONNECTION_BYTES;
+use larder_transport::worker::{CONNECTION_BYTES, HTTP2_BYTES, TLS_BYTES};
 use serde_json::{Value, json};
 
 /// What memory one part takes.
@@ -52,7 +52,10 @@ impl Admin {
         let disk = self.gateway.tiers.disk.as_ref().map_or((0, 0), |it| (it.memory(), it.held()));
         let (files, copies) = self.live.borrow().files();
         let top = self.tops.bytes();
-        let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES;
+        let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES
+            + self.totals.sum_of(|it| &it.http2_open) * HTTP2_BYTES;
+        let tls = self.totals.sum_of(|it| &it.tls_open) * TLS_BYTES
+            + self.totals.sum_of(|it| &it.tls_waiting_bytes);
         let now = Resident::now();
         let heap = self.heap.look(now.anonymous, ram.untouched, store.used_of_heap());
         let parts = vec![
@@ -67,6 +70,7 @@ impl Admin {
             part("server", "files", files + copies),
             part("server", "overlays", self.overlays.on_heap()),
             part("server", "connections", connections),
+            part("server", "tls", tls),
             part("server", "statistics", self.live.borrow().scopes.bytes()),
             part("server", "top", top),
             part("server", "traces", self.traces.bytes()),
