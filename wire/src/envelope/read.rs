@@ -13,7 +13,7 @@ use larder_semantics::partial::Part;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_semantics::validator::is_entity_tag;
-use larder_semantics::vary::MAX_NAMES;
+use larder_semantics::vary::{self, MAX_NAMES};
 use larder_stdx::clock::WallTime;
 
 /// The last second that a date can name (year 9999).
@@ -295,7 +295,8 @@ fn is_text(byte: u8) -> bool {
     byte == b'\t' || byte >= b' ' && byte != 0x7f
 }
 
-/// The names of `Vary`: lower case, ascending, separated by commas.
+/// The names of `Vary`: lower case, ascending, separated by commas. None that larder tells the origin itself: earlier versions kept such
+/// variants, by what clients sent.
 fn names(text: &[u8]) -> Option<Vec<Box<str>>> {
     let mut names: Vec<Box<str>> = Vec::new();
     for name in text.split(|it| *it == b',') {
@@ -304,7 +305,11 @@ fn names(text: &[u8]) -> Option<Vec<Box<str>>> {
         if !follows || !sound || names.len() == MAX_NAMES {
             return None;
         }
-        names.push(std::str::from_utf8(name).ok()?.into());
+        let name = std::str::from_utf8(name).ok()?;
+        if vary::is_told(name) {
+            return None;
+        }
+        names.push(name.into());
     }
     Some(names)
 }
