@@ -381,9 +381,10 @@ fn explicitly_storable(
         said.max_age.is_some() || said.s_maxage.is_some() || inputs.expires != Expires::Absent;
     let by_config = policy.status_ttl.iter().any(|it| it.0 == status);
     if request.method == "POST" {
-        let failed = status >= 500 && !by_config;
-        rule(trace, "RFC 9110 §9.3.3", Refusal::Status, failed, || {
-            format!("status {status}: what became of a POST is no page where the application failed")
+        // Elsewhere `Content-Location` says nothing of the target: what one client's POST met with is no page for others.
+        let failed = !(200..300).contains(&status);
+        rule(trace, "RFC 9110 §8.7", Refusal::Status, failed, || {
+            format!("status {status}: what became of a POST is a page for GET where it succeeded alone")
         })?;
         let own = names_own_target(request.uri, response.fields);
         rule(trace, "RFC 9110 §9.3.3", Refusal::Method, !(fresh_by_itself && own), || {
