@@ -242,7 +242,7 @@ pub const TABLE: &[Key] = &[
     start("cache.fleet.hash", Kind::OneOf(&["default", "md5", "crc", "fnv1_32", "fnv1_64", "fnv1a_32", "fnv1a_64", "murmur", "one_at_a_time"]), Some("default"),
         "The hash of keys, as libmemcached names and computes it.", r#""md5""#),
     start("cache.fleet.namespace", Kind::One(Form::KeyText), None,
-        "Stands in place of the host in the keys; without it, the host does.", r#""shop""#),
+        "Stands in place of the host in the keys; without it, the host does. Hosts share what the fleet keeps then, and a purge by URL or prefix is of all of them.", r#""shop""#),
     start("cache.fleet.key_prefix", Kind::One(Form::KeyText), None,
         "What every key of ours begins with.", r#""larder:""#),
     start("cache.fleet.md5_keys", Kind::Bool, Some("false"),

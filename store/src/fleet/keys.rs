@@ -124,7 +124,7 @@ fn is_readable(byte: u8) -> bool {
 
 /// Where the host of a key lies, its port included: behind `://`, up to the target (or up to the space before a target
 /// that is no path).
-fn authority(key: &[u8]) -> Option<(usize, usize)> {
+pub(crate) fn authority(key: &[u8]) -> Option<(usize, usize)> {
     let start = key.windows(3).position(|it| it == b"://")? + 3;
     let length = key[start..].iter().position(|it| matches!(it, b'/' | b' '));
     Some((start, length.map_or(key.len(), |it| start + it)))

@@ -46,6 +46,12 @@ pub fn entry_of(scope: &Scope, strength: Strength, id: u128) -> Entry {
 }
 
 impl Store {
+    /// Hosts share what they keep, under this name (`cache.fleet.namespace`): a purge that names a page or its beginning by one host means
+    /// that of all. To be said before the first purge.
+    pub fn share_hosts(&self, name: &str) {
+        self.change_rules(|rules| rules.share_hosts(name));
+    }
+
     /// From now on purges come through the fleet's logs: nothing is trusted before they are followed.
     pub fn follows_logs(&self) {
         clock::mind_arrivals();

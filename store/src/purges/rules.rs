@@ -2,6 +2,7 @@
 //! others. Bounded: where rules are let go, a floor stands in for them. How verdicts are carried out is in `apply`.
 
 use super::{Position, Positions, Rule, Scope, Seq, Strength};
+use crate::fleet::keys::authority;
 use crate::ledger::on_heap;
 use larder_semantics::expression::{Facts, Number, Text, part_of_key};
 use larder_semantics::field::FieldList;
@@ -9,6 +10,7 @@ use larder_semantics::purged::Verdict;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_stdx::clock::WallTime;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
@@ -72,6 +74,8 @@ pub(crate) struct Rules {
     /// What must be known of the fleet's logs by what was not born in this process; since when.
     followed: Option<(Followed, WallTime)>,
     cost: u64,
+    /// What stands for all hosts, where these share what they keep.
+    shared: Option<Box<[u8]>>,
 }
 
 /// What may be judged by the logs that this node follows.
@@ -124,6 +128,22 @@ impl Rules {
             begun: 0,
             followed: None,
             cost: 0,
+            shared: None,
+        }
+    }
+
+    /// A page of one host is that of every other: who purges it by one of them means all. Before the first rule.
+    pub fn share_hosts(&mut self, name: &str) {
+        debug_assert!(self.entries.is_empty(), "rules have their places by what was said before");
+        self.shared = Some(name.as_bytes().into());
+    }
+
+    /// A key, or the beginning of one, as rules are found by it: without what makes no difference to them.
+    fn place<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
+        let key = without_scheme(key);
+        match (&self.shared, authority(key)) {
+            (Some(shared), Some((start, end))) => Cow::Owned([&key[..start], shared, &key[end..]].concat()),
+            _ => Cow::Borrowed(key),
         }
     }
 
@@ -300,7 +320,7 @@ impl Rules {
     /// The lists of the rules that this key matches: those of its URL by either scheme. Who purges names a page as
     /// its readers know it, and larder may serve it in clear, behind another's TLS, as well as by its own.
     fn each_by_key(&self, key: &[u8], mut meet: impl FnMut(&[Seq])) {
-        let key = without_scheme(key);
+        let key = &*self.place(key);
         if !self.urls.is_empty() {
             let ends = (0..key.len()).filter(|at| key[*at] == b' ').chain([key.len()]);
             ends.filter_map(|end| self.urls.get(&key[..end])).for_each(|it| meet(it));
@@ -378,8 +398,8 @@ impl Rules {
         list.retain(|it| *it != seq);
         if list.is_empty() {
             match &entry.rule.scope {
-                Scope::Url(key) => drop(self.urls.remove(without_scheme(key))),
-                Scope::Prefix(prefix) => drop(self.prefixes.remove(without_scheme(prefix))),
+                Scope::Url(key) => drop(self.urls.remove(&*self.place(key))),
+                Scope::Prefix(prefix) => drop(self.prefixes.remove(&*self.place(prefix))),
                 scope => drop(tag_of(scope).and_then(|it| self.tags.remove(&it))),
             }
         }
@@ -388,8 +408,8 @@ impl Rules {
 
     fn list(&self, scope: &Scope) -> &[Seq] {
         let list = match scope {
-            Scope::Url(key) => self.urls.get(without_scheme(key)),
-            Scope::Prefix(prefix) => self.prefixes.get(without_scheme(prefix)),
+            Scope::Url(key) => self.urls.get(&*self.place(key)),
+            Scope::Prefix(prefix) => self.prefixes.get(&*self.place(prefix)),
             Scope::Tag(_) | Scope::Where(_) => {
                 tag_of(scope).map_or(Some(&self.expressions), |it| self.tags.get(&it))
             }
@@ -400,8 +420,8 @@ impl Rules {
 
     fn list_mut(&mut self, scope: &Scope) -> &mut Vec<Seq> {
         match scope {
-            Scope::Url(key) => self.urls.entry(without_scheme(key).into()).or_default(),
-            Scope::Prefix(prefix) => self.prefixes.entry(without_scheme(prefix).into()).or_default(),
+            Scope::Url(key) => self.urls.entry(self.place(key).into()).or_default(),
+            Scope::Prefix(prefix) => self.prefixes.entry(self.place(prefix).into()).or_default(),
             Scope::Tag(_) | Scope::Where(_) => match tag_of(scope) {
                 Some(tag) => self.tags.entry(tag).or_default(),
                 None => &mut self.expressions,

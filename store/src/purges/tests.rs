@@ -118,6 +118,27 @@ fn check(scope: Scope, strength: Strength, purged: &[&str], expect: Seen) {
 }
 
 #[test]
+fn where_hosts_share_a_purge_by_one_is_of_all() {
+    let keys = ["http://a/x", "https://b:81/x", "http://c/x h:d=e", "http://b/y", "http://b/x/z"];
+    let check = |scope: Scope, purged: &[usize]| {
+        let store = store(1 << 20);
+        store.share_hosts("shop");
+        keys.iter().for_each(|key| put(&store, key, &[]));
+        for _ in 0..2 {
+            // The second supersedes the first.
+            store.purge(rule(scope.clone(), Strength::Hard));
+        }
+        let gone = |at: &usize| seen(&store, keys[*at]) == Seen::Nothing;
+        assert_eq!(purged, (0..keys.len()).filter(gone).collect::<Vec<_>>(), "{scope:?}");
+    };
+    check(url("http://a/x"), &[0, 1, 2]);
+    check(url("https://shop/x"), &[0, 1, 2]);
+    check(prefix("http://a/x"), &[0, 1, 2, 4]);
+    check(prefix("http://a"), &[0, 1, 2, 3, 4]);
+    check(prefix("http"), &[0, 1, 2, 3, 4]);
+}
+
+#[test]
 fn each_scope_reaches_what_it_names() {
     use Strength::Hard;
     check(url("http://a/x"), Hard, &KEYS[1..3], Seen::Nothing);
