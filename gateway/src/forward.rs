@@ -124,12 +124,12 @@ fn wants_trailers(fields: &FieldList) -> bool {
     fields.get_all("te").flat_map(field::members).any(|it| it.eq_ignore_ascii_case(b"trailers"))
 }
 
-/// The authority that the origin is told: in the one spelling that keys have, and the site's where its hosts share one cache.
+/// The authority that the origin is told: in the one spelling that keys have. Where the hosts of a site share one cache it is told the
+/// site's for all of them, and none where that is no name (`*`, or a pattern): a page must not be made of a host that is in no key.
 fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: Ask<'_>) -> Cow<'a, str> {
     match &policy.key.any_host_of {
-        // What is left of a pattern is no host.
-        Some(site) if !site.is_empty() && !site.starts_with('.') && !matches!(ask, Ask::Passed) => {
-            Cow::Borrowed(site)
+        Some(site) if !matches!(ask, Ask::Passed) => {
+            Cow::Borrowed(if site.starts_with('.') { "" } else { site })
         }
         _ => hit::normal(request.scheme, &request.authority),
     }

@@ -240,22 +240,31 @@ fn hosts_that_share_one_cache() {
     unharmed(&larder, "/page", "Host: www.evil");
 }
 
-/// Of a site that begins with a pattern no host is known: the origin is told the client's.
+/// Of a site that begins with a pattern no host is known that is all readers': the origin is told none but its own.
 #[test]
 fn a_pattern_is_no_host() {
-    let origin = reflecting("200 OK");
-    let config = format!(
-        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*.shop\"]\n[[site.route]]\npath = \"/*\"\n\
-         proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
-        origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
-    larder.client().send("GET /page HTTP/1.1\r\nHost: www.shop\r\n\r\n").read();
-    let received = origin.received();
-    assert_eq!(
-        (Some("www.shop"), Some("www.shop")),
-        (received[0].field("host"), received[0].field("x-forwarded-host"))
-    );
+    for hosts in ["\"*.shop\"", "\"*\""] {
+        // What it makes its pages of, it says in `Vary`; of the variants a client's word chooses none.
+        let origin = Origin::new(|it| {
+            let (host, told) = (it.field("host").unwrap(), it.field("x-forwarded-host").unwrap_or("nobody"));
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: X-Forwarded-Host\n\n{host} {told}")
+        });
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [{hosts}]\n[[site.route]]\npath = \"/*\"\n\
+             proxy = {{ to = [\"{}\"] }}\ncache = {{ key = {{ ignore_host = true }} }}\n",
+            origin.url()
+        );
+        let larder = Larder::start(Setup { config, env: Vec::new() });
+        for host in ["evil.shop", "www.shop"] {
+            let request = format!("GET /page HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert_eq!(
+                format!("{} nobody", origin.address),
+                larder.client().send(request).read().text(),
+                "{hosts}"
+            );
+        }
+        assert_eq!(1, origin.requests());
+    }
 }
 
 #[test]

@@ -41,11 +41,11 @@ impl Check {
         }
         if let Some(name) = recipe.headers.iter().find(|it| way::says_who(it)) {
             let text = format!(
-                "{name} is in the key as clients write it, and reaches no origin so; clients.trusted says whom to believe who asks"
+                "{name} cannot be in the key: what clients write there reaches no origin; clients.trusted says whom to believe who asks"
             );
             let source = self.source(&self.cache_key(at, "key.headers"));
-            if !self.warnings.iter().any(|it| it.source == source) {
-                self.warnings.push(Problem { source, key: "cache.key.headers".to_owned(), text });
+            if !self.values.problems.iter().any(|it| it.source == source) {
+                self.problem(source, "cache.key.headers", &text);
             }
         }
         recipe
@@ -59,8 +59,8 @@ impl Check {
         let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
         if cache.key.any_host_of.is_some() && first.starts_with('*') && !is_told {
             let text = format!(
-                "the first host is \"{first}\", so the application is told of whichever is asked for first, and its answer is \
-                 for all; name first the one that it is to be told of"
+                "the first host is \"{first}\", so the application is told its own address for all of them; name first the one that \
+                 it is to be told of"
             );
             self.warnings.push(Problem { source, key: key.to_owned(), text });
         }
