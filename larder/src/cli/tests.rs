@@ -169,7 +169,8 @@ fn bad_lines_say_what_to_do() {
     reject("proxy :1 --ram 5x", "--ram: found \"5x\"; allowed: a size from \"1MiB\" to \"64TiB\"");
     reject(
         "proxy nonsense",
-        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
+        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \
+         \"unix:/PATH\" or \"h2c+unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\"",
     );
     reject("run -c nowhere.toml", "nowhere.toml: cannot be read: no such file or directory");
 }
