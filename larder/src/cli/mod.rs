@@ -15,8 +15,8 @@ mod watch;
 use crate::config::kind::{self, Value};
 use crate::config::problem::nearest;
 use crate::config::{
-    Admin, AdminListen, Config, Problem, Rejected, Service, Setting, Source, base_of, dotted, plain_list,
-    table,
+    Admin, AdminListen, Config, Member, Problem, Rejected, Service, Setting, Source, Spoken, base_of, dotted,
+    plain_list, table,
 };
 pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
@@ -521,6 +521,11 @@ fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
     };
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
+    if authority.contains('*') {
+        return Err(Usage(format!(
+            "{name}: found {url:?}, which is no URL but a pattern; allowed: one page, http://HOST:PORT/PATH"
+        )));
+    }
     // A word alone is no address that somebody meant.
     let is_word = rest == url && rest != "localhost" && !rest.contains(['.', ':', '/', '?']);
     if is_word || authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
@@ -635,12 +640,22 @@ fn spell_admin(it: &Admin) -> String {
     }
 }
 
-/// An origin's address as a person writes it.
+/// An origin as a person writes it.
 #[must_use]
-pub fn spell_origin(it: &larder_origin::Address) -> String {
-    match it {
-        larder_origin::Address::Tcp(host, port) if host.contains(':') => format!("http://[{host}]:{port}"),
-        larder_origin::Address::Tcp(host, port) => format!("http://{host}:{port}"),
+pub fn spell_origin(it: &Member) -> String {
+    let scheme = match it.scheme {
+        Spoken::Http => "http",
+        Spoken::Https => "https",
+        Spoken::H2c => "h2c",
+    };
+    match &it.at {
+        larder_origin::Address::Tcp(host, port) if host.contains(':') => {
+            format!("{scheme}://[{host}]:{port}")
+        }
+        larder_origin::Address::Tcp(host, port) => format!("{scheme}://{host}:{port}"),
+        larder_origin::Address::Unix(path) if it.scheme == Spoken::H2c => {
+            format!("h2c+unix:{}", path.display())
+        }
         larder_origin::Address::Unix(path) => format!("unix:{}", path.display()),
     }
 }

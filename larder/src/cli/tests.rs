@@ -41,7 +41,7 @@ fn proxy_needs_no_file() {
     assert_eq!(2, it.listen.len());
     assert_eq!((8 << 20, AdminListen::Off), (it.ram.budget, it.admin.listen));
     let Service::Proxy(proxy) = &it.sites[0].routes[0].service else { panic!("a proxy") };
-    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to.members[0].at));
+    assert_eq!("http://127.0.0.1:8000", spell_origin(&proxy.to.members[0]));
     assert_eq!("127.0.0.1:8080", spell_entrance(&config("proxy :1").listen[0]));
 }
 
@@ -195,6 +195,8 @@ fn explain_takes_a_request() {
     assert!(it.ask.is_some());
     refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
     refuse("explain notaurl", "URL: found \"notaurl\"; allowed: http://HOST:PORT/PATH");
+    let pattern = "which is no URL but a pattern; allowed: one page, http://HOST:PORT/PATH";
+    refuse("explain http://127.0.0.1:8080*", &format!("URL: found \"http://127.0.0.1:8080*\", {pattern}"));
     refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
 }
 

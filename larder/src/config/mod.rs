@@ -41,7 +41,7 @@ use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
 use larder_transport::worker;
-pub use member::{Member, Origins};
+pub use member::{Member, Origins, Spoken};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -19,14 +19,14 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let mut resolver = Resolver { left: PATIENCE };
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
-            let origin = crate::cli::spell_origin(&it.at);
+            let origin = crate::cli::spell_origin(it);
             return Err(format!("{}{origin} {SENTENCE}.", place(&route.source)));
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
         if let Some(it) =
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
-            let origin = crate::cli::spell_origin(&it.at);
+            let origin = crate::cli::spell_origin(it);
             return Err(format!("{}{origin} {LOOP}.", place(&route.source)));
         }
     }
