@@ -2,6 +2,8 @@
 
 use crate::harness::command::{Ended, run};
 use crate::harness::origin::{Gate, Received, Script, response};
+use crate::harness::secure::Authority;
+use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, server, until};
 use larder_gateway::coding::codec::{self, Levels};
 use larder_semantics::coding::Coding;
@@ -110,7 +112,7 @@ fn an_index_of_sitemaps_one_of_them_compressed() {
         }
     });
     let larder = Larder::before(&origin, "");
-    let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml", "--json"]);
+    let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml", "--as", "http", "--json"]);
     let told = json(&ended);
     assert_eq!(
         (0, 2, 1),
@@ -120,7 +122,7 @@ fn an_index_of_sitemaps_one_of_them_compressed() {
     assert!(larder.get("/a").is_hit() && larder.get("/b?x=1&y=2").is_hit());
     let ended = warm(&larder, "", &["--sitemap", "http://h/gone.xml"]);
     assert_eq!(
-        (1, "larder: The sitemap h/gone.xml cannot be read: status 404.\n"),
+        (1, "larder: The sitemap http://h/gone.xml cannot be read: status 404.\n"),
         (ended.code, ended.err.as_str())
     );
 }
@@ -201,4 +203,87 @@ fn an_answer_of_500_is_no_page() {
     let said = warm(&larder, "http://h/good\nhttp://h/bad\n", &["--list", "urls"]);
     assert_eq!(1, said.code, "{}", said.out);
     assert!(said.out.contains("1 failed") && said.out.contains("/bad: status 500"), "{}", said.out);
+}
+
+/// A larder that listens so, with a certificate for `h`.
+fn listening(origin: &Origin, authority: &Authority, listen: &str) -> Larder {
+    let (url, certificate) = (format!("http://{}", origin.address), authority.sign("one", &["h"]));
+    let config = format!(
+        "listen = [{listen}]\nworkers = 1\n[tls]\ncertificates = [{certificate}]\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// What a visitor of `https://h` gets.
+fn is_secure_hit(larder: &Larder, authority: &Authority, target: &str) -> bool {
+    let at = larder.printed();
+    let at = at.lines().find_map(|it| it.strip_prefix("listening on https://")).unwrap();
+    let mut visitor = authority.trusting().connect(at.parse().unwrap(), "h").unwrap();
+    visitor.send(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
+    visitor.read().is_hit()
+}
+
+#[test]
+fn each_url_is_asked_for_by_its_own_scheme() {
+    let (origin, authority) = (pages(), Authority::new());
+    let larder = listening(&origin, &authority, "\"127.0.0.1:0\", \"https://127.0.0.1:0\"");
+    let list = "https://h/a\nhttps://h:443/b\nhttp://h/c\n/d\n";
+    let ended = warm(&larder, list, &["--list", "urls", "-H", "Host: h", "--json"]);
+    let told = json(&ended);
+    assert_eq!((0, 4), (ended.code, told["stored"].as_u64().unwrap()), "{ended:?}");
+    let secure = |it| is_secure_hit(&larder, &authority, it);
+    let clear = |it| larder.get(it).is_hit();
+    assert!(secure("/a") && secure("/b") && clear("/c") && clear("/d"));
+    assert!(!clear("/a") && !secure("/c"), "the other scheme's are other pages");
+}
+
+#[test]
+fn a_sitemap_that_names_pages_of_both_schemes() {
+    let sitemap = "<urlset><url><loc>https://h/a</loc></url><url><loc>http://h/b</loc></url></urlset>";
+    let origin = Origin::new(move |it: &Received| {
+        let body = if it.target() == "/sitemap.xml" { sitemap } else { "page" };
+        format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{body}")
+    });
+    let authority = Authority::new();
+    let larder = listening(&origin, &authority, "\"127.0.0.1:0\", \"https://127.0.0.1:0\"");
+    let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(is_secure_hit(&larder, &authority, "/a"));
+    assert!(larder.get("/b").is_hit());
+}
+
+#[test]
+fn a_larder_that_listens_by_tls_alone() {
+    let (origin, authority) = (pages(), Authority::new());
+    let larder = listening(&origin, &authority, "\"https://127.0.0.1:0\"");
+    let ended = warm(&larder, "https://h/a\n", &["--list", "urls"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    let to = format!("https://{}", larder.address);
+    let ended = warm(&larder, "https://h/b\n", &["--list", "urls", "--to", &to]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(is_secure_hit(&larder, &authority, "/a") && is_secure_hit(&larder, &authority, "/b"));
+    let ended = warm(&larder, "http://h/c\nhttps://h/c\n", &["--list", "urls"]);
+    assert_eq!((1, true), (ended.code, ended.out.contains("1 stored now), 1 failed")), "{ended:?}");
+    let why = "first failure: http://h/c: no listener speaks http: name one with --to, or give --as https.";
+    assert!(ended.out.contains(why), "{}", ended.out);
+    // In clear at that port larder says 400: no page.
+    let ended = warm(&larder, "http://h/c\n", &["--list", "urls", "--to", &larder.address.to_string()]);
+    assert_eq!((1, true), (ended.code, ended.out.contains("larder refuses it with 400")), "{ended:?}");
+}
+
+#[test]
+fn behind_a_proxy_that_ends_tls() {
+    let origin = pages();
+    let larder = Larder::before(&origin, "");
+    let list: String = (0..20).map(|it| format!("https://h/{it}\n")).collect();
+    let ended = warm(&larder, &format!("{list}http://h/a\n"), &["--list", "urls", "--json"]);
+    let told = json(&ended);
+    assert_eq!((1, 20, 1), (ended.code, told["errors"].as_u64().unwrap(), origin.requests()), "{ended:?}");
+    let why = "https://h/0: no listener speaks https: name one with --to https://HOST:PORT, or give --as http where a \
+               proxy in front of larder ends TLS.";
+    assert_eq!(why, told["first_error"].as_str().unwrap());
+    let ended = warm(&larder, &list, &["--list", "urls", "--as", "http"]);
+    assert_eq!(0, ended.code, "{ended:?}");
+    assert!(larder.get("/3").is_hit());
 }

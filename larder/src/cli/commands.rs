@@ -185,7 +185,8 @@ pub const WARM: &[Flag] = &[
     own("concurrency", "N", "requests under way at once (4)"),
     own("rate", "N", "requests begun in a second at most (no bound)"),
     own("misses", "N", "stop when so many requests have reached the origin (no bound)"),
-    own("to", "ADDRESS", "where larder serves: HOST:PORT or unix:PATH (the one that runs on this machine)"),
+    own("to", "ADDRESS", "where larder serves: HOST:PORT, unix:PATH or https://HOST:PORT; one of each scheme may be given; whose certificate it is, is asked of other machines only (the one that runs on this machine)"),
+    own("as", "http|https", "ask for every URL by this scheme: `http` where a proxy in front of larder ends TLS (each by its own)"),
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "a header field of every request, such as the Host of paths; may be repeated")),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "the larder that is asked where it serves (the one on this machine)"),
@@ -376,6 +377,10 @@ pub const COMMANDS: &[Describe] = &[
             (
                 "larder warm --list urls.txt --concurrency 16 --rate 50 --json",
                 "fifty requests a second; for programs",
+            ),
+            (
+                "larder warm --sitemap https://www.example.com/sitemap.xml --as http",
+                "behind a proxy that ends TLS: in clear, as that proxy asks",
             ),
         ],
     },

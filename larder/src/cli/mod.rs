@@ -30,6 +30,7 @@ use std::ffi::OsString;
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 pub use trace::{Plot, Record, Trace};
+pub(crate) use warm::listener;
 pub use warm::{From, Warm};
 pub use watch::{Tail, Top};
 

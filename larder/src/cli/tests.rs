@@ -1,6 +1,8 @@
 //! Command lines and what is made of them.
 
 use super::*;
+use larder_origin::Address;
+use larder_semantics::scheme::Scheme;
 use std::time::Duration;
 
 fn read(line: &str) -> Result<Command, Usage> {
@@ -261,11 +263,17 @@ fn warm_takes_urls_and_bounds() {
         other => panic!("{line}: {other:?}"),
     };
     let it = warm("warm --sitemap https://h/sitemap.xml");
-    assert_eq!(From::Sitemap("h".to_owned(), "/sitemap.xml".to_owned()), it.from);
+    assert_eq!(From::Sitemap("https://h/sitemap.xml".to_owned()), it.from);
     assert_eq!((4, None, None), (it.concurrency, it.rate, it.budget));
     let it = warm("warm --list - --concurrency 8 --rate 50 --misses 9 --to unix:/run/l --json");
     assert_eq!((From::List("-".into()), 8, Some(50), Some(9)), (it.from, it.concurrency, it.rate, it.budget));
-    assert!(it.to.is_some() && it.output == Output::Json);
+    assert!(it.output == Output::Json && it.scheme.is_none());
+    assert_eq!(vec![(Address::Unix("/run/l".into()), Scheme::Http)], it.to);
+    let it = warm("warm --list - --to https://h:1 --to http://h:2 --to :3 --as https");
+    let to = [("h", 1, Scheme::Https), ("127.0.0.1", 3, Scheme::Http)];
+    assert_eq!(to.map(|it| (Address::Tcp(it.0.to_owned(), it.1), it.2)).to_vec(), it.to);
+    assert_eq!(Some(Scheme::Https), it.scheme);
+    refuse("warm --list - --as ftp", "--as: found \"ftp\"; allowed: http, https");
     refuse(
         "warm",
         "`larder warm` needs URLs: --sitemap URL, --log FILE or --list FILE; for example \

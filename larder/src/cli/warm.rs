@@ -2,6 +2,7 @@
 
 use super::{Given, Output, Usage, kind};
 use larder_origin::Address;
+use larder_semantics::scheme::Scheme;
 use larder_transport::listener::Listen;
 use std::path::PathBuf;
 
@@ -16,8 +17,10 @@ pub struct Warm {
     pub rate: Option<u32>,
     /// Stop after so many requests have reached the origin.
     pub budget: Option<u64>,
-    /// Where larder serves; `None` is the one that runs here.
-    pub to: Option<Address>,
+    /// Where larder serves, and whether by TLS: one of each at most. Empty is the one that runs here.
+    pub to: Vec<(Address, Scheme)>,
+    /// The scheme by which everything is asked for; `None` is that of each URL.
+    pub scheme: Option<Scheme>,
     /// Header fields of every request, in order.
     pub fields: Vec<(String, String)>,
     /// Text or JSON.
@@ -29,8 +32,8 @@ pub struct Warm {
 /// Where URLs come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum From {
-    /// A sitemap, or an index of sitemaps, which larder is asked for: host and port, and target.
-    Sitemap(String, String),
+    /// A sitemap, or an index of sitemaps, which larder is asked for: its URL.
+    Sitemap(String),
     /// An access log in the common or combined form: what was asked for most comes first.
     Log(PathBuf),
     /// One URL or path a line; `-` is standard input.
@@ -46,8 +49,8 @@ impl Warm {
         let text = named.first().and_then(|it| value(it)).unwrap_or_default();
         let from = match named[..] {
             ["sitemap"] => {
-                let (_, authority, target) = super::url(&text, "--sitemap")?;
-                From::Sitemap(authority, target)
+                let (scheme, authority, target) = super::url(&text, "--sitemap")?;
+                From::Sitemap(format!("{scheme}://{authority}{target}"))
             }
             ["log"] => From::Log(text.into()),
             ["list"] => From::List(text.into()),
@@ -66,11 +69,20 @@ impl Warm {
                 Err(allowed) => Err(Usage(format!("--{name}: found {text:?}; allowed: {allowed}"))),
             },
         };
-        let to = match value("to") {
+        let mut to: Vec<(Address, Scheme)> = Vec::new();
+        for (_, text) in given.own.iter().filter(|it| it.0 == "to") {
+            let read = listener(text);
+            let (at, scheme) = read
+                .map_err(|it| Usage(format!("--to: found {text:?}; allowed: {it}, or https://HOST:PORT")))?;
+            // As with other flags the last one holds; but one for each scheme.
+            to.retain(|it| it.1 != scheme);
+            to.push((at, scheme));
+        }
+        let scheme = match value("as").as_deref() {
             None => None,
-            Some(text) => Some(
-                kind::origin(&text).map_err(|it| Usage(format!("--to: found {text:?}; allowed: {it}")))?,
-            ),
+            Some("http") => Some(Scheme::Http),
+            Some("https") => Some(Scheme::Https),
+            Some(text) => return Err(Usage(format!("--as: found {text:?}; allowed: http, https"))),
         };
         Ok(Self {
             from,
@@ -78,9 +90,23 @@ impl Warm {
             rate: number("rate", 1_000_000)?.and_then(|it| u32::try_from(it).ok()),
             budget: number("misses", u64::MAX)?,
             to,
+            scheme,
             fields: given.fields,
             output: if given.json { Output::Json } else { Output::Text },
             ask: given.ask,
         })
+    }
+}
+
+/// Reads where a larder serves, and the scheme that it speaks there.
+///
+/// # Errors
+/// What is allowed.
+pub(crate) fn listener(text: &str) -> Result<(Address, Scheme), String> {
+    let Some(rest) = text.strip_prefix("https://") else { return Ok((kind::origin(text)?, Scheme::Http)) };
+    let at = kind::origin(rest).or_else(|_| kind::origin(&format!("{rest}:443")))?;
+    match at {
+        Address::Tcp(..) => Ok((at, Scheme::Https)),
+        Address::Unix(_) => Err("https://HOST:PORT".to_owned()),
     }
 }

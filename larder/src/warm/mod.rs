@@ -1,19 +1,18 @@
 //! `larder warm`: asks a running larder for many URLs, so that it has what visitors will ask for, and tells what came
-//! of it. The URLs are found in `urls` and `sitemap`; the bar is drawn in `progress`.
+//! of it. The URLs are found in `urls` and `sitemap`; who is asked, and over what, is in `larder`; the bar is drawn in `progress`.
 //!
 //! Requests go through `larder_origin`, the HTTP/1.1 client that the gateway itself uses: it is there, it has deadlines,
 //! keeps connections and reads strictly, so that no library needs to be trusted for it.
 
+mod larder;
 mod progress;
 mod sitemap;
 mod urls;
 
-use crate::ask;
-use crate::cli::{From, Warm};
-use larder_origin::{Address, Exchange, Limits, Line, Origin, OriginError, Outgoing};
-use larder_semantics::field::FieldList;
+use crate::cli::Warm;
+use larder::{Failure, Larder};
 use larder_stdx::clock;
-use larder_wire::http1::Framing;
+use larder_wire::http1::write::reason;
 use progress::Progress;
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -26,6 +25,14 @@ use urls::{Page, Urls};
 
 /// Failures in a row after which larder counts as gone.
 const GONE: u64 = 16;
+
+/// Bytes of a body that tell whether larder itself refused.
+const ENOUGH: usize = 64;
+
+/// Whether a body begins as those of larder's own refusals do: by status and reason, on a line of their own.
+fn is_refusal(status: u16, begins: &[u8]) -> bool {
+    status >= 400 && begins.starts_with(format!("{status} {}\n", reason(status)).as_bytes())
+}
 
 /// What came of it.
 #[derive(Debug, Default)]
@@ -102,11 +109,7 @@ pub fn run(order: &Warm) -> Result<Summary, String> {
 }
 
 async fn warm(order: &Warm) -> Result<Summary, String> {
-    let to = match &order.to {
-        Some(to) => to.clone(),
-        None => serving(order)?,
-    };
-    let larder = Larder::new(to, order);
+    let larder = Larder::new(order)?;
     let urls = urls::find(order, &larder).await?;
     if urls.pages.is_empty() {
         return Err(match urls.elsewhere {
@@ -133,81 +136,6 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
     }
     drawn.abort();
     Ok(run.finish())
-}
-
-/// The address at which the larder that runs here serves.
-fn serving(order: &Warm) -> Result<Address, String> {
-    let authority = match &order.from {
-        From::Sitemap(authority, _) => Some(authority.as_str()),
-        From::Log(_) | From::List(_) => None,
-    };
-    // A site's public name has no port of this machine: then there must be one larder alone.
-    let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
-    let admin = ask::admin(order.ask.as_ref(), authority)?;
-    let serves = ask::serves(&admin)?;
-    let first = serves.first().ok_or("The larder that runs here serves nobody.")?;
-    // Every address is reached at this machine's own.
-    let first = first.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
-    crate::config::kind::origin(&first)
-        .map_err(|_| format!("{first:?} cannot be connected to; name one with --to."))
-}
-
-/// The larder that is asked.
-struct Larder {
-    origin: Rc<Origin>,
-    /// The host of paths that name none.
-    host: String,
-    fields: Vec<(String, String)>,
-}
-
-impl Larder {
-    fn new(to: Address, order: &Warm) -> Self {
-        let limits = Limits {
-            connect: Duration::from_secs(10),
-            handshake: Duration::from_secs(10),
-            first_byte: Duration::from_secs(120),
-            between_bytes: Duration::from_secs(60),
-            total: Duration::ZERO,
-            idle: Duration::from_secs(5),
-            head_size: 256 << 10,
-            connections: order.concurrency,
-            queue: order.concurrency,
-            queue_wait: None,
-            idle_connections: order.concurrency,
-            interim: 64,
-        };
-        let named = order.fields.iter().find(|it| it.0.eq_ignore_ascii_case("host")).map(|it| it.1.clone());
-        let host = named.unwrap_or_else(|| match &to {
-            Address::Tcp(host, 80) => host.clone(),
-            Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
-            Address::Tcp(host, port) => format!("{host}:{port}"),
-            Address::Unix(_) => "localhost".to_owned(),
-        });
-        let fields = order.fields.iter().filter(|it| !it.0.eq_ignore_ascii_case("host")).cloned().collect();
-        Self { origin: Origin::new(to, limits, std::sync::Arc::default()), host, fields }
-    }
-
-    /// Asks for one page; its head has come when this returns.
-    async fn get(&self, page: &Page) -> Result<(u16, FieldList, Rc<Exchange>), OriginError> {
-        let mut fields = FieldList::new();
-        fields.push("Host", page.authority.as_deref().unwrap_or(&self.host));
-        let has = |name: &str| self.fields.iter().any(|it| it.0.eq_ignore_ascii_case(name));
-        if !has("user-agent") {
-            fields.push("User-Agent", concat!("larder-warm/", env!("CARGO_PKG_VERSION")));
-        }
-        for (name, value) in &self.fields {
-            fields.push(name, value);
-        }
-        let line = Line::Own { method: "GET".to_owned(), target: page.target.clone() };
-        let request = Outgoing { line, fields, framing: Framing::Empty, asked: None };
-        let exchange = self.origin.send(request).await?;
-        loop {
-            let head = exchange.head().await?;
-            if head.status >= 200 {
-                return Ok((head.status, head.fields, exchange));
-            }
-        }
-    }
 }
 
 /// The requests of one run.
@@ -278,16 +206,18 @@ impl Run {
             let came = self.ask(page).await;
             self.open.set(self.open.get() - 1);
             if let Err(error) = came {
-                self.failed(page, &error);
+                self.failed(page, error);
             }
         }
     }
 
-    async fn ask(&self, page: &Page) -> Result<(), OriginError> {
+    async fn ask(&self, page: &Page) -> Result<(), Failure> {
         let (status, fields, exchange) = self.larder.get(page).await?;
-        let mut bytes = 0;
+        let (mut bytes, mut begins) = (0, Vec::new());
         while let Some(piece) = exchange.next().await? {
             bytes += piece.len() as u64;
+            let room = ENOUGH.saturating_sub(begins.len()).min(piece.len());
+            begins.extend_from_slice(&piece[..room]);
         }
         self.in_a_row.set(0);
         let said = fields.get("cache-status").map(|it| String::from_utf8_lossy(it).into_owned());
@@ -296,18 +226,23 @@ impl Run {
         let has = |what: &str| {
             last.is_some_and(|it| it.split(';').any(|it| it.trim().split('=').next() == Some(what)))
         };
+        let (hit, forwarded) = (has("hit"), has("fwd"));
+        let is_text = fields.get("content-type").is_some_and(|it| it.starts_with(b"text/plain"));
+        let is_own = !hit && !forwarded && is_text && is_refusal(status, &begins);
         let mut summary = self.summary.borrow_mut();
         summary.done += 1;
         summary.bytes += bytes;
         *summary.by_status.entry(status).or_default() += 1;
-        if status >= 500 {
+        if status >= 500 || is_own {
             // An answer, but no page.
             summary.errors += 1;
-            let target =
-                || format!("{}{}: status {status}", page.authority.as_deref().unwrap_or(""), page.target);
-            summary.first_error.get_or_insert_with(target);
+            let why = match is_own {
+                true => format!("{page}: larder refuses it with {status}"),
+                false => format!("{page}: status {status}"),
+            };
+            summary.first_error.get_or_insert(why);
         }
-        match (has("hit"), has("fwd")) {
+        match (hit, forwarded) {
             (true, _) => summary.hits += 1,
             (false, true) => {
                 summary.misses += 1;
@@ -318,17 +253,14 @@ impl Run {
         Ok(())
     }
 
-    fn failed(&self, page: &Page, error: &OriginError) {
-        self.in_a_row.set(self.in_a_row.get() + 1);
+    fn failed(&self, page: &Page, failure: Failure) {
+        // Who is not asked may be well.
+        let is_silent = matches!(failure, Failure::Asked(_));
+        self.in_a_row.set(if is_silent { self.in_a_row.get() + 1 } else { self.in_a_row.get() });
         {
             let mut summary = self.summary.borrow_mut();
             summary.errors += 1;
-            let sentence = || {
-                // Of this client larder is the origin.
-                let why = error.sentence().replace("the origin", "larder");
-                format!("{}{}: {why}", page.authority.as_deref().unwrap_or(""), page.target)
-            };
-            summary.first_error.get_or_insert_with(sentence);
+            summary.first_error.get_or_insert_with(|| format!("{page}: {}", failure.sentence()));
         }
         if self.in_a_row.get() >= GONE {
             self.end(End::Gone);

@@ -6,8 +6,10 @@ use super::sitemap;
 use crate::cli::{From, Warm};
 use larder_gateway::coding::codec;
 use larder_semantics::coding::Coding;
+use larder_semantics::scheme::Scheme;
 use larder_stdx::error::plain;
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -23,10 +25,21 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// One page.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
-    /// Host and port; `None` where only a path was named.
+    /// By which scheme it is asked for; `None` where only a path was named.
+    pub scheme: Option<Scheme>,
+    /// Host and port, without the scheme's own; `None` where only a path was named.
     pub authority: Option<String>,
     /// Path and query.
     pub target: String,
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.scheme, &self.authority) {
+            (Some(scheme), Some(authority)) => write!(out, "{}://{authority}{}", scheme.name(), self.target),
+            _ => out.write_str(&self.target),
+        }
+    }
 }
 
 /// What was found.
@@ -69,7 +82,7 @@ pub(super) async fn find(order: &Warm, larder: &Larder) -> Result<Urls, String> 
     match &order.from {
         From::List(path) => lines(path, list),
         From::Log(path) => lines(path, log),
-        From::Sitemap(authority, target) => sitemaps(larder, authority, target).await,
+        From::Sitemap(page) => sitemaps(larder, page).await,
     }
 }
 
@@ -156,13 +169,13 @@ fn log(line: &str) -> Line {
 
 /// A URL or a path. What a browser would encode is encoded; a fragment is not sent.
 fn page(text: &str) -> Option<Page> {
-    let rest = ["http://", "https://"].into_iter().find_map(|it| text.strip_prefix(it));
-    let (authority, target) = match rest {
-        Some(rest) => {
+    let (scheme, authority, target) = match Scheme::split(text) {
+        Some((scheme, rest)) => {
             let cut = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-            (Some(rest[..cut].to_ascii_lowercase()), &rest[cut..])
+            let authority = scheme.without_port(&rest[..cut]).to_ascii_lowercase();
+            (Some(scheme), Some(authority), &rest[cut..])
         }
-        None => (None, text),
+        None => (None, None, text),
     };
     let is_host = |it: &String| !it.is_empty() && it.bytes().all(|it| it.is_ascii_graphic() && it != b'@');
     if authority.as_ref().is_some_and(|it| !is_host(it)) || authority.is_none() && !target.starts_with('/') {
@@ -170,7 +183,7 @@ fn page(text: &str) -> Option<Page> {
     }
     let target = target.split('#').next().unwrap_or(target);
     let slash = if target.starts_with('/') { "" } else { "/" };
-    Some(Page { authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
+    Some(Page { scheme, authority, target: format!("{slash}{}", encoded(target.as_bytes())) })
 }
 
 /// Bytes as they may stand in a URL.
@@ -186,10 +199,11 @@ fn encoded(bytes: &[u8]) -> String {
 }
 
 /// Reads a sitemap and those that it names, through larder itself.
-async fn sitemaps(larder: &Larder, authority: &str, target: &str) -> Result<Urls, String> {
-    let host = authority.to_ascii_lowercase();
+async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
+    let first = page(sitemap).ok_or_else(|| format!("{sitemap:?} is no URL."))?;
+    let host = first.authority.clone().unwrap_or_default();
     let is_ours = |it: &Page| it.authority.as_deref().is_none_or(|it| same_host(it, &host));
-    let mut todo = VecDeque::from([Page { authority: Some(host.clone()), target: target.to_owned() }]);
+    let mut todo = VecDeque::from([first.clone()]);
     let mut read: HashSet<Page> = HashSet::new();
     let mut seen: HashSet<Page> = HashSet::new();
     let mut urls = Urls::default();
@@ -204,7 +218,7 @@ async fn sitemaps(larder: &Larder, authority: &str, target: &str) -> Result<Urls
         let found = match fetch(larder, &next).await {
             Ok(text) => sitemap::read(&text),
             Err(why) if read.len() == 1 => {
-                return Err(format!("The sitemap {host}{} cannot be read: {why}.", next.target));
+                return Err(format!("The sitemap {next} cannot be read: {why}."));
             }
             Err(_) => continue, // One of many; the others are read all the same.
         };
@@ -220,7 +234,11 @@ async fn sitemaps(larder: &Larder, authority: &str, target: &str) -> Result<Urls
                 (true, false) => urls.cut = true,
                 (true, true) => {
                     // As the sitemap was asked for: a public name stands for the port where larder serves it.
-                    let page = Page { authority: Some(host.clone()), ..page };
+                    let is_alike = page.scheme.is_none_or(|it| Some(it) == first.scheme);
+                    let page = match is_alike {
+                        true => Page { target: page.target, ..first.clone() },
+                        false => page,
+                    };
                     if seen.insert(page.clone()) {
                         urls.pages.push(page);
                     }
@@ -277,7 +295,7 @@ mod tests {
     #[track_caller]
     fn check(read: fn(&str) -> Line, line: &str, expect: &str) {
         let found = match read(line) {
-            Line::Page(it) => format!("{}{}", it.authority.unwrap_or_default(), it.target),
+            Line::Page(it) => it.to_string(),
             it => format!("{it:?}"),
         };
         assert_eq!(expect, found, "{line}");
@@ -285,10 +303,13 @@ mod tests {
 
     #[test]
     fn lines_of_a_list() {
-        check(list, "http://H:8080/a?b#c", "h:8080/a?b");
-        check(list, "https://h", "h/");
+        check(list, "http://H:8080/a?b#c", "http://h:8080/a?b");
+        check(list, "https://h", "https://h/");
+        check(list, "https://h:443/a", "https://h/a");
+        check(list, "HTTP://h:80/a", "http://h/a");
+        check(list, "http://h:443/a", "http://h:443/a");
         check(list, "/a b", "/a%20b");
-        check(list, "http://h?q", "h/?q");
+        check(list, "http://h?q", "http://h/?q");
         check(list, "/\u{fc}", "/%C3%BC");
         for line in ["", "# /a"] {
             check(list, line, "Other");
@@ -307,7 +328,7 @@ mod tests {
         };
         check(log, &line("GET /a?b HTTP/1.1", "200"), "/a?b");
         check(log, &line("GET /a HTTP/1.1", "304"), "/a");
-        check(log, &line("GET http://h/a HTTP/1.1", "200"), "h/a");
+        check(log, &line("GET http://h/a HTTP/1.1", "200"), "http://h/a");
         check(log, &line("POST /a HTTP/1.1", "200"), "Other");
         check(log, &line("GET /a HTTP/1.1", "404"), "Other");
         check(log, &line("-", "400"), "Other");

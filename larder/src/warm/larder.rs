@@ -1,0 +1,229 @@
+//! The larder that is asked to warm itself: where it listens, by which scheme, and one GET. What comes of many is in `warm`.
+//!
+//! A page is kept under the scheme by which it came, so each URL is asked over a listener that speaks its own. Of an address of
+//! this machine nobody has to prove who listens there; its certificate is for the names that visitors know.
+
+use super::urls::Page;
+use crate::ask;
+use crate::cli::{From, Warm};
+use larder_origin::{
+    Address, Ejection, Exchange, Http2, Limits, Line, Membership, Origin, OriginError, Outgoing, Speaks, Tls,
+    TlsSettings,
+};
+use larder_semantics::field::FieldList;
+use larder_semantics::scheme::Scheme;
+use larder_wire::http1::Framing;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::{IpAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Hosts to which connections by TLS are kept; those of one name are of no use to another.
+const MOST_HOSTS: usize = 64;
+
+/// Why there is no answer.
+pub(super) enum Failure {
+    /// Nobody was asked: no listener speaks this.
+    Unspoken(Scheme),
+    /// It was asked.
+    Asked(OriginError),
+}
+
+impl std::convert::From<OriginError> for Failure {
+    fn from(it: OriginError) -> Self {
+        Failure::Asked(it)
+    }
+}
+
+impl Failure {
+    /// In one sentence.
+    pub fn sentence(&self) -> String {
+        match self {
+            Failure::Unspoken(Scheme::Https) => {
+                "no listener speaks https: name one with --to https://HOST:PORT, or \
+                 give --as http where a proxy in front of larder ends TLS."
+                    .to_owned()
+            }
+            Failure::Unspoken(Scheme::Http) => {
+                "no listener speaks http: name one with --to, or give --as https.".to_owned()
+            }
+            // Of this client larder is the origin.
+            Failure::Asked(error) => error.sentence().replace("the origin", "larder"),
+        }
+    }
+}
+
+/// The larder that is asked.
+pub(super) struct Larder {
+    clear: Option<Rc<Origin>>,
+    secure: Option<Secure>,
+    /// The scheme by which everything is asked for, where one was given.
+    scheme: Option<Scheme>,
+    /// The host of paths that name none.
+    host: String,
+    fields: Vec<(String, String)>,
+}
+
+/// A listener that speaks TLS.
+struct Secure {
+    at: Address,
+    tls: Tls,
+    limits: Limits,
+    by_host: RefCell<HashMap<String, Rc<Origin>>>,
+}
+
+impl Larder {
+    /// Finds where it listens.
+    ///
+    /// # Errors
+    /// One sentence: nobody is there, or it cannot be told which.
+    pub fn new(order: &Warm) -> Result<Self, String> {
+        let to = if order.to.is_empty() { serving(order)? } else { order.to.clone() };
+        let of = |scheme| to.iter().find(|it| it.1 == scheme).map(|it| it.0.clone());
+        let (clear, secure) = (of(Scheme::Http), of(Scheme::Https));
+        let limits = limits(order.concurrency);
+        let named = order.fields.iter().find(|it| it.0.eq_ignore_ascii_case("host")).map(|it| it.1.clone());
+        let unnamed = order.scheme.unwrap_or(if clear.is_some() { Scheme::Http } else { Scheme::Https });
+        let first = if unnamed == Scheme::Https { secure.as_ref() } else { clear.as_ref() };
+        let host = named.unwrap_or_else(|| match first {
+            Some(Address::Tcp(host, port)) => {
+                let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+                unnamed.without_port(&format!("{host}:{port}")).to_owned()
+            }
+            Some(Address::Unix(_)) | None => "localhost".to_owned(),
+        });
+        let secure = match secure {
+            None => None,
+            Some(at) => {
+                let unverified = is_of_this_machine(&at);
+                let tls = Tls::new(&TlsSettings { unverified, ..TlsSettings::default() })?;
+                Some(Secure { at, tls, limits, by_host: RefCell::default() })
+            }
+        };
+        let clear = clear.map(|it| Origin::new(it, limits, Arc::default()));
+        let fields = order.fields.iter().filter(|it| !it.0.eq_ignore_ascii_case("host")).cloned().collect();
+        Ok(Self { clear, secure, scheme: order.scheme, host, fields })
+    }
+
+    /// Asks for one page; its head has come when this returns.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub async fn get(&self, page: &Page) -> Result<(u16, FieldList, Rc<Exchange>), Failure> {
+        let mut fields = FieldList::new();
+        let authority = page.authority.as_deref().unwrap_or(&self.host);
+        let origin = self.asked(page.scheme, authority)?;
+        fields.push("Host", authority);
+        let has = |name: &str| self.fields.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+        if !has("user-agent") {
+            fields.push("User-Agent", concat!("larder-warm/", env!("CARGO_PKG_VERSION")));
+        }
+        for (name, value) in &self.fields {
+            fields.push(name, value);
+        }
+        let line = Line::Own { method: "GET".to_owned(), target: page.target.clone() };
+        let request = Outgoing { line, fields, framing: Framing::Empty, asked: None };
+        let exchange = origin.send(request).await?;
+        loop {
+            let head = exchange.head().await?;
+            if head.status >= 200 {
+                return Ok((head.status, head.fields, exchange));
+            }
+        }
+    }
+
+    /// Who is asked for a page of this scheme and host.
+    fn asked(&self, scheme: Option<Scheme>, authority: &str) -> Result<Rc<Origin>, Failure> {
+        let unnamed = if self.clear.is_some() { Scheme::Http } else { Scheme::Https };
+        match (self.scheme.or(scheme).unwrap_or(unnamed), &self.clear, &self.secure) {
+            (Scheme::Http, Some(clear), _) => Ok(clear.clone()),
+            (Scheme::Https, _, Some(secure)) => Ok(secure.of(authority)),
+            (scheme, ..) => Err(Failure::Unspoken(scheme)),
+        }
+    }
+}
+
+impl Secure {
+    /// The connections that were greeted with the host of this authority.
+    fn of(&self, authority: &str) -> Rc<Origin> {
+        let host = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.contains(']') => host,
+            _ => authority,
+        };
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let mut by_host = self.by_host.borrow_mut();
+        if let Some(known) = by_host.get(host) {
+            return known.clone();
+        }
+        if by_host.len() >= MOST_HOSTS {
+            by_host.clear();
+        }
+        let membership = Membership {
+            name: self.at.to_string(),
+            tls: Some(Speaks { tls: self.tls.clone(), name: host.to_owned() }),
+            http2: Http2::Never,
+            standing: Arc::default(),
+            weight: 1,
+            ejection: Ejection::OFF,
+            drained: false,
+        };
+        let origin = Origin::in_group(self.at.clone(), self.limits, Arc::default(), membership);
+        by_host.insert(host.to_owned(), origin.clone());
+        origin
+    }
+}
+
+fn limits(concurrency: usize) -> Limits {
+    Limits {
+        connect: Duration::from_secs(10),
+        handshake: Duration::from_secs(10),
+        first_byte: Duration::from_secs(120),
+        between_bytes: Duration::from_secs(60),
+        total: Duration::ZERO,
+        idle: Duration::from_secs(5),
+        head_size: 256 << 10,
+        connections: concurrency,
+        queue: concurrency,
+        queue_wait: None,
+        idle_connections: concurrency,
+        interim: 64,
+    }
+}
+
+/// Where the larder that runs here serves: the first address of each scheme.
+fn serving(order: &Warm) -> Result<Vec<(Address, Scheme)>, String> {
+    let authority = match &order.from {
+        From::Sitemap(url) => Scheme::split(url).map(|it| it.1.split('/').next().unwrap_or(it.1)),
+        From::Log(_) | From::List(_) => None,
+    };
+    // A site's public name has no port of this machine: then there must be one larder alone.
+    let authority = authority.filter(|it| it.rsplit_once(':').is_some_and(|it| it.1.parse::<u16>().is_ok()));
+    let admin = ask::admin(order.ask.as_ref(), authority)?;
+    let mut found: Vec<(Address, Scheme)> = Vec::new();
+    let listeners = ask::serves(&admin)?;
+    for listener in &listeners {
+        // Every address is reached at this machine's own. One where a proxy has to introduce its clients is not for us.
+        let here = listener.replace("://0.0.0.0:", "://127.0.0.1:").replace("://[::]:", "://[::1]:");
+        let Ok((at, scheme)) = crate::cli::listener(&here) else { continue };
+        if found.iter().all(|it| it.1 != scheme) {
+            found.push((at, scheme));
+        }
+    }
+    match (found.is_empty(), listeners.first()) {
+        (true, Some(first)) => return Err(format!("{first:?} cannot be connected to; name one with --to.")),
+        (true, None) => return Err("The larder that runs here serves nobody.".to_owned()),
+        (false, _) => {}
+    }
+    Ok(found)
+}
+
+/// Whether only this machine can be meant: one can listen at no other's address.
+fn is_of_this_machine(at: &Address) -> bool {
+    match at {
+        Address::Tcp(host, _) if host == "localhost" => true,
+        Address::Tcp(host, _) => host.parse::<IpAddr>().is_ok_and(|it| TcpListener::bind((it, 0)).is_ok()),
+        Address::Unix(_) => true,
+    }
+}
