@@ -63,6 +63,12 @@ fn by_url() {
     check(json!({ "url": "http://h/a/1" }), &["/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "HTTPS://H:443/a/1#x" }), &["/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "/b/1", "host": "h" }), &["/a/1", "/a/2", "/a/x.css"]);
+    // The port of either scheme is that of both.
+    check(json!({ "url": "http://h:443/a/1" }), &["/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "h:443/a/1" }), &["/a/2", "/a/x.css", "/b/1"]);
+    check(json!({ "url": "/b/1", "host": "h:443" }), &["/a/1", "/a/2", "/a/x.css"]);
+    check(json!({ "prefix": "https://h:80/a/" }), &["/b/1"]);
+    check(json!({ "url": "h:4443/a/1" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "http://h/a" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
     check(json!({ "url": "http://other/a/1" }), &["/a/1", "/a/2", "/a/x.css", "/b/1"]);
 }

@@ -141,9 +141,9 @@ impl Rules {
     /// A key, or the beginning of one, as rules are found by it: without what makes no difference to them.
     fn place<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let key = without_scheme(key);
-        match (&self.shared, authority(key)) {
+        match (&self.shared, authority(&key)) {
             (Some(shared), Some((start, end))) => Cow::Owned([&key[..start], shared, &key[end..]].concat()),
-            _ => Cow::Borrowed(key),
+            _ => key,
         }
     }
 
@@ -513,14 +513,28 @@ impl Facts for At<'_> {
     }
 }
 
-/// A key, or the beginning of one, from the `://` on; nothing where it does not come so far, which is the beginning of
-/// every key.
-fn without_scheme(key: &[u8]) -> &[u8] {
+/// A key, or the beginning of one, from the `://` on, and without either scheme's own port: a key names none that is its own, but
+/// who purges may know the page by the other scheme. Nothing where it does not come so far, which is the beginning of every key.
+fn without_scheme(key: &[u8]) -> Cow<'_, [u8]> {
     let rest = key.strip_prefix(b"http").map(|it| it.strip_prefix(b"s").unwrap_or(it));
     match rest {
-        Some(rest) if rest.is_empty() || rest.starts_with(b":") => rest,
-        None if b"http".starts_with(key) => b"",
-        _ => key,
+        Some(rest) if rest.starts_with(b"://") => without_port(rest),
+        Some(rest) if rest.is_empty() || rest.starts_with(b":") => Cow::Borrowed(rest),
+        None if b"http".starts_with(key) => Cow::Borrowed(b""),
+        _ => Cow::Borrowed(key),
+    }
+}
+
+/// What follows a scheme, without `:80` and `:443` behind its host.
+fn without_port(rest: &[u8]) -> Cow<'_, [u8]> {
+    let from = b"://".len();
+    let Some(end) = rest[from..].iter().position(|it| *it == b'/').map(|it| it + from) else {
+        return Cow::Borrowed(rest);
+    };
+    let host = &rest[..end];
+    match host.strip_suffix(b":443").or_else(|| host.strip_suffix(b":80")) {
+        Some(host) => Cow::Owned([host, &rest[end..]].concat()),
+        None => Cow::Borrowed(rest),
     }
 }
 

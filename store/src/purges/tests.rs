@@ -256,10 +256,15 @@ fn a_fill_that_began_before_is_not_joined_if_the_purge_may_be_about_it() {
     check(url("http://a/y"), None, true);
     check(prefix("http://a/"), Some(&[]), false);
     check(prefix("http://b/"), Some(&[]), true);
-    // By either scheme; but the ports that need not be named differ.
+    // By either scheme, with the port of either or none.
     check(url("https://a/x"), None, false);
     check(prefix("https://a/"), None, false);
-    check(url("https://a:80/x"), None, true);
+    for host in ["https://a:80", "http://a:443", "http://a:80"] {
+        check(url(&format!("{host}/x")), None, false);
+        check(prefix(&format!("{host}/")), None, false);
+    }
+    check(url("http://a:8080/x"), None, true);
+    check(url("http://a:4443/x"), None, true);
     check(url("httpsx://a/x"), None, true);
     check(Scope::All, Some(&[]), false);
     check(tag("red"), None, false);

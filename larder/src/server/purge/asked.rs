@@ -173,7 +173,7 @@ pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8
     }
 }
 
-/// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both. Upper case, a default port, a fragment, spaces and letters that
+/// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both, and the port of either. Upper case, a default port, a fragment, spaces and letters that
 /// are not ASCII are all taken as a browser takes them.
 fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
