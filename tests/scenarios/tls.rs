@@ -532,3 +532,36 @@ fn sessions_are_in_the_memory_that_is_told() {
     counts(&larder, "tls_open", 0);
     assert_eq!(0, larder.counter("tls_waiting_bytes"));
 }
+
+#[test]
+fn explain_says_what_a_url_of_the_other_scheme_gets() {
+    let explain = |larder: &Larder, url: &str| -> serde_json::Value {
+        let body = serde_json::json!({ "url": url }).to_string();
+        serde_json::from_str(&larder.admin_post("/api/v1/explain", &body).text()).unwrap()
+    };
+    // Behind "larder refuses it with 421: ".
+    let sentence = |told: &serde_json::Value| {
+        told["verdict"]["sentence"].as_str().unwrap().split_once(": ").unwrap().1.to_owned()
+    };
+    let (authority, origin) = (Authority::new(), pages());
+    // In clear alone, as behind a proxy that ends TLS.
+    let larder = Larder::before(&origin, "");
+    larder.get("/9");
+    let mut client = larder.client();
+    client.send("GET https://h/9 HTTP/1.1\r\nHost: h\r\n\r\n");
+    let seen = client.read();
+    let told = explain(&larder, "https://h/9");
+    assert_eq!((421, 421), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
+    assert!(seen.text().contains(&sentence(&told)), "{told}");
+    let change = "Explain http://h/9, as a proxy in front of larder asks that ends TLS: hit.";
+    assert_eq!(change, told["change"].as_str().unwrap());
+    assert_eq!("hit", explain(&larder, "http://h/9")["verdict"]["name"]);
+    // By TLS alone.
+    let larder = before(&origin, &[authority.sign("one", &["h"])], "");
+    let seen = larder.get("/9");
+    let told = explain(&larder, &format!("http://h:{}/9", larder.address.port()));
+    assert_eq!((400, 400), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
+    assert!(seen.text().contains(&sentence(&told)), "{told}");
+    let change = format!("Explain https://h:{}/9, as its listener speaks: miss.", larder.address.port());
+    assert_eq!(change, told["change"].as_str().unwrap());
+}

@@ -457,6 +457,9 @@ async fn serve_introduced<H: Handler>(link: Link, tls: Option<Arc<Tls>>, mut cli
     }
 }
 
+/// What is said with 400 to who asks in clear where TLS is spoken.
+pub const PLAIN_SENTENCE: &str = "This port speaks HTTPS: write https:// in place of http://.";
+
 /// Greets a client by TLS, and serves it by the protocol that it chose.
 async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client, handler: Rc<H>) {
     match link.greet(&tls).await {
@@ -471,8 +474,7 @@ async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client
             }
         }
         Err(Unsecured::Plain) => {
-            let sentence = "This port speaks HTTPS: write https:// in place of http://.";
-            http1::turn_away(link, &*handler, 400, sentence).await;
+            http1::turn_away(link, &*handler, 400, PLAIN_SENTENCE).await;
         }
         Err(Unsecured::Refused) => link.linger().await,
         Err(Unsecured::Gone) => {}

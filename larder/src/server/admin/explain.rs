@@ -14,6 +14,7 @@ use larder_semantics::date;
 use larder_semantics::field::FieldList;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::trace::{Outcome, Rule};
+use larder_transport::listener::PLAIN_SENTENCE;
 use larder_wire::http1::Version;
 use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, Storage};
 use serde_json::{Value, json};
@@ -38,10 +39,43 @@ impl Admin {
             return self.explain_past(asked.json, &limits).await;
         }
         match question(asked.json, &limits) {
-            Ok(Ok(request)) => self.explain_request(request).await,
+            Ok(Ok(request)) => match self.misdirected(asked.json["url"].as_str().unwrap_or_default()) {
+                Some(other) => self.explain_misdirected(request, other).await,
+                None => self.explain_request(request).await,
+            },
             Ok(Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
             Err(wrong) => wrong.into(),
         }
+    }
+
+    /// Where no listener speaks the scheme of a URL, or the one of its port another: the same URL as it can be asked for.
+    fn misdirected(&self, url: &str) -> Option<String> {
+        let (scheme, rest) = Scheme::split(url)?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let other = if scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+        let bare = scheme.without_port(authority);
+        is_misdirected(&self.public, scheme, bare)
+            .then(|| format!("{}://{}{target}", other.name(), other.without_port(bare)))
+    }
+
+    /// Explains a request whose URL is of a scheme that is not spoken where it goes: that is all that is seen of it. Who copies
+    /// the URL of a page from a browser, which a proxy before larder serves by TLS, means `other`; it is named where it is served.
+    async fn explain_misdirected(&self, mut request: Request, other: String) -> Answer {
+        let mut told = match request.scheme {
+            Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
+            Scheme::Http => refused(400, PLAIN_SENTENCE),
+        };
+        request.scheme = if request.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+        if let Answer::Json(200, answer) = self.explain_request(request).await
+            && let Some(name) = answer["verdict"]["name"].as_str().filter(|it| *it != "refused")
+        {
+            let why = match other.starts_with("http:") {
+                true => "as a proxy in front of larder asks that ends TLS",
+                false => "as its listener speaks",
+            };
+            told["change"] = format!("Explain {other}, {why}: {name}.").into();
+        }
+        Answer::Json(200, told)
     }
 
     /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
@@ -133,6 +167,27 @@ impl Admin {
     }
 }
 
+/// Whether what is asked for by this scheme, at this host and port, comes to a listener of the other one. A port at which larder
+/// does not listen is another's, who brings it here.
+fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool {
+    let port_of = |it: &str| match it.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => Some(port.to_owned()),
+        _ => None,
+    };
+    let port = port_of(authority);
+    let has = |scheme: Scheme, port: Option<&str>| {
+        listeners.iter().any(|it| {
+            // A Unix socket has no scheme, and no port. Whether a proxy introduces its clients there is the same to these.
+            let it = it.replacen("+proxy://", "://", 1);
+            let (spoken, at) = Scheme::split(&it).unwrap_or((Scheme::Http, ""));
+            spoken == scheme && (port.is_none() || port_of(at.trim_end_matches('/')).as_deref() == port)
+        })
+    };
+    let other = if scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+    let at_port = |scheme| port.is_some() && has(scheme, port.as_deref());
+    has(other, None) && (!has(scheme, None) || at_port(other) && !at_port(scheme))
+}
+
 /// The answer where no route is asked: larder refuses the request itself.
 fn refused(status: u16, sentence: &str) -> Value {
     let verdict = Verdict::refused(status, sentence);
@@ -192,6 +247,10 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
     })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
+    if authority.contains('*') {
+        let detail = format!("{url:?} is no URL but a pattern; write the URL of one page.");
+        return Err(Wrong::at("url", detail));
+    }
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
     let method = asked["method"].as_str().unwrap_or("GET").to_owned();
     let mut fields = FieldList::new();
@@ -318,4 +377,36 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
         "change": it.change,
         "settings": settings,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_to_a_listener_of_the_other_scheme() {
+        let clear = "http://127.0.0.1:8080";
+        let secure = "https://0.0.0.0:8443";
+        for (listeners, scheme, authority, expect) in [
+            (&[clear][..], Scheme::Https, "h", true),
+            (&[clear], Scheme::Https, "h:8443", true),
+            (&[clear], Scheme::Http, "h", false),
+            (&[clear], Scheme::Http, "h:1", false),
+            (&[secure], Scheme::Http, "h", true),
+            (&[secure], Scheme::Https, "h:1", false),
+            (&[clear, secure], Scheme::Https, "h", false),
+            (&[clear, secure], Scheme::Http, "h:8443", true),
+            (&[clear, secure], Scheme::Https, "h:8080", true),
+            (&[clear, secure], Scheme::Https, "h:1", false),
+            (&[clear, secure], Scheme::Https, "[::8080]", false),
+            (&["unix:/run/l"], Scheme::Https, "h", true),
+            (&["unix:/run/l"], Scheme::Http, "h:1", false),
+            (&["https+proxy://127.0.0.1:1"], Scheme::Https, "h", false),
+            (&["https+proxy://127.0.0.1:1"], Scheme::Http, "h:1", true),
+            (&[], Scheme::Https, "h", false),
+        ] {
+            let listeners: Vec<String> = listeners.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(expect, is_misdirected(&listeners, scheme, authority), "{listeners:?} {authority}");
+        }
+    }
 }
