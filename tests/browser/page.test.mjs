@@ -68,6 +68,30 @@ it('tells routes, tiers, origins and memory', async () => {
   assert.match(memory, /responses/);
 });
 
+it('tells which origins are not asked, and why', async () => {
+  await go('overview');
+  const origins = page.locator('section:has(> h2:text("Origins"))');
+  await origins.locator('tbody tr', { hasText: 'up' }).first().waitFor();
+  const before = larder.configuration();
+  const site = `
+[[site]]
+hosts = ["several.example"]
+
+[[site.route]]
+name = "several"
+path = "/*"
+proxy = { to = ["http://127.0.0.1:1", "http://127.0.0.1:2 drain"], health = { path = "/", interval = "20ms", fall = 1 } }
+`;
+  larder.configure(before + site);
+  const row = (name) => origins.locator('tbody tr', { hasText: name });
+  await row('127.0.0.1:1').filter({ hasText: 'sick' }).waitFor();
+  await row('127.0.0.1:2').filter({ hasText: 'drained' }).waitFor();
+  assert.deepEqual(await audit(page), []);
+  if (process.env.LARDER_PICTURE) await page.screenshot({ path: process.env.LARDER_PICTURE, fullPage: true });
+  larder.configure(before);
+  await row('127.0.0.1:2').waitFor({ state: 'detached' });
+});
+
 it('finds what is stored, looks into it, and purges it', async () => {
   const url = `${larder.site}/tagged/to-be-purged`;
   await ask(url);

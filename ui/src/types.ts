@@ -29,10 +29,22 @@ export interface Stats {
   sites?: { name: string; routes: number[]; counters: Counts; latency: Histogram }[];
   routes?: { name: string; site: number; kind: string; counters: Counts; latency: Histogram }[];
   tiers?: { name: string; state: string; hits: number; bytes_served: number; objects?: number; used_bytes?: number; budget_bytes?: number }[];
-  origins?: { name: string; routes: string[]; counters: Counts; latency: Histogram }[];
+  origins?: Origin[];
   saved?: { origin_us: number };
   memory?: { rss_bytes?: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
   ram: { used_bytes: number; budget_bytes: number };
+}
+
+export interface Origin {
+  name: string;
+  routes: string[];
+  /** `up` is well; `slow_start` and `trying` come back; `ejected`, `sick` and `drained` get nothing new. */
+  state?: string;
+  /** Until it is tried again, where it is ejected. */
+  ejected_ms?: number | null;
+  in_flight?: number;
+  counters: Counts;
+  latency: Histogram;
 }
 
 export interface StoredObject {

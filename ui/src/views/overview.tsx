@@ -9,7 +9,7 @@ import * as format from '../format';
 import type { Figure } from '../format';
 import { useReadings } from '../hooks';
 import { type Point, between, quantile, ratio } from '../readings';
-import type { Counts, Histogram, Stats } from '../types';
+import type { Counts, Histogram, Origin, Stats } from '../types';
 import { Memory } from './memory';
 
 const WINDOWS: [string, string][] = [
@@ -284,6 +284,28 @@ function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
   );
 }
 
+/** How an origin is, in a word: its colour, and what that means to those who ask. */
+const STATES: Record<string, [word: string, look: string, means: string]> = {
+  up: ['up', 'faint', 'It is asked'],
+  slow_start: ['slow start', 'warn', 'It was away, and gets more requests little by little'],
+  trying: ['trying', 'warn', 'It was away, and one request tries it'],
+  ejected: ['ejected', 'bad', 'It failed too often, and is left alone for a while'],
+  sick: ['sick', 'bad', 'Its health check fails: it is not asked'],
+  drained: ['drained', 'faint', 'The configuration has it drained: it gets no new requests'],
+};
+
+function State({ of }: { of: Origin }): JSX.Element {
+  const state = of.state ?? 'up';
+  const [word, look, means] = STATES[state] ?? [state, 'warn', ''];
+  const left = state === 'ejected' && of.ejected_ms ? ` ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
+  return (
+    <span class={state === 'up' ? look : `chip ${look}`} title={means}>
+      {word}
+      {left}
+    </span>
+  );
+}
+
 function Origins({ now, then, seconds }: Over): JSX.Element | null {
   const all = now.origins ?? [];
   const [shown, more] = useShort(busiest(all), 'origins');
@@ -298,9 +320,11 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
           <thead>
             <tr>
               <th scope="col">Origin</th>
+              <th scope="col">State</th>
               <th scope="col" class="num">Req / s</th>
               <th scope="col" class="num">p50</th>
               <th scope="col" class="num">p99</th>
+              <th scope="col" class="num">In flight</th>
               <th scope="col" class="num">Failures</th>
             </tr>
           </thead>
@@ -312,9 +336,13 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
               return (
                 <tr key={it.name}>
                   <th scope="row">{it.name}</th>
+                  <td>
+                    <State of={it} />
+                  </td>
                   <td class="num">{format.flat(format.rate(sent / seconds))}</td>
                   <td class="num">{format.flat(format.micros(quantile(ms, 0.5)))}</td>
                   <td class="num">{format.flat(format.micros(quantile(ms, 0.99)))}</td>
+                  <td class="num">{format.flat(format.count(it.in_flight ?? 0))}</td>
                   <td class={`num ${it.counters['failures'] ? 'bad' : ''}`}>{format.flat(format.count(it.counters['failures'] ?? 0))}</td>
                 </tr>
               );
