@@ -162,9 +162,6 @@ fn start(
     let audit = Audit::new(&errors, audit, own.clone());
     let keeper = tls::Keeper::open(&config, &errors)?;
     let store = Store::new(config.ram, totals.add_part()).map_err(|it| no_ram(&it))?;
-    if let Some(name) = config.fleet.as_ref().and_then(|it| it.namespace.as_deref()) {
-        store.share_hosts(name);
-    }
     tiers::open_spool(&config, &store, &errors);
     let lower = Lower::open(&config, &store, || totals.add_part(), &errors)?;
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);

@@ -34,6 +34,10 @@ impl Lower {
         counters: impl Fn() -> Arc<Counters>,
         errors: &ErrorLog,
     ) -> Result<Self, String> {
+        // Before the disk brings back the purges that it knows of.
+        if let Some(name) = config.fleet.as_ref().and_then(|it| it.namespace.as_deref()) {
+            store.share_hosts(name);
+        }
         let disk = match &config.disk {
             Some(it) => Some(open_disk(it, config.ram.heap_line, store, counters())?),
             None => None,
