@@ -38,8 +38,11 @@ pub(crate) struct Link {
     cut: Cell<bool>,
 }
 
-/// How long a client may take to close its side after a handshake that failed, milliseconds.
+/// How long a client may take to close its side after we have closed ours, milliseconds.
 const LINGER_TIME: u64 = 2_000;
+/// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
+/// reads then sees its answer. More than is read of a body that nobody wants: this is the last that the client gets.
+const LINGER: u64 = 4 * 1024 * 1024;
 /// Steps of a TLS connection in one go that bring nothing for its reader, before others have their turn.
 const STEPS: usize = 32;
 
@@ -86,16 +89,18 @@ impl Link {
         self.watched.shut(Shutdown::Write);
     }
 
-    /// Closes our side, and lets the client read what was said last: closing with unread bytes would take that away.
+    /// Closes our side, and lets the client read what was said last: closing with unread bytes would take that away. What comes
+    /// is thrown away as it is: nobody asks what it meant.
     pub async fn linger(&self) {
         self.end();
         let _wait = self.watched.read_while(Reading::Linger, LINGER_TIME);
-        let mut left = INCOMING;
+        let mut left = LINGER;
         let read = poll_fn(|context| {
-            let mut room = self.worker.sealed.borrow_mut();
+            let mut room = self.worker.input.borrow_mut();
+            let _ = self.worker.size_input(&mut room);
             while left > 0 {
                 match ready!(self.receive_some(context, &mut room)) {
-                    Ok(count) if count > 0 => left = left.saturating_sub(count),
+                    Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
                     _ => break,
                 }
             }

@@ -24,11 +24,6 @@ const BATCH: u64 = 64 * 1024;
 const TURNS: usize = 8;
 /// Bytes of an unread request body that are read and thrown away, so that the connection may live on.
 pub(crate) const DRAIN: u64 = 256 * 1024;
-/// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
-/// reads then sees its answer. More than [`DRAIN`]: this is the last that the client gets.
-const LINGER: u64 = 4 * 1024 * 1024;
-/// How long a client may take to close its side after we have closed ours, milliseconds.
-const LINGER_TIME: u64 = 2_000;
 
 /// One connection. Shared by the request body and the reply of the request that is being answered.
 pub(super) struct Connection {
@@ -381,20 +376,7 @@ impl Connection {
         if farewell == Farewell::Plain {
             return After::Close;
         }
-        self.link.end();
-        let _wait = self.link.watched.read_while(Reading::Linger, LINGER_TIME);
-        let mut left = LINGER;
-        let read = poll_fn(|context| {
-            let mut scratch = self.link.worker.input.borrow_mut();
-            while left > 0 {
-                match ready!(self.link.read(context, &mut scratch)) {
-                    Ok(count) if count > 0 => left = left.saturating_sub(count as u64),
-                    _ => break,
-                }
-            }
-            Poll::Ready(())
-        });
-        read.await;
+        self.link.linger().await;
         After::Close
     }
 

@@ -33,9 +33,6 @@ pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
 pub(super) const WINDOW: u32 = 1024 * 1024;
 /// Streams that we ended and the client may not know of yet.
 const FORGOTTEN: usize = 256;
-/// Bytes that are read and thrown away after our GOAWAY, and how long: see HTTP/1.1's own.
-const LINGER: u64 = 4 * 1024 * 1024;
-const LINGER_TIME: u64 = 2_000;
 
 /// One connection; its streams' tasks share it.
 pub(super) struct Connection {
@@ -421,21 +418,7 @@ impl Connection {
         if self.link.flush().await.is_err() {
             return;
         }
-        self.link.end();
-        let _wait = self.link.watched.read_while(Reading::Linger, LINGER_TIME);
-        let mut left = LINGER;
-        poll_fn(|context| {
-            let mut scratch = self.link.worker.input.borrow_mut();
-            while left > 0 {
-                match self.link.read(context, &mut scratch) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(count)) if count > 0 => left = left.saturating_sub(count as u64),
-                    Poll::Ready(_) => break,
-                }
-            }
-            Poll::Ready(())
-        })
-        .await;
+        self.link.linger().await;
     }
 
     /// Has the connection's task run.
