@@ -6,7 +6,7 @@ mod tests;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of a header at most. One of version 1 has [`LINE`]; version 2 could announce 64 KiB, of which nobody sends a part.
+/// Bytes of a header at most. One of version 1 has 107; version 2 could announce 64 KiB, of which nobody sends a part.
 pub const MOST: usize = 4096;
 /// Bytes of a header of version 1 at most, with its CR and LF (section 2.1).
 const LINE: usize = 107;
