@@ -25,10 +25,10 @@ const STEPS: usize = 16;
 const QUIET: u32 = 8;
 /// The time between two looks of a thread that was told of room at the last: a collection takes as long as there is to be
 /// taken back, and the requests of the thread wait for it. So there are many, and each is short.
-const SOON: Duration = Duration::from_millis(25);
+const SOON: Duration = Duration::from_millis(5);
 
 /// Bytes that others have freed on the heap when the threads are told of it: each looks through all of its pages then.
-const ENOUGH: u64 = 1 << 20;
+const ENOUGH: u64 = 1 << 18;
 
 /// Tells every thread that there is memory to be given back.
 #[derive(Clone, Default)]

@@ -7,7 +7,7 @@ fn told(room: &Room) -> u64 {
 }
 
 #[test]
-fn a_sweep_tells_of_each_mebibyte_and_of_its_end() {
+fn a_sweep_tells_of_each_part_and_of_its_end() {
     let room = Room::default();
     let mut freed = Freed::new(room.clone());
     freed.add(ENOUGH - 1);
