@@ -124,10 +124,10 @@ pub fn reaches_an_origin(name: &str, believed: bool, in_key: impl Fn(&str) -> bo
         }
 }
 
-/// Whether a field says who asks: of a client that is not believed it reaches no origin.
+/// Whether a field says who asks, also where it says more (`Forwarded`): nobody but a proxy that is believed may say that.
 #[must_use]
 pub fn says_who(name: &str) -> bool {
-    deed(name) == Some(Deed::Who)
+    deed(name) == Some(Deed::Who) || name.eq_ignore_ascii_case("forwarded")
 }
 
 /// Whether a field may have the application act on another target, method or base.
@@ -153,7 +153,7 @@ mod tests {
             assert_eq!(Some(*expect), deed(name), "{name}");
             assert_eq!(Some(*expect), deed(&name.to_ascii_uppercase()), "{name}");
             assert_eq!(*expect == Deed::Bypass, overrides(name), "{name}");
-            assert_eq!(*expect == Deed::Who, says_who(name), "{name}");
+            assert_eq!(*expect == Deed::Who || *name == "forwarded", says_who(name), "{name}");
         }
         assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything"));
         assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));

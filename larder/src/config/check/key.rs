@@ -41,7 +41,7 @@ impl Check {
         }
         if let Some(name) = recipe.headers.iter().find(|it| way::says_who(it)) {
             let text = format!(
-                "{name} cannot be in the key: what clients write there reaches no origin; clients.trusted says whom to believe who asks"
+                "{name} cannot be in the key: it says who asks, and clients.trusted says whom to believe that"
             );
             let source = self.source(&self.cache_key(at, "key.headers"));
             if !self.values.problems.iter().any(|it| it.source == source) {
