@@ -18,6 +18,7 @@ pub const CONTINUATION: u8 = 9;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
+pub const PADDED: u8 = 8;
 pub const ACK: u8 = 1;
 
 /// One frame as it came.

@@ -125,6 +125,21 @@ fn windows_may_shrink_below_nothing() {
     assert_eq!(15, client.so_far(id).body.len());
 }
 
+/// The application finds no end of it: it was never whole.
+#[test]
+fn a_body_that_is_none_has_no_byte() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let empty = client.head(&request("POST", "/", &[("content-length", "0")]), 0);
+    client.send(frame(DATA, END_STREAM, empty, b""));
+    assert!(client.answer(empty).complete);
+    let more = client.head(&request("POST", "/", &[("content-length", "0")]), 0);
+    client.send(frame(DATA, END_STREAM, more, b"ab"));
+    let answer = client.answer(more);
+    assert_eq!((Some(1), 0), (answer.reset, answer.status), "{answer:?}");
+}
+
 #[test]
 fn bodies_reach_the_origin_whole_with_their_trailers() {
     let origin = origin();

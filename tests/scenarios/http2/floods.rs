@@ -1,7 +1,7 @@
 //! Statement 5: whoever asks for what costs it nothing is cut off, the others wait less than a second, and memory does not grow.
 
 use crate::harness::http2::{
-    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, PING, RST_STREAM, SETTINGS,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, PADDED, PING, RST_STREAM, SETTINGS,
     WINDOW_UPDATE, block, frame, request,
 };
 use crate::harness::origin::Script;
@@ -122,6 +122,18 @@ fn data_without_a_byte() {
         0 => frame(HEADERS, END_HEADERS, 1, &block(&request("POST", "/slow", &[]))),
         _ => frame(DATA, 0, 1, &[]).repeat(1000),
     });
+}
+
+/// Of padding alone, which costs credit that is given back: on a stream that is open, and on one that was answered before its end.
+#[test]
+fn padding_without_a_byte() {
+    let padding = [&[255][..], &[0; 255]].concat();
+    for path in ["/slow", "/kept"] {
+        check(|round| match round {
+            0 => frame(HEADERS, END_HEADERS, 1, &block(&request("POST", path, &[]))),
+            _ => frame(DATA, PADDED, 1, &padding).repeat(100),
+        });
+    }
 }
 
 /// A field of 4,000 bytes that is remembered once and named 16,000 times.

@@ -158,13 +158,14 @@ impl<H: Handler> Taking<'_, H> {
         if self.state.credit < 0 {
             return Err(ErrorCode::FlowControl.into());
         }
+        // Padding alone costs credit that is given back at once.
+        if data.is_empty() && !end_stream {
+            self.count(Kind::Nothing)?;
+        }
         let Some(stream) = self.state.streams.get(&id).cloned() else {
             self.give_back(flow);
             return self.of_closed(id);
         };
-        if data.is_empty() && !end_stream {
-            self.count(Kind::Nothing)?;
-        }
         if stream.gone.get().is_some() {
             self.give_back(flow);
             return self.of_ended(&stream);

@@ -75,7 +75,14 @@ impl Stream {
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
         let body = Incoming {
             bytes: Vec::new(),
-            left: if let Framing::Length(length) = framing { Some(length) } else { None },
+            left: match framing {
+                Framing::Length(length) => Some(length),
+                // Its end is still to come, and nothing may come before it.
+                Framing::Chunked if request.is_some_and(|it| it.fields.get("content-length").is_some()) => {
+                    Some(0)
+                }
+                _ => None,
+            },
             // A tunnel has no end that could be too far.
             room: if is_tunnel { u64::MAX } else { room },
             window: credit,
