@@ -77,6 +77,7 @@ impl Tls {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let chain = certificates(certificate)?;
+                plain(key)?;
                 let own = PrivateKeyDer::from_pem_file(key)
                     .map_err(|it| format!("{}: no private key in PEM: {it}", key.display()))?;
                 let wrong = |it| format!("{}: does not go with its key: {it}", certificate.display());
@@ -141,7 +142,16 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
+/// To open a pipe is to wait for whoever writes into it.
+fn plain(file: &Path) -> Result<(), String> {
+    match std::fs::metadata(file) {
+        Ok(about) if !about.is_file() => Err(format!("{}: it is no plain file", file.display())),
+        _ => Ok(()), // What is missing is told by who reads it.
+    }
+}
+
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    plain(file)?;
     let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match all {
         Ok(all) if all.is_empty() => Err(format!("{}: no certificate in PEM", file.display())),

@@ -447,6 +447,12 @@ fn what_is_wrong_with_certificates_is_said() {
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
         "larder.toml:3: tls.certificates.key: ",
     );
+    let pipe = at("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    check(
+        &format!("[tls]\ncertificates = [{{ cert = {pipe:?}, key = {:?} }}]", at("one.key")),
+        "is no plain file",
+    );
     let encrypted = at("encrypted.key");
     std::fs::write(
         &encrypted,

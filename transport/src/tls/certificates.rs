@@ -137,8 +137,12 @@ impl Certificate {
 /// # Errors
 /// One sentence.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let length = std::fs::metadata(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))?.len();
-    if length > LONGEST {
+    let about = std::fs::metadata(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))?;
+    // To open a pipe is to wait for whoever writes into it.
+    if !about.is_file() {
+        return Err(format!("{} is no plain file.", path.display()));
+    }
+    if about.len() > LONGEST {
         return Err(format!("{} is over 1 MiB; no certificate or key is.", path.display()));
     }
     std::fs::read(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))
