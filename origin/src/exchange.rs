@@ -23,7 +23,7 @@ use crate::deadline::Deadlines;
 use crate::group::Turn;
 use crate::http2::Strand;
 use crate::pool::{Place, Trust};
-use crate::unsent::{SLICES, Unsent};
+use crate::unsent::{Keeps, SLICES, Unsent};
 use crate::way::Way;
 use crate::{Limits, Origin, OriginError, Outgoing};
 use again::{Next, Opening};
@@ -121,9 +121,10 @@ impl Exchange {
     }
 
     /// Waits for the next head: interim (status below 200) or final. Repeats a request once on a fresh connection if a
-    /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request
-    /// without a body, or one with a body of which no byte had been written (RFC 9110 §9.2.2). Of a group, another origin is
-    /// asked where one fails before its final head, as often as the group allows, for such an idempotent request.
+    /// reused one died before the first byte of a response came, where that cannot do a thing twice: an idempotent request, or
+    /// one with a body of which no byte had been written (RFC 9110 §9.2.2). Of a group, another origin is asked where one fails
+    /// before its first head, as often as the group allows, for an idempotent request. Of its body at most 64 KiB may have been
+    /// taken: so much is remembered.
     ///
     /// # Errors
     /// See [`OriginError`].
@@ -386,7 +387,8 @@ impl State {
             Poll::Ready(Err(_)) | Poll::Pending => 0,
         };
         self.origin.counters.origin_bytes_sent.add(taken as u64);
-        self.unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken);
+        let keeps = if self.request.is_idempotent() { Keeps::Body } else { Keeps::Nothing };
+        self.unsent.begin(Bytes::copy_from_slice(head.get(taken..).unwrap_or_default()), taken, keeps);
         if head.capacity() <= SCRATCH {
             self.origin.scratch.replace(head);
         }
@@ -407,7 +409,7 @@ impl State {
             match ready!(self.poll_write(cx)) {
                 Ok(()) => {}
                 Err(OriginError::Refused) if self.may_repeat_refused() => self.repeat(),
-                Err(OriginError::Disconnected) if self.may_repeat() => self.repeat(),
+                Err(OriginError::Disconnected) if ready!(self.poll_again(cx)) == Next::Again => {}
                 Err(OriginError::Disconnected) => {
                     self.unsent.clear();
                     self.sending = Sending::Failed;
@@ -522,7 +524,8 @@ impl State {
             }
             Err(bad) => return Err(OriginError::BadHead(bad)),
         };
-        if response.status >= 200 && self.judge(response.status) == Next::Elsewhere {
+        self.unsent.forget();
+        if response.status >= 200 && self.judge(response.status) == Next::Again {
             return Ok(None);
         }
         let Link::Open(connection) = &mut self.link else {

@@ -15,6 +15,7 @@ mod exchange;
 mod group;
 mod health;
 mod http2;
+mod kept;
 mod line;
 mod pool;
 mod request;

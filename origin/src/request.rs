@@ -104,6 +104,11 @@ impl Outgoing {
         is_idempotent(self.line.method())
     }
 
+    /// Whether there is a body.
+    pub(crate) fn has_body(&self) -> bool {
+        !matches!(self.framing, Framing::Empty | Framing::Length(0))
+    }
+
     /// Whether the body is held back until the origin says 100 (RFC 9110 §10.1.1).
     pub(crate) fn expects_continue(&self) -> bool {
         self.framing != Framing::Empty

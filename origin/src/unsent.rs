@@ -1,5 +1,7 @@
-//! Bytes of a request that the origin has not taken yet. Which bytes they are is decided elsewhere.
+//! Bytes of a request that the origin has not taken yet, and those of its body that it has, as long as they may be needed again. Which
+//! bytes they are is decided elsewhere.
 
+use crate::kept::Kept;
 use bytes::{Buf, Bytes};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -15,6 +17,18 @@ pub(crate) struct Unsent {
     body: VecDeque<Bytes>,
     head_taken: usize,
     body_taken: u64,
+    keeps: Keeps,
+    kept: Kept,
+}
+
+/// Whether what is taken of a body is remembered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Keeps {
+    /// It is never sent again.
+    #[default]
+    Nothing,
+    /// It may be, as far as [`Kept`] goes.
+    Body,
 }
 
 impl Unsent {
@@ -34,8 +48,13 @@ impl Unsent {
     }
 
     /// Begins anew with this head, of which `taken` bytes have been written; pieces of the body stay.
-    pub(crate) fn begin(&mut self, head: Bytes, taken: usize) {
-        (self.head, self.head_taken) = (head, taken);
+    pub(crate) fn begin(&mut self, head: Bytes, taken: usize, keeps: Keeps) {
+        (self.head, self.head_taken, self.keeps) = (head, taken, keeps);
+    }
+
+    /// Whether nothing of the body is gone: what was taken is remembered.
+    pub(crate) fn has_whole_body(&self) -> bool {
+        self.kept.is_whole() || self.body_taken == 0
     }
 
     /// Adds a piece at the end.
@@ -75,13 +94,21 @@ impl Unsent {
         if first.is_empty() {
             self.body.pop_front();
         }
+        self.keeps.remember(&piece, &mut self.kept);
         piece
     }
 
-    /// What was taken was not looked at: it is to be sent again, before the rest.
-    pub(crate) fn take_back(&mut self, pieces: Vec<Bytes>) {
+    /// What was taken of the body is not sent again: there is an answer.
+    pub(crate) fn forget(&mut self) {
+        self.kept.forget();
+    }
+
+    /// What was taken is to be sent again, before the rest, as though nothing had been: where all of that is here.
+    pub(crate) fn take_back(&mut self) {
+        if let Some(kept) = self.kept.take().filter(|it| !it.is_empty()) {
+            self.body.push_front(kept);
+        }
         (self.head_taken, self.body_taken) = (0, 0);
-        pieces.into_iter().rev().for_each(|it| self.body.push_front(it));
     }
 
     /// The origin took `length` bytes more.
@@ -96,12 +123,21 @@ impl Unsent {
                 debug_assert!(false, "more was written than there was");
                 return;
             };
-            let part = left.min(first.len());
-            first.advance(part);
-            left -= part;
+            let part = first.split_to(left.min(first.len()));
+            left -= part.len();
+            self.keeps.remember(&part, &mut self.kept);
             if first.is_empty() {
                 self.body.pop_front();
             }
+        }
+    }
+}
+
+impl Keeps {
+    fn remember(self, piece: &[u8], kept: &mut Kept) {
+        match self {
+            Keeps::Body => kept.add(piece),
+            Keeps::Nothing => kept.forget(),
         }
     }
 }
@@ -114,7 +150,7 @@ mod tests {
     fn every_byte_is_offered_once_and_in_order() {
         for step in 1..12 {
             let mut unsent = Unsent::default();
-            unsent.begin(Bytes::from_static(b"head"), 0);
+            unsent.begin(Bytes::from_static(b"head"), 0, Keeps::Nothing);
             for it in ["5\r\n", "hello", "", "\r\n", "0\r\n", "\r\n", "x", "yz"] {
                 unsent.push(Bytes::from_static(it.as_bytes()));
             }
@@ -129,6 +165,25 @@ mod tests {
             }
             assert_eq!(b"head5\r\nhello\r\n0\r\n\r\nxyz", &*sent);
             assert_eq!((4, 18), (unsent.head_taken(), unsent.body_taken()));
+            assert!(!unsent.has_whole_body());
+        }
+    }
+
+    #[test]
+    fn what_was_taken_comes_back_before_the_rest() {
+        for length in 4..12 {
+            let mut unsent = Unsent::default();
+            unsent.begin(Bytes::from_static(b"head"), 0, Keeps::Body);
+            ["abc", "def", "gh"].into_iter().for_each(|it| unsent.push(Bytes::from_static(it.as_bytes())));
+            unsent.took(length);
+            unsent.take_back();
+            unsent.begin(Bytes::new(), 0, Keeps::Body);
+            let mut all = Vec::new();
+            while unsent.first().is_some() {
+                all.extend_from_slice(&unsent.take(2));
+            }
+            assert_eq!(b"abcdefgh", &*all);
+            assert!(unsent.has_whole_body(), "and may do so again");
         }
     }
 }

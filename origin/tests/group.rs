@@ -189,23 +189,139 @@ fn what_is_not_idempotent_is_sent_once_where_it_may_have_been_seen() {
     assert_eq!(1, all.counters.origin_retries_elsewhere.get());
 }
 
-#[test]
-fn a_body_of_which_something_left_is_not_sent_again() {
-    let bad = Scripted::tcp(|_, mut peer| {
-        peer.head();
-        let body = peer.exactly(3);
-        peer.report(body);
+/// Reads a head and so many bytes of a body, says so, does this, and resets.
+fn dies_within_a_body(bytes: usize, then: fn(&mut Peer)) -> Scripted {
+    Scripted::tcp(move |_, mut peer| {
+        if peer.head().is_empty() {
+            return;
+        }
+        peer.exactly(bytes);
+        then(&mut peer);
+        let report = peer.reporter();
         peer.reset();
+        report("dead");
+    })
+}
+
+/// Tells of the body up to `end`, and answers.
+fn takes_until(end: &'static str) -> Scripted {
+    Scripted::tcp(move |_, mut peer| {
+        while !peer.head().is_empty() {
+            let mut body = String::new();
+            while !body.ends_with(end) {
+                body += &peer.exactly(1);
+            }
+            peer.report(body);
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+        }
+    })
+}
+
+/// The body in three pieces, of which the first has come where it is no use.
+async fn put_in_three(all: &All, bad: &Scripted, method: &str, framing: Framing) -> String {
+    let exchange = match all.group.send(UNSAFE, request(method, framing)).await {
+        Ok(exchange) => exchange,
+        Err(error) => return format!("{error:?}"),
+    };
+    exchange.write("abc".into()).await.unwrap();
+    assert_eq!("dead", bad.reported());
+    let rest = async {
+        exchange.write("def".into()).await?;
+        exchange.write("ghi".into()).await?;
+        exchange.write_end(None).await
+    };
+    // Whether it is gone is told by the one who writes, or the one who reads.
+    let (_, told) = tokio::join!(rest, told(Ok(exchange.clone())));
+    told
+}
+
+#[test]
+fn a_body_of_which_something_left_is_sent_again_whole() {
+    for (framing, whole) in [
+        (Framing::Length(9), "abcdefghi"),
+        (Framing::Chunked, "3\r\nabc\r\n3\r\ndef\r\n3\r\nghi\r\n0\r\n\r\n"),
+    ] {
+        for method in ["PUT", "DELETE"] {
+            let (bad, a) = (dies_within_a_body(3, |_| {}), takes_until(&whole[whole.len() - 3..]));
+            let all = group(&[&bad, &a]);
+            run(async {
+                assert_eq!("200 a", put_in_three(&all, &bad, method, framing).await, "{method} {framing:?}");
+                assert_eq!(whole, a.reported());
+            });
+            assert_eq!(1, all.counters.origin_retries_elsewhere.get());
+        }
+    }
+}
+
+#[test]
+fn a_post_of_which_something_left_is_never_sent_again() {
+    for method in ["POST", "PATCH"] {
+        for framing in [Framing::Length(9), Framing::Chunked] {
+            let (bad, a) = (dies_within_a_body(3, |_| {}), says("a"));
+            let all = group(&[&bad, &a]);
+            run(async { assert_eq!("Disconnected", put_in_three(&all, &bad, method, framing).await) });
+            assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_is_not_sent_again() {
+    // A whole answer that came before it stopped reading, and hints that were given on.
+    let early: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 413 No\r\nContent-Length: 2\r\n\r\nno"));
+    let hints: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 103 Early Hints\r\n\r\n"));
+    let busy: fn(&mut Peer) = |peer| assert!(peer.send("HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno"));
+    for (then, expect) in [(early, "413 no"), (hints, "103 Disconnected"), (busy, "503 no")] {
+        let (bad, a) = (dies_within_a_body(3, then), says("a"));
+        let all = group(&[&bad, &a]);
+        run(async { assert_eq!(expect, put_in_three(&all, &bad, "PUT", Framing::Length(9)).await) });
+        assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+    }
+}
+
+#[test]
+fn no_more_than_64_kib_of_a_body_are_sent_again() {
+    for (length, expect) in [(65_536, "200 a"), (65_537, "Disconnected")] {
+        let bad = dies_within_a_body(length, |_| {});
+        let a = Scripted::tcp(move |_, mut peer| {
+            while !peer.head().is_empty() {
+                peer.exactly(length);
+                peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+            }
+        });
+        let all = group(&[&bad, &a]);
+        run(async {
+            let framing = Framing::Length(length as u64);
+            let exchange = all.group.send(UNSAFE, request("PUT", framing)).await.unwrap();
+            exchange.write("x".repeat(length).into()).await.unwrap();
+            assert_eq!("dead", bad.reported());
+            assert_eq!(expect, told(Ok(exchange)).await);
+        });
+    }
+}
+
+#[test]
+fn a_body_that_met_a_dying_connection_is_sent_again_to_the_same_origin() {
+    let origin = Scripted::tcp(|number, mut peer| {
+        while !peer.head().is_empty() {
+            let body = peer.exactly(9);
+            if number == 0 && body == "ABCDEFGHI" {
+                return peer.reset();
+            }
+            peer.report(body);
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na");
+        }
     });
-    let a = says("a");
-    let all = group(&[&bad, &a]);
+    let all = group(&[&origin]);
     run(async {
-        let exchange = all.group.send(UNSAFE, request("PUT", Framing::Length(5))).await.unwrap();
-        exchange.write("abc".into()).await.unwrap();
-        assert_eq!("abc", bad.reported());
-        assert_eq!(Some(OriginError::Disconnected), exchange.head().await.err());
+        for body in ["abcdefghi", "ABCDEFGHI"] {
+            let exchange = all.group.send(UNSAFE, request("PUT", Framing::Length(9))).await.unwrap();
+            exchange.write(body.into()).await.unwrap();
+            assert_eq!("200 a", told(Ok(exchange)).await);
+            assert_eq!(body, origin.reported());
+        }
     });
-    assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+    assert_eq!(1, all.counters.origin_retries.get());
 }
 
 #[test]

@@ -168,6 +168,40 @@ fn a_post_whose_connection_dies_is_sent_once_and_a_get_twice() {
     assert_eq!(1, once.received().iter().filter(|it| it.path() == "/a").count());
 }
 
+#[test]
+fn an_upload_whose_origin_dies_is_sent_to_another_where_that_does_no_harm() {
+    for (method, status) in [("PUT", 200), ("POST", 502)] {
+        let dies = Http2Origin::start(&[], |peer| {
+            let asked = peer.asked().unwrap();
+            peer.upload(asked.stream, |it| it.bytes.len() >= 3);
+        });
+        let echoes = Http2Origin::start(&[], |peer| {
+            while let Some(asked) = peer.asked() {
+                let body = peer.upload(asked.stream, |_| false).bytes;
+                peer.answer(asked.stream, &[], &body);
+            }
+        });
+        let larder = before_all(&[&dies, &echoes], ", balance = \"round_robin\"", "");
+        for number in 0..2 {
+            let mut client = larder.client();
+            client.send(format!("{method} /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"));
+            let asked = |it: &Http2Origin| it.received().len();
+            until("it is asked", || asked(&dies) + asked(&echoes) == number + 1);
+            let is_dead = asked(&dies) == 1;
+            client.send("defghi");
+            let answer = client.read();
+            let expect = if is_dead { status } else { 200 };
+            assert_eq!(expect, answer.status, "{method}");
+            assert!(expect != 200 || answer.body == b"abcdefghi", "{answer:?}");
+            if is_dead {
+                break;
+            }
+        }
+        assert_eq!(1, dies.received().len());
+        assert_eq!(u64::from(status == 200), larder.counter("origin_retries_elsewhere"));
+    }
+}
+
 /// An origin that begins with three bytes of five, or of nobody knows how many, and then does this.
 fn cutting(then: fn(&mut Peer, u32)) -> Http2Origin {
     Http2Origin::start(&[], move |peer| {

@@ -441,7 +441,7 @@ pub const TABLE: &[Key] = &[
     once("site[].route[].proxy.hash_by", Kind::One(Form::HashBy), Some("target"),
         "What of a request decides where `balance` is a hash: host and target, the client's address, or the value of a field or cookie; requests without that are balanced by load.", r#""cookie:session""#),
     once("site[].route[].proxy.tries", integer(1, 64), Some("3"),
-        "Origins that one request is sent to at most. Another is asked where no connection was had; and where one failed before its response began, if the method is idempotent (RFC 9110 section 9.2.2) and nothing of a body was sent.", "2"),
+        "Origins that one request is sent to at most. Another is asked where no connection was had; and where one failed before its response began, if the method is idempotent (RFC 9110 section 9.2.2) and no more than 64 KiB of a body were sent, which are remembered until then.", "2"),
     once("site[].route[].proxy.retry_budget", integer(0, 100), Some("20"),
         "Requests of a hundred that are sent to another origin though the first may have seen them; as many as one origin may have under way are saved up.", "10"),
     once("site[].route[].proxy.failure_statuses", Kind::List(Form::FailureStatus), None,

@@ -1,14 +1,13 @@
 //! A request that is sent once more: on a fresh connection where a reused one died, or to another origin of the group. What may be
 //! sent again is decided here, how often and to whom in `group`.
 
-use super::{Link, Reading, Sending, State};
+use super::{Filled, Link, Reading, Sending, State};
 use crate::connection::History;
 use crate::group::Turn;
 use crate::http2::Needs;
 use crate::pool::Place;
 use crate::way::Way;
 use crate::{Origin, OriginError};
-use larder_wire::http1::Framing;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -23,11 +22,11 @@ pub(super) struct Opened {
     elsewhere: Option<(Place, Turn)>,
 }
 
-/// Whether an error of an exchange is met by asking another origin.
+/// Whether an error of an exchange is met by sending the request once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// It is: the exchange goes on.
-    Elsewhere,
+    Again,
     /// It is not: the exchange has failed, or goes on with what came.
     Fail,
 }
@@ -74,12 +73,40 @@ impl State {
             Link::Opening { .. } | Link::Closed => return false,
         };
         let died_unused = history == History::Reused && self.received == 0 && self.repeats == 0;
-        let harmless = match self.request.framing {
-            Framing::Empty | Framing::Length(0) => self.request.is_idempotent(),
-            // Without its body it is no whole request, so the origin cannot have acted on it.
-            _ => self.unsent.body_taken() == 0,
+        // Without its body it is no whole request, so the origin cannot have acted on it.
+        let unread = self.request.has_body() && self.unsent.body_taken() == 0;
+        let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
+        died_unused && (unread || harmless || self.unsent.head_taken() == 0)
+    }
+
+    /// The origin takes no more of the request: begins anew where that may be, unless it answered before it stopped.
+    pub(super) fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
+        let may_repeat = self.may_repeat();
+        if !may_repeat && !self.may_go_elsewhere() {
+            return Poll::Ready(Next::Fail);
+        }
+        let error = match &self.link {
+            // Of which nothing was taken that could be answered.
+            _ if may_repeat && self.unsent.body_taken() == 0 => OriginError::Disconnected,
+            Link::Shared(strand) => match strand.failure() {
+                Some(error) => error.clone(),
+                None => return Poll::Ready(Next::Fail),
+            },
+            _ => match ready!(self.poll_fill(0, cx)) {
+                Ok(Filled::Bytes) => return Poll::Ready(Next::Fail),
+                Ok(Filled::End) => OriginError::Disconnected,
+                Err(error) => error,
+            },
         };
-        died_unused && (harmless || self.unsent.head_taken() == 0)
+        if may_repeat {
+            self.repeat();
+            return Poll::Ready(Next::Again);
+        }
+        if self.next_after(&error) == Next::Again {
+            return Poll::Ready(Next::Again);
+        }
+        self.fail(error);
+        Poll::Ready(Next::Fail)
     }
 
     pub(super) fn repeat(&mut self) {
@@ -122,7 +149,7 @@ impl State {
         };
         self.link = Link::Opening { opening: Box::pin(again), is_elsewhere: true };
         self.wake_reader();
-        Next::Elsewhere
+        Next::Again
     }
 
     /// A final head came. One whose status is a failure is given on only where no other origin is asked.
@@ -136,18 +163,18 @@ impl State {
         }
     }
 
-    /// Whether it can do no harm that two origins see the request: it is idempotent, and nothing of its body has left; or nothing
-    /// of it has. Not once anything of a response was given on, and not when its time is over.
+    /// Whether it can do no harm that two origins see the request: it is idempotent, and all of its body is here; or nothing of it
+    /// has left. Not once anything of a response was given on, and not when its time is over.
     fn may_go_elsewhere(&self) -> bool {
-        let has_body = !matches!(self.request.framing, Framing::Empty | Framing::Length(0));
         // What was given up of a body is not there to be sent again.
-        let is_whole = !(has_body && self.sending == Sending::Failed);
+        let is_whole = !(self.request.has_body() && self.sending == Sending::Failed);
         let unseen = self.unsent.head_taken() == 0;
-        let harmless = self.request.is_idempotent() && self.unsent.body_taken() == 0;
+        let harmless = self.request.is_idempotent() && self.unsent.has_whole_body();
         self.interim == 0 && is_whole && (unseen || harmless) && !self.deadlines.is_over()
     }
 
     fn begin_anew(&mut self) {
+        self.unsent.take_back();
         (self.partial, self.received) = (0, 0);
         (self.deadlines.read, self.deadlines.write) = (None, None);
     }

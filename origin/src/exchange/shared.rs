@@ -4,6 +4,7 @@
 use super::{Link, Next, Reading, Sending, State};
 use crate::OriginError;
 use crate::http2::{Closing, Got, Strand};
+use crate::unsent::Keeps;
 use crate::way::Way;
 use bytes::Bytes;
 use larder_wire::http1::Framing;
@@ -18,7 +19,8 @@ impl State {
     pub(super) fn share_head(&mut self) {
         let Link::Shared(strand) = &mut self.link else { return };
         strand.send_head(&self.request);
-        self.unsent.begin(Bytes::new(), 1);
+        // Whatever the method: an origin may refuse it unread.
+        self.unsent.begin(Bytes::new(), 1, Keeps::Body);
     }
 
     /// Whether what was accepted of a body can be sent over `way`: chunks are no body in HTTP/2, and without them there is none in
@@ -99,7 +101,8 @@ impl State {
             }
         };
         self.received += 1;
-        if response.status >= 200 && self.judge(response.status) == Next::Elsewhere {
+        self.unsent.forget();
+        if response.status >= 200 && self.judge(response.status) == Next::Again {
             return Poll::Ready(Ok(None));
         }
         Poll::Ready(self.begin_response(&response).map(|()| Some(response)))
@@ -107,12 +110,11 @@ impl State {
 
     /// The origin did not begin with the request: takes back what it was sent, and says whether it may have it once more.
     pub(super) fn may_repeat_refused(&mut self) -> bool {
-        let Link::Shared(strand) = &mut self.link else { return false };
-        let Some(pieces) = strand.take_back() else { return false };
-        if self.sending != Sending::Failed {
-            self.unsent.take_back(pieces);
+        if self.sending == Sending::Failed || !self.unsent.has_whole_body() {
+            return false;
         }
-        self.repeats < MOST_REFUSALS && self.sending != Sending::Failed && !self.deadlines.is_over()
+        self.unsent.take_back();
+        self.repeats < MOST_REFUSALS && !self.deadlines.is_over()
     }
 
     pub(super) fn poll_shared_next(

@@ -5,7 +5,6 @@
 //! worker to one origin.
 
 mod head;
-mod kept;
 mod session;
 mod sessions;
 mod strand;

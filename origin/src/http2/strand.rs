@@ -5,7 +5,6 @@
 //! a body that is not whole never ends as one that is.
 
 use super::head::{self, Follows};
-use super::kept::Kept;
 use super::session::Seat;
 use crate::connection::History;
 use crate::deadline::Alarm;
@@ -28,7 +27,6 @@ pub(crate) struct Strand {
     pub(crate) history: History,
     answer: Answer,
     ours: Ours,
-    kept: Kept,
     pub(crate) read_alarm: Alarm,
     pub(crate) write_alarm: Alarm,
 }
@@ -80,7 +78,6 @@ impl Strand {
             history,
             answer: Answer::Unasked(sender),
             ours: Ours::Ended,
-            kept: Kept::default(),
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
         }
@@ -133,7 +130,6 @@ impl Strand {
             }
         }
         let piece = unsent.take(stream.capacity());
-        self.kept.add(&piece);
         let ends = unsent.first().is_none() && matches!(closing, Closing::End);
         let sent = stream.send_data(piece, ends);
         Poll::Ready(self.sent(sent.is_ok(), ends, cx))
@@ -174,7 +170,6 @@ impl Strand {
         if let Answer::Awaited(response) = &mut self.answer {
             match response.poll_informational(cx) {
                 Poll::Ready(Some(Ok(interim))) => {
-                    self.kept.forget();
                     let read = head::response(&interim.into_parts().0, method, limit, Follows::Something);
                     return Poll::Ready(read.map_err(OriginError::BadHead));
                 }
@@ -206,7 +201,6 @@ impl Strand {
         method: &str,
         limit: usize,
     ) -> Result<Response, OriginError> {
-        self.kept.forget();
         let (head, body) = come.into_parts();
         let follows = if body.is_end_stream() { Follows::Nothing } else { Follows::Something };
         let response = head::response(&head, method, limit, follows).map_err(OriginError::BadHead)?;
@@ -256,9 +250,12 @@ impl Strand {
         }
     }
 
-    /// What was handed over of the body, if all of that is still here.
-    pub(crate) fn take_back(&mut self) -> Option<Vec<Bytes>> {
-        self.kept.take()
+    /// Why there will be no response; `None` where there may be one, or is.
+    pub(crate) fn failure(&self) -> Option<&OriginError> {
+        match &self.answer {
+            Answer::Failed(error) => Some(error),
+            _ => None,
+        }
     }
 
     /// The other side was not there in time.
