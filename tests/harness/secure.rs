@@ -20,9 +20,14 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn new() -> Self {
+        Self::named("an authority of the scenarios")
+    }
+
+    /// The same by another name.
+    pub fn named(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, "an authority of the scenarios");
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         std::fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
@@ -102,7 +107,8 @@ impl Trusting {
         self
     }
 
-    fn config(&self) -> ClientConfig {
+    /// What a client of rustls is made of.
+    pub fn config(&self) -> ClientConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = match self.only {

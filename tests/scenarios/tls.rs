@@ -13,6 +13,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
+mod failures;
+
 /// larder before `origin` by TLS, with these certificates and more of `[tls]`.
 fn before(origin: &Origin, certificates: &[String], more: &str) -> Larder {
     let url = format!("http://{}", origin.address);

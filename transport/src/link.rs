@@ -180,6 +180,12 @@ impl Link {
         self.session.borrow().is_some()
     }
 
+    /// Whether what the client sent was no TLS: nothing goes either way any more, and it has been told why, unless it closes
+    /// unread what it sent besides ([`Link::linger`]).
+    pub fn is_broken(&self) -> bool {
+        self.session.borrow().as_ref().is_some_and(|it| it.stage == Stage::Broken)
+    }
+
     /// Reads what is there.
     #[inline]
     pub fn read(&self, context: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, Errno>> {

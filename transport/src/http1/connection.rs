@@ -92,7 +92,7 @@ pub async fn serve<H: Handler>(link: Link, client: Client, handler: Rc<H>) {
     loop {
         let turn = poll_fn(|context| connection.turn(context, &client, &*handler, &mut fresh)).await;
         match turn {
-            Turn::Gone => return connection.link.say_goodbye(),
+            Turn::Gone if !connection.link.is_broken() => return connection.link.say_goodbye(),
             Turn::Http2 => {
                 let Connection { link, input, .. } = connection;
                 // Boxed: the others have no room for it.
@@ -141,7 +141,7 @@ impl Connection {
     /// Does what a turn ended with; says whether there is another.
     async fn end_turn<H: Handler>(&self, turn: Turn, client: &Client, handler: &H) -> After {
         self.link.watched.rest();
-        match turn {
+        let after = match turn {
             Turn::Slow(request, keep_alive) => self.slow(request, keep_alive, client, handler).await,
             Turn::Write if self.link.flush().await.is_ok() => After::KeepAlive,
             Turn::Write => self.after_failure(),
@@ -156,7 +156,12 @@ impl Connection {
             }
             Turn::Close => self.close(Farewell::Plain).await,
             Turn::Gone | Turn::Http2 => After::Close,
+        };
+        if !self.link.is_broken() {
+            return after;
         }
+        self.link.linger().await;
+        After::Cut
     }
 
     /// Reads and answers at the fast speed for as long as both go on without waiting.

@@ -402,6 +402,7 @@ impl Connection {
         self.state.borrow_mut().ready.clear();
         match ended {
             Ended::Gone if self.link.watched.expired() == Expired::Writing => return self.link.reset(),
+            Ended::Gone if self.link.is_broken() => return self.link.linger().await,
             Ended::Gone => return,
             Ended::Done => {}
             Ended::Broken(code) => {

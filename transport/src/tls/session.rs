@@ -21,6 +21,8 @@ const SEAL: usize = 64 * 1024;
 const SEALED: usize = SEAL + 16 * 1024;
 /// Bytes in one record (RFC 8446 §5.1).
 const RECORD: usize = 16 * 1024;
+/// What a record begins with.
+const HEADER: usize = 5;
 /// What sealing adds to a record at most.
 const OVERHEAD: usize = 64;
 
@@ -143,7 +145,7 @@ impl Session {
             let stage = match state {
                 Err(error) => {
                     used += discard;
-                    self.say_alert(&mut bytes[used..]);
+                    self.say_alert(&error, &mut bytes[used..]);
                     break Err(error);
                 }
                 Ok(ConnectionState::ReadTraffic(mut it)) => {
@@ -185,11 +187,24 @@ impl Session {
     }
 
     /// What rustls has to say about what was wrong; that is the last.
-    fn say_alert(&mut self, bytes: &mut [u8]) {
+    fn say_alert(&mut self, error: &Error, bytes: &mut [u8]) {
         self.stage = Stage::Broken;
-        // Once: what was said comes before what came, which is as wrong as before and must not be looked at again.
-        if let Ok(ConnectionState::EncodeTlsData(mut it)) = self.tls.process_tls_records(bytes).state {
-            encode(&mut self.sealed, |out| it.encode(out).ok());
+        let is_ours_to_say = matches!(error, Error::PeerMisbehaved(_) | Error::InvalidMessage(_));
+        if is_ours_to_say && !self.tls.wants_write() {
+            // Of some wrongs (a message that is too long, one within another, too many warnings) rustls says nothing. It has the keys:
+            // it is shown what is no record, wherever it goes on reading, and says `decode_error` of that.
+            let mut nonsense = vec![0xff; bytes.len() + HEADER];
+            let _ = self.tls.process_tls_records(&mut nonsense).state;
+        }
+        // No longer than it has something to say: that comes before what came, which is as wrong as before and must not be looked
+        // at again.
+        while self.tls.wants_write() {
+            match self.tls.process_tls_records(bytes).state {
+                Ok(ConnectionState::EncodeTlsData(mut it)) => {
+                    encode(&mut self.sealed, |out| it.encode(out).ok())
+                }
+                _ => return,
+            }
         }
     }
 
@@ -356,4 +371,60 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
         _ => &counters.tls_failed_malformed,
     };
     counter.add(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tls::{ClientAuth, Least};
+    use proptest::prelude::*;
+
+    /// What a handshake message may begin with: its kind, the length that it claims, and something of it.
+    fn message() -> impl Strategy<Value = Vec<u8>> {
+        let length = prop_oneof![0..40u32, 60_000..70_000u32, Just(0xff_ffff)];
+        (prop_oneof![Just(1u8), any::<u8>()], length, proptest::collection::vec(any::<u8>(), 0..60))
+            .prop_map(|(kind, length, some)| [&[kind], &length.to_be_bytes()[1..], &some].concat())
+    }
+
+    fn record() -> impl Strategy<Value = Vec<u8>> {
+        let content = prop_oneof![
+            message(),
+            Just(vec![]),
+            Just(vec![1]),
+            Just(vec![1, 90]),
+            Just(vec![2, 40]),
+            proptest::collection::vec(any::<u8>(), 0..40)
+        ];
+        let kind = prop_oneof![4 => Just(22u8), 1 => 20..25u8];
+        (kind, content).prop_map(|(kind, it)| {
+            [&[kind, 3, 3], &u16::try_from(it.len()).unwrap().to_be_bytes()[..], &it].concat()
+        })
+    }
+
+    proptest! {
+        /// However it comes: no panic, and one alert, but where it is one itself.
+        #[test]
+        fn what_is_no_handshake_ends_with_an_alert(
+            records in proptest::collection::vec(record(), 1..50),
+            cuts in proptest::collection::vec(1..200usize, 1..20),
+        ) {
+            let tls = Tls::new(&[], Least::Tls12, &ClientAuth::Off).unwrap();
+            let mut it = Session::new(&tls, &Arc::default()).unwrap();
+            let bytes = records.concat();
+            let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
+            let mut room = vec![0; INCOMING];
+            while !rest.is_empty() {
+                let (some, behind) = rest.split_at((*cuts.next().unwrap()).min(rest.len()));
+                rest = behind;
+                let kept = it.kept(&mut room);
+                room[kept..kept + some.len()].copy_from_slice(some);
+                let Err(error) = it.open(&mut room[..kept + some.len()], &mut []) else { continue };
+                prop_assert_eq!(Stage::Broken, it.stage);
+                let says = matches!(&it.sealed[..], [21, 3, _, 0, 2, 2, _]);
+                let is_told = matches!(error, Error::AlertReceived(_));
+                prop_assert!(says || is_told && it.sealed.is_empty(), "{error:?}: {:?}", it.sealed);
+                break;
+            }
+        }
+    }
 }
