@@ -79,10 +79,10 @@ impl Machine<'_, '_> {
     /// Asks the origin for what follows the bytes of a response that were sent; `None` where it cannot be had, so that the
     /// body is cut there.
     async fn rest(&mut self, head: &SharedHead, left: Left) -> Option<Rest> {
-        let origin_micros = self.local.origin_micros.get();
+        let told = self.local.origin_told.get();
         let rest = self.ask_for_rest(head, left).await;
-        if origin_micros.is_some() {
-            self.local.origin_micros.set(origin_micros); // The log has the time to the first head.
+        if told.is_some() {
+            self.local.origin_told.set(told); // The log has the time to the first head.
         }
         self.stages.enter(Stage::Body);
         let counters = &self.gateway.counters;

@@ -284,7 +284,7 @@ impl Machine<'_, '_> {
         self.stages.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
-            self.local.took(started, exchange.answered());
+            self.local.took(started, exchange.answered(), &response);
             if response.status >= 200 {
                 self.stages.enter(Stage::Lookup);
                 self.local.origin_status.set(Some(response.status));

@@ -9,6 +9,7 @@ use crate::hit;
 use crate::judge::Judge;
 use crate::large::{self, Large, Nowhere};
 use crate::route::{Gateway, Route};
+use crate::run::OriginTold;
 use crate::stages::{self, Stage, Told};
 use bytes::Bytes;
 use larder_origin::{Exchange, OriginError, Wait};
@@ -82,16 +83,17 @@ pub(crate) struct Local {
     pub cookies: RefCell<FieldList>,
     /// Whether the response is being stored, and the origin's status: for `Cache-Status`.
     pub origin_status: std::cell::Cell<Option<u16>>,
-    /// Microseconds until the origin's head had come: for the log.
-    pub origin_micros: std::cell::Cell<Option<u64>>,
+    /// What is told of the origin's part.
+    pub origin_told: Cell<Option<OriginTold>>,
     /// Rung when `interim` has something.
     pub rung: Notify,
 }
 
 impl Local {
-    /// Notes that the origin was asked at `started` and had answered at `answered`, by the precise clock.
-    pub fn took(&self, started: u64, answered: u64) {
-        self.origin_micros.set(Some(answered.saturating_sub(started)));
+    /// Notes that the origin was asked at `started` and had answered at `answered`, by the precise clock, with this head.
+    pub fn took(&self, started: u64, answered: u64, head: &Response) {
+        let micros = answered.saturating_sub(started);
+        self.origin_told.set(Some(OriginTold { micros, version: head.version }));
     }
 }
 

@@ -32,4 +32,4 @@ mod websocket;
 
 pub use below::Tiers;
 pub use route::{Gateway, HashBy, HostSent, Route};
-pub use run::Summary;
+pub use run::{OriginTold, Summary};

@@ -92,7 +92,7 @@ impl<'c> Machine<'_, 'c> {
                 }
             }
         };
-        self.local.took(started, exchange.answered());
+        self.local.took(started, exchange.answered(), &response);
         self.stages.enter(Stage::Lookup);
         if forward::is_unasked(self.request, self.facts.conditional, response.status)
             || upgrade::is_mistakable(self.request, response.status)

@@ -79,7 +79,7 @@ impl Job {
         self.told.enter(Stage::FirstByte);
         loop {
             let response = exchange.head().await?;
-            self.local.took(started, exchange.answered());
+            self.local.took(started, exchange.answered(), &response);
             if response.status < 200 {
                 self.local.interim.borrow_mut().push_back(response);
                 self.local.rung.notify_one();

@@ -22,6 +22,7 @@ use larder_store::fill::SharedHead;
 use larder_store::ram::{KeyHash, Lookup, Shelf};
 use larder_store::{Begin, FillEnd, FillHead, FillReader, Stored};
 use larder_transport::{Client, Reply, RequestBody};
+use larder_wire::http1::Version;
 use larder_wire::http1::request::Request;
 use std::cell::Cell;
 use std::pin::Pin;
@@ -51,8 +52,17 @@ pub struct Summary {
     pub report: Option<Report>,
     /// The response was sent to its end.
     pub complete: bool,
-    /// Microseconds until the origin's head had come; `None` where it was not asked for this request.
-    pub origin_micros: Option<u64>,
+    /// The origin's part; `None` where it was not asked for this request, or did not answer.
+    pub origin: Option<OriginTold>,
+}
+
+/// What is told of an origin's answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginTold {
+    /// Microseconds until its head had come.
+    pub micros: u64,
+    /// What it spoke.
+    pub version: Version,
 }
 
 /// Whether this request may wait for, and share, another's fetch.
@@ -143,7 +153,7 @@ impl Gateway {
             body: Some(body),
             reply: Some(reply),
             answer: None,
-            summary: Summary { status: 0, body: 0, report: None, complete: false, origin_micros: None },
+            summary: Summary { status: 0, body: 0, report: None, complete: false, origin: None },
             key: Vec::new(),
             hash: KeyHash(0),
             found: None,
@@ -185,7 +195,7 @@ impl Gateway {
             };
             step = step.then(next);
         }
-        machine.summary.origin_micros = machine.local.origin_micros.get();
+        machine.summary.origin = machine.local.origin_told.get();
         machine.summary
     }
 

@@ -80,6 +80,12 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
     if answer["nodes"]["say"].is_string() {
         out.row("nodes", &text(&answer["nodes"]["say"]));
     }
+    for (at, origin) in list(&answer["origins"]).iter().enumerate() {
+        let spoken = origin["protocol"].as_str().map_or(String::new(), |it| format!(", {}", harmless(it)));
+        let state = text(&origin["state"]).replace('_', " ");
+        let name = if at == 0 { "origins" } else { "" };
+        out.row(name, &format!("{} {state}{spoken}", text(&origin["name"])));
+    }
     if answer["stored"].is_object() {
         let stored = &answer["stored"];
         out.row("stored", &format!("status {}, {} bytes", stored["status"], stored["bytes"]));

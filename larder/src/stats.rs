@@ -96,11 +96,12 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
     table(out, &head, list(&stats["routes"]).iter().map(row).collect(), screen);
 }
 
-/// Each origin and how it is; nothing where there is one, and nothing is the matter with it.
+/// Each origin and how it is; nothing where there is one, in clear text, and nothing is the matter with it.
 fn origins(out: &mut String, stats: &Value, screen: Screen) {
     let all = list(&stats["origins"]);
-    if all.len() < 2 && all.iter().all(|it| it["state"] == "up" && number(&it["counters"]["failures"]) == 0.0)
-    {
+    let is_plain = |it: &Value| !it["name"].as_str().is_some_and(|it| it.starts_with("https:"));
+    let is_well = |it: &Value| it["state"] == "up" && number(&it["counters"]["failures"]) == 0.0;
+    if all.len() < 2 && all.iter().all(|it| is_well(it) && is_plain(it)) {
         return;
     }
     let row = |it: &Value| {
@@ -113,6 +114,7 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
         vec![
             harmless(it["name"].as_str().unwrap_or("")),
             state,
+            harmless(it["protocol"].as_str().unwrap_or("-")),
             count(number(&it["in_flight"])),
             count(of("requests")),
             count(of("failures")),
@@ -120,7 +122,7 @@ fn origins(out: &mut String, stats: &Value, screen: Screen) {
             micros(number(&it["latency"]["p99_us"])),
         ]
     };
-    let head = ["origin", "is", "under way", "requests", "failures", "ejected", "99 %"];
+    let head = ["origin", "is", "speaks", "under way", "requests", "failures", "ejected", "99 %"];
     table(out, &head, all.iter().map(row).collect(), screen);
 }
 
@@ -254,7 +256,7 @@ mod tests {
             "tiers": [{ "name": "ram", "state": "on", "objects": 3, "used_bytes": 1024, "budget_bytes": 2048, "hits": 9 },
                 { "name": "disk", "state": "off", "hits": 0 }],
             "memory": { "rss_bytes": 4096, "parts": [{ "tier": "ram", "purpose": "arena", "bytes": 1024 }] },
-            "origins": [{ "name": "http://a:1", "state": "ejected", "ejected_ms": 2000, "in_flight": 1, "ejections": 2,
+            "origins": [{ "name": "http://a:1", "state": "ejected", "ejected_ms": 2000, "protocol": "HTTP/2.0", "in_flight": 1, "ejections": 2,
                 "counters": { "requests": 7, "failures": 3 }, "latency": latency }],
             "saved": { "origin_us": 45_000 },
         });
@@ -280,7 +282,8 @@ mod tests {
         assert!(!told.contains("\nmiss "), "nothing missed: {told}");
         let route = format!("a/* GET 12 75.0 % 0 0 {} {} {}", bytes(2048.0), micros(5000.0), micros(1500.0));
         assert_eq!(route, words("a/*"));
-        let origin = format!("http://a:1 ejected for {} 1 7 3 2 {}", micros(2_000_000.0), micros(1500.0));
+        let origin =
+            format!("http://a:1 ejected for {} HTTP/2.0 1 7 3 2 {}", micros(2_000_000.0), micros(1500.0));
         assert_eq!(origin, words("http://a:1"));
         assert_eq!("disk off - - - 0 -", words("disk"));
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));

@@ -11,7 +11,8 @@
 
 use crate::health::Changes;
 use larder_stdx::clock::Monotonic;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use larder_wire::http1::Version;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// When an origin is left alone, and for how long.
@@ -64,6 +65,8 @@ pub struct Standing {
     is_sick: AtomicBool,
     /// How often it was left alone.
     ejections: AtomicU64,
+    /// See [`Standing::protocol`]: zero is none yet, one HTTP/1.1, two HTTP/2.
+    protocol: AtomicU8,
 }
 
 /// Whether a request may go to an origin.
@@ -158,6 +161,21 @@ impl Standing {
     #[must_use]
     pub fn ejections(&self) -> u64 {
         self.ejections.load(Relaxed)
+    }
+
+    /// What the connection speaks that was opened last: HTTP/2, or HTTP/1.1; `None` before there was one. Where both are offered
+    /// this is what the origin chose (ALPN).
+    #[must_use]
+    pub fn protocol(&self) -> Option<Version> {
+        match self.protocol.load(Relaxed) {
+            1 => Some(Version::Http11),
+            2 => Some(Version::Http2),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn speaks(&self, version: Version) {
+        self.protocol.store(if version == Version::Http2 { 2 } else { 1 }, Relaxed);
     }
 
     /// Lets requests under way end, and has no new ones sent; or takes that back.

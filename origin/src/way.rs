@@ -10,6 +10,7 @@ use crate::request::Persistence;
 use crate::tls::Offers;
 use crate::{Origin, OriginError};
 use larder_stdx::descriptors;
+use larder_wire::http1::Version;
 use std::cell::Cell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -141,11 +142,15 @@ impl Origin {
 
     async fn begin_speaking(&self, spoken: Spoken) -> Result<Way, OriginError> {
         let stream = match spoken {
-            Spoken::Http1(stream) => return Ok(Way::Alone(Connection::new(stream))),
+            Spoken::Http1(stream) => {
+                self.standing.speaks(Version::Http11);
+                return Ok(Way::Alone(Connection::new(stream)));
+            }
             Spoken::Http2(stream) => stream,
         };
         let keeps = self.persistence() == Persistence::Keep;
         let session = Session::begin(stream, &self.limits, keeps, &self.counters).await?;
+        self.standing.speaks(Version::Http2);
         let strand = self.sessions.add(session).ok_or(OriginError::Disconnected)?;
         Ok(Way::Shared(Box::new(strand)))
     }

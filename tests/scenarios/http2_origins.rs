@@ -1,11 +1,16 @@
 //! HTTP/2 towards origins (rows O1 and O5): connections are shared, nothing is sent twice that was looked at, and what is cut is cut
 //! for everybody.
 
+use crate::harness::command::run;
 use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::http2_origin::{CANCEL, Http2Origin, NO_ERROR, Peer, REFUSED_STREAM};
 use crate::harness::origin::{Behind, Gate};
 use crate::harness::secure::Authority;
 use crate::harness::{Larder, until};
+
+fn stats(larder: &Larder) -> serde_json::Value {
+    serde_json::from_str(&larder.admin_get("/api/v1/stats").text()).unwrap()
+}
 
 /// One worker, so that connections can be counted.
 fn before(origin: &Http2Origin, proxy: &str, cache: &str) -> Larder {
@@ -524,17 +529,31 @@ fn an_origin_with_tls_is_offered_it() {
     );
     let origin = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
     let port = origin.address.port();
-    for (offers, connects) in [("", 0), (", http2 = true", 1)] {
+    for (offers, connects, spoken) in [("", 0, "HTTP/1.1"), (", http2 = true", 1, "HTTP/2.0")] {
         let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[log]\naccess = \"access.log\"\nformat = \"{{target}} {{origin_protocol}}\"\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
              proxy = {{ to = [\"https://localhost:{port}\"]{offers}, tls = {{ ca = {ca:?} }} }}\n"
         );
         let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
+        assert_eq!(serde_json::Value::Null, stats(&larder)["origins"][0]["protocol"], "nothing is known yet");
         let mut client = larder.client();
         for number in 0..100 {
             assert_eq!(format!("/{number}"), client.get(&format!("/{number}")).text());
         }
         assert_eq!(connects, larder.counter("origin_http2_connects"));
         assert_eq!(1, larder.counter("origin_tls_handshakes"));
+        assert_eq!(spoken, stats(&larder)["origins"][0]["protocol"]);
+        let read = || std::fs::read_to_string(larder.folder.path().join("access.log")).unwrap_or_default();
+        until("all are logged", || read().lines().count() == 100);
+        assert!(read().starts_with(&format!("/0 {spoken}\n")), "{}", read());
+        for (command, line) in [
+            (&["stats"][..], format!("https://localhost:{port} up {spoken} 0 100 ")),
+            (&["explain", "http://h/0"], format!("origins https://localhost:{port} up, {spoken}")),
+        ] {
+            let told =
+                run(larder.folder.path(), &[command, &["--admin", &larder.admin.to_string()]].concat()).out;
+            let told: Vec<&str> = told.split_whitespace().collect();
+            assert!(told.join(" ").contains(&line), "{line}: {told:?}");
+        }
     }
 }

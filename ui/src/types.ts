@@ -42,6 +42,8 @@ export interface Origin {
   state?: string;
   /** Until it is tried again, where it is ejected. */
   ejected_ms?: number | null;
+  /** `HTTP/1.1` or `HTTP/2.0`, once there was a connection. */
+  protocol?: string | null;
   in_flight?: number;
   counters: Counts;
   latency: Histogram;
@@ -173,6 +175,7 @@ export interface RequestRecord {
   cache: string;
   ttl: number | null;
   origin_us: number | null;
+  origin_protocol: string | null;
   end: string;
   user_agent: string | null;
   referer: string | null;

@@ -42,6 +42,8 @@ pub struct Entry<'a> {
     pub route: &'a str,
     /// Microseconds until the origin's head had come; `None` where it was not asked.
     pub origin_duration: Option<u64>,
+    /// What the origin spoke, as `HTTP/1.1`; empty where it was not asked.
+    pub origin_protocol: &'static str,
     /// What the client's TLS came to; `None` where it came in clear.
     pub tls: Option<&'a Secured>,
 }
@@ -139,6 +141,9 @@ pub static FIELDS: &[Field] = &[
     Field { name: "origin_us", since: Since::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
+    Field { name: "origin_protocol", since: Since::Json, help: "What the origin spoke: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`, which it may choose where `proxy.http2` offers it; empty where the origin was not asked.",
+        json: |it, _, out| escape::json(it.origin_protocol.as_bytes(), out),
+        plain: |it, _, out| escape::escaped(it.origin_protocol.as_bytes(), out) },
     Field { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty where the client came in clear.",
         json: |it, _, out| escape::json(it.tls_text(|it| it.version), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| it.version), out) },

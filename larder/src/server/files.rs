@@ -118,7 +118,7 @@ pub async fn send_whole(mut answer: Answer, request: &Request, mut reply: Reply<
     let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
     let sent = reply.body_bytes();
     let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-    Outcome { status: answer.status, body: sent, report: None, end, origin_micros: None }
+    Outcome { status: answer.status, body: sent, report: None, end, origin: None }
 }
 
 async fn send(

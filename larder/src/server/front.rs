@@ -143,7 +143,7 @@ impl Handler for Front {
                     body: summary.body,
                     report: summary.report,
                     end: if summary.complete { End::Whole } else { End::Cut },
-                    origin_micros: summary.origin_micros,
+                    origin: summary.origin,
                 }
             }
             (None, None, Some(Target::Files(files))) => files.answer(&request, reply, &stages).await,
@@ -216,5 +216,5 @@ async fn own_page(status: u16, sentence: &str, request: &Request, mut reply: Rep
         && (request.method == "HEAD" || reply.piece(Piece::Bytes(text.into())).await.is_ok());
     let bytes = reply.body_bytes();
     let end = if sent && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-    Outcome { status, body: bytes, report: None, end, origin_micros: None }
+    Outcome { status, body: bytes, report: None, end, origin: None }
 }

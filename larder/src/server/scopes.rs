@@ -11,6 +11,7 @@ use larder_counters::{
 };
 use larder_origin::{Standing, State};
 use larder_stdx::clock;
+use larder_wire::http1::Version;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -94,6 +95,12 @@ pub struct Scopes {
 }
 
 impl Origin {
+    /// What the connection speaks that was opened last; `None` before there was one.
+    #[must_use]
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.standing.protocol().map(Version::name)
+    }
+
     /// How it is now.
     #[must_use]
     pub fn state(&self) -> State {
@@ -186,6 +193,11 @@ impl Scopes {
         let route = &self.routes[self.sites[site].routes[route]];
         let origins = route.origins.iter().map(|it| self.origins[*it].parts[worker].clone());
         Part { origins: origins.collect(), route: route.parts[worker].clone() }
+    }
+
+    /// The origins of the route at these positions of the configuration.
+    pub fn origins_of(&self, (site, route): (usize, usize)) -> impl Iterator<Item = &Origin> {
+        self.routes[self.sites[site].routes[route]].origins.iter().map(|it| &self.origins[*it])
     }
 
     /// How the origin of that name is; anew where there is none.

@@ -254,7 +254,7 @@ function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.E
     ['Time', format.clock(it.time_us, true)],
     ['Status', it.status],
     ['Took', format.flat(format.micros(it.duration_us))],
-    ['Origin', it.origin_us === null ? null : format.flat(format.micros(it.origin_us))],
+    ['Origin', it.origin_us === null ? null : `${format.flat(format.micros(it.origin_us))}, ${it.origin_protocol}`],
     ['Size', format.flat(format.bytes(it.bytes))],
     ['Cache', it.cache],
     ['Fresh for', it.ttl === null ? null : format.flat(format.seconds(it.ttl))],

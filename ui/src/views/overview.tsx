@@ -335,7 +335,9 @@ function Origins({ now, then, seconds }: Over): JSX.Element | null {
               const sent = Math.max(0, (it.counters['requests'] ?? 0) - (before?.counters['requests'] ?? 0));
               return (
                 <tr key={it.name}>
-                  <th scope="row">{it.name}</th>
+                  <th scope="row">
+                    {it.name} {it.protocol === 'HTTP/2.0' && <span class="faint">HTTP/2</span>}
+                  </th>
                   <td>
                     <State of={it} />
                   </td>

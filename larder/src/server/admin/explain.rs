@@ -1,6 +1,7 @@
 //! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
 
 use super::overlay::overlay_json;
+use super::stats::origin_json;
 use super::{Admin, Answer, Asked, Wrong, problem_at};
 use crate::config::Decided;
 use crate::config::tiers::PurgeMethod;
@@ -161,6 +162,7 @@ impl Admin {
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+                told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
                 Answer::Json(200, told)
             }
         }

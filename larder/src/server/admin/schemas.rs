@@ -38,6 +38,16 @@ macro_rules! nodes {
     };
 }
 
+/// How an origin is: the properties.
+macro_rules! origin {
+    () => {
+        r#""name":{"type":"string"},
+"state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},
+"protocol":{"type":["string","null"],"description":"what the connection speaks that was opened last, as the origin chose it where it was offered both; null before there was one","enum":["HTTP/1.1","HTTP/2.0",null]},
+"in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#
+    };
+}
+
 /// Numbers by the names of their table.
 macro_rules! counters {
     () => {
@@ -77,8 +87,9 @@ pub const STATS: &str = concat!(
 "name":{"type":"string","enum":["ram","disk","fleet"]},"state":{"type":"string","enum":["on","off","failed"]},"why":{"type":["string","null"]},
 "hits":{"type":"integer"},"bytes_served":{"type":"integer"},"saved_us":{"type":"integer"},"objects":{"type":"integer"},"used_bytes":{"type":"integer"},
 "budget_bytes":{"type":"integer"},"queued_bytes":{"type":"integer"},"reads_left_alone":{"type":"boolean"},"device_full":{"type":"boolean"},"servers":{"type":"integer"}}}},
-"origins":{"type":"array","items":{"type":"object","required":["name","routes","state","in_flight","ejections","counters","latency"],"properties":{"name":{"type":"string"},
-"state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},"in_flight":{"type":"integer"},"ejections":{"type":"integer"},
+"origins":{"type":"array","items":{"type":"object","required":["name","routes","state","in_flight","ejections","counters","latency"],"properties":{"#,
+    origin!(),
+    r#",
 "routes":{"type":"array","items":{"type":"integer"}},"counters":"#,
     counters!(),
     r#","latency":"#,
@@ -125,6 +136,9 @@ pub const EXPLANATION: &str = concat!(
 "nodes":"#,
     nodes!(),
     r#",
+"origins":{"type":"array","description":"the route's, and how they are","items":{"type":"object","required":["name","state","in_flight","ejections"],"properties":{"#,
+    origin!(),
+    r#"}}},
 "verdict":{"type":"object","required":["name","sentence"],"properties":{"name":{"type":"string"},"sentence":{"type":"string"},"status":{"type":["integer","null"]}}}}}"#
 );
 

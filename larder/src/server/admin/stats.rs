@@ -1,7 +1,7 @@
 //! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
 //! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
 
-use super::super::scopes::{Kind, Scopes, Sums};
+use super::super::scopes::{Kind, Origin, Scopes, Sums};
 use super::{Admin, Answer};
 use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::State;
@@ -148,20 +148,28 @@ fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
 }
 
 fn origins(scopes: &Scopes) -> Vec<Value> {
-    let one = |(at, it): (usize, &super::super::scopes::Origin)| {
+    let one = |(at, it): (usize, &Origin)| {
         let sums = scopes.of_origin(at);
-        let state = it.state();
-        let left = match state {
-            State::Ejected(left) => u64::try_from(left.as_millis()).ok(),
-            _ => None,
-        };
-        json!({
-            "name": it.name, "routes": it.routes, "state": state.name(), "ejected_ms": left,
-            "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(), "counters": named(OriginCounters::TABLE, &sums.counters),
-            "latency": histogram(&sums.latency),
-        })
+        let mut told = origin_json(it);
+        told["routes"] = json!(it.routes);
+        told["counters"] = named(OriginCounters::TABLE, &sums.counters).into();
+        told["latency"] = histogram(&sums.latency);
+        told
     };
     scopes.origins.iter().enumerate().map(one).collect()
+}
+
+/// How one origin is.
+pub(super) fn origin_json(it: &Origin) -> Value {
+    let state = it.state();
+    let left = match state {
+        State::Ejected(left) => u64::try_from(left.as_millis()).ok(),
+        _ => None,
+    };
+    json!({
+        "name": it.name, "state": state.name(), "ejected_ms": left, "protocol": it.protocol(),
+        "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(),
+    })
 }
 
 /// One value, by its name; zero where the table has none of it.

@@ -16,6 +16,7 @@ pub mod traces;
 use crate::log::{End, Entry, ErrorLog, Level, LogHandle, Subsystem};
 use ids::Ids;
 use larder_counters::WorkerScope;
+use larder_gateway::OriginTold;
 use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
@@ -44,15 +45,15 @@ pub struct Outcome {
     pub report: Option<Report>,
     /// Whether the response was sent to its last byte.
     pub end: End,
-    /// Microseconds until the origin's head had come; `None` where it was not asked.
-    pub origin_micros: Option<u64>,
+    /// The origin's part; `None` where it was not asked.
+    pub origin: Option<OriginTold>,
 }
 
 impl Outcome {
     /// An answer that needed nobody else, sent to its last byte.
     #[must_use]
     pub fn whole(status: u16, body: u64, report: Option<Report>) -> Self {
-        Self { status, body, report, end: End::Whole, origin_micros: None }
+        Self { status, body, report, end: End::Whole, origin: None }
     }
 
     /// What the cache did, in the words of the access log; empty where it had no part.
@@ -270,7 +271,8 @@ impl Observer {
             fields: it.fields,
             cache: outcome.cache(),
             route: it.route,
-            origin_duration: outcome.origin_micros,
+            origin_duration: outcome.origin.map(|it| it.micros),
+            origin_protocol: outcome.origin.map_or("", |it| it.version.name()),
             tls: it.client.tls.as_deref(),
         });
     }

@@ -181,7 +181,7 @@ mod tests {
     #[track_caller]
     fn check(status: u16, report: Option<Report>, expect: &[&str]) {
         let (scope, all) = (RouteScope::default(), Scopes::new(Arc::default(), true));
-        let outcome = Outcome { status, body: 1, report, end: End::Whole, origin_micros: None };
+        let outcome = Outcome { status, body: 1, report, end: End::Whole, origin: None };
         all.slow(Some(&scope), &outcome, 5);
         let values = RouteCounters::TABLE.iter().zip(scope.counters.values());
         let counted: Vec<&str> = values.filter(|it| it.1 == 1).map(|it| it.0.name).collect();

@@ -219,7 +219,7 @@ impl Facts for Seen<'_> {
             Number::Status => Some(i64::from(outcome.status)),
             Number::Bytes | Number::Size => signed(outcome.body),
             Number::Duration => self.0.micros.and_then(signed),
-            Number::Origin => outcome.origin_micros.and_then(signed),
+            Number::Origin => outcome.origin.and_then(|it| signed(it.micros)),
             Number::Ttl => ttl(outcome.report),
             Number::Age => None,
         }
@@ -259,7 +259,8 @@ fn record(it: &Finished<'_>, id: Id) -> Value {
         "site": it.site,
         "cache": outcome.cache(),
         "ttl": ttl(outcome.report),
-        "origin_us": outcome.origin_micros,
+        "origin_us": outcome.origin.map(|it| it.micros),
+        "origin_protocol": outcome.origin.map(|it| it.version.name()),
         "end": outcome.end.name(),
         "user_agent": field("user-agent"),
         "referer": field("referer"),

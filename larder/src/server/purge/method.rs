@@ -134,5 +134,5 @@ async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&s
         && reply.piece(Piece::Bytes(text.into())).await.is_ok();
     let body = reply.body_bytes();
     let end = if sent && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
-    Outcome { status, body, report: None, end, origin_micros: None }
+    Outcome { status, body, report: None, end, origin: None }
 }
