@@ -9,6 +9,10 @@ use larder_semantics::field::is_token;
 /// Bytes of text for which room is kept from one section to the next.
 const KEEP: usize = 128 * 1024;
 
+/// How often a section may change the size of the table, at its beginning: to the least that it was meanwhile, and to what it is
+/// now (RFC 7541 §4.2).
+const RESIZES: u32 = 2;
+
 /// What is wrong with one field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
@@ -135,7 +139,7 @@ impl Decoder {
 
     fn read(&mut self, block: &[u8], section: &mut Section) -> Option<()> {
         let mut rest = block;
-        let mut begun = false;
+        let (mut begun, mut resizes) = (false, 0);
         while let Some(first) = rest.first() {
             if first & 0x80 != 0 {
                 let index = integer(&mut rest, 7)?;
@@ -144,8 +148,9 @@ impl Decoder {
                 self.literal(&mut rest, 6, section)?;
             } else if first & 0x20 != 0 {
                 let size = integer(&mut rest, 5)? as usize;
+                resizes += 1;
                 // Only where nothing was named from the table yet (RFC 7541 §4.2).
-                if begun || size > self.allowed {
+                if begun || size > self.allowed || resizes > RESIZES {
                     return None;
                 }
                 self.table.resize(size);

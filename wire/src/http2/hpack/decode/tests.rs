@@ -100,6 +100,11 @@ fn literals_that_are_not_remembered() {
     );
 }
 
+#[test]
+fn a_table_is_resized_twice_at_a_beginning() {
+    check(4096, &[("20 3fe1 1f 82", ":method: GET\n", 0), ("20 82", ":method: GET\n", 0)]);
+}
+
 #[track_caller]
 fn refused(block: &str) {
     let mut section = Section::default();
@@ -117,6 +122,7 @@ fn broken_blocks() {
     refused("00 8101 8101"); // Padded with zeros.
     refused("3fe2 1f"); // A table of 4,097 bytes.
     refused("82 20"); // Resized behind a field.
+    refused("20 3fe1 1f 20"); // Resized more often than to the least and to what it is now.
 }
 
 #[track_caller]
