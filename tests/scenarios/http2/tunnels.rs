@@ -477,6 +477,27 @@ fn each_counts_as_a_connection() {
     open(&mut client);
 }
 
+/// As for one who connects: whoever has rested for a while.
+#[test]
+fn who_rests_makes_room_for_it() {
+    let origin = doing(echo);
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\nconnections = 3\n[[site]]\nhosts = [\"*\"]\n\
+         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = Http2::connect(&larder);
+    let mut resting = [larder.client(), larder.client()];
+    for it in &mut resting {
+        assert_eq!("plain", it.get("/page").text());
+    }
+    larder.pass(2_000);
+    let id = open(&mut client);
+    echoes(&mut client, id, "hello");
+    assert_eq!([2, 0], ["connections_shed", "connections_refused"].map(|it| larder.counter(it)));
+}
+
 #[test]
 fn a_stop_leaves_it_its_time() {
     let origin = doing(echo);

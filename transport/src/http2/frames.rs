@@ -321,10 +321,12 @@ impl<H: Handler> Taking<'_, H> {
             }
             answer.take_back();
         }
-        let place = match head.protocol.map(|_| worker.admit_tunnel()) {
-            Some(None) => return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed),
-            place => place,
-        };
+        if head.protocol.is_some() {
+            self.connection.link.watched.rest(); // It is not this client that makes room.
+        }
+        if head.protocol.is_some() && !worker.makes_room() {
+            return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
+        }
         if !end_stream {
             self.state.forgotten.pop_back();
         }
@@ -340,8 +342,14 @@ impl<H: Handler> Taking<'_, H> {
         client.began.set(0);
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
-            let _place = place;
             let (connection, stream) = (&guard.connection, &guard.stream);
+            let _place = match stream.is_tunnel {
+                false => None,
+                true => match connection.link.worker.admit_tunnel().await {
+                    None => return connection.reset(stream, ErrorCode::RefusedStream, ClientGone::Closed),
+                    place => place,
+                },
+            };
             let body = RequestBody::new(connection.clone(), stream.clone());
             let reply = Reply::new(connection.clone(), stream.clone(), is_head);
             let rest = RequestBody::new(connection.clone(), stream.clone());
