@@ -12,7 +12,7 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// From the accept, or the first byte of its head, until its head was whole.
+    /// From the first byte of its head, over HTTP/2 of its first frame, until the head was whole.
     Parse,
     /// Deciding: routing, the key, the look into RAM, what the rules say.
     Lookup,
@@ -176,8 +176,8 @@ impl Stages {
         Self(None)
     }
 
-    /// A watch that is now in `Lookup`. `began` is when the first byte of the head came or the connection was accepted, by
-    /// the precise clock, and 0 where that was just now.
+    /// A watch that is now in `Lookup`. `began` is when the first byte of the head came, by the precise clock, and 0 where
+    /// that was just now.
     #[must_use]
     pub fn begin(began: u64) -> Self {
         let now = clock::precise_micros();

@@ -1,5 +1,6 @@
 //! Where the time of a request goes: traces, how they are switched, how they are followed, and `Server-Timing`.
 
+use crate::harness::http2::{self, CONTINUATION, END_HEADERS, END_STREAM, HEADERS, Http2, block, frame};
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::{Setup, TOKEN, binary};
 use crate::harness::tiers::{disk, killed, of_size, written};
@@ -136,7 +137,7 @@ fn a_miss_its_follower_and_a_hit() {
 }
 
 #[test]
-fn the_first_head_is_timed_from_the_accept_and_a_later_one_from_its_first_byte() {
+fn a_head_is_timed_from_its_first_byte() {
     let origin = page();
     let larder = before(&origin, "trace = 1");
     let mut client = larder.client();
@@ -152,9 +153,39 @@ fn the_first_head_is_timed_from_the_accept_and_a_later_one_from_its_first_byte()
     client.send("P/1.1\r\nHost: h\r\n\r\n");
     assert_eq!("ok", client.read().text());
     let all = traces(&larder, 3);
-    assert!(micros(&all[0], "parse") >= Some(PAUSED), "{:#}", all[0]);
+    let parsed = micros(&all[0], "parse");
+    assert!(parsed.is_some_and(|it| it < PAUSED), "a client that connects and is silent: {:#}", all[0]);
     assert_eq!(None, micros(&all[1], "parse"), "a connection that rests is not measured: {:#}", all[1]);
     assert!(micros(&all[2], "parse") >= Some(PAUSED), "{:#}", all[2]);
+}
+
+/// A miss, and hits whose head comes in one frame, in two reads, and in two frames.
+#[test]
+fn a_head_of_http2_is_timed_from_the_first_byte_of_its_frame() {
+    let origin = page();
+    let larder = before(&origin, "trace = 1");
+    let mut client = Http2::connect(&larder);
+    lasts();
+    client.get("/a");
+    client.get("/a");
+    let head = block(&http2::request("GET", "/a", &[]));
+    let whole = frame(HEADERS, END_STREAM | END_HEADERS, 5, &head);
+    let (first, last) = head.split_at(10);
+    let (first, last) = (frame(HEADERS, END_STREAM, 7, first), frame(CONTINUATION, END_HEADERS, 7, last));
+    for (id, first, last) in [(5, &whole[..15], &whole[15..]), (7, &first, &last)] {
+        let received = larder.counter("client_bytes_received");
+        client.send(first);
+        let enough = received + first.len() as u64;
+        until("a part of the head has come", || larder.counter("client_bytes_received") >= enough);
+        lasts();
+        client.send(last);
+        assert_eq!("ok", client.answer(id).text());
+    }
+    let all = traces(&larder, 4);
+    let parsed: Vec<_> = all.iter().map(|it| micros(it, "parse")).collect();
+    assert!(parsed[0].is_some_and(|it| it < PAUSED), "{:#}", all[0]);
+    assert_eq!(None, parsed[1], "{:#}", all[1]);
+    assert!(parsed[2] >= Some(PAUSED) && parsed[3] >= Some(PAUSED), "{parsed:?}");
 }
 
 #[test]

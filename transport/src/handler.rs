@@ -28,8 +28,8 @@ pub struct Client {
     pub scheme: Scheme,
     /// What its TLS came to; `None` where it came in clear.
     pub tls: Option<std::rc::Rc<crate::tls::Secured>>,
-    /// When the first byte of the head came that is being answered, or the connection was accepted if it is the first, in
-    /// microseconds by the precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
+    /// When the first byte of the head came that is being answered, over HTTP/2 that of its first frame, in microseconds by the
+    /// precise clock; 0 where that was just now, or is not asked: see [`Worker::stamp_when`].
     ///
     /// [`Worker::stamp_when`]: crate::worker::Worker::stamp_when
     pub began: Cell<u64>,

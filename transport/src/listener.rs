@@ -422,8 +422,7 @@ impl<H: Handler> Door<H> {
         if let Some(watched) = self.worker.admit(socket) {
             let link = Link::new(watched, self.worker.clone());
             let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
-            let began = Cell::new(self.worker.stamp());
-            let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began };
+            let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began: Cell::default() };
             let (tls, handler) = (self.tls.clone(), self.handler.clone());
             match self.preamble {
                 Preamble::None => begin_served(link, tls, client, handler),

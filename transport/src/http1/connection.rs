@@ -311,6 +311,9 @@ impl Connection {
         if self.link.flush().await.is_err() {
             return self.after_failure();
         }
+        if client.began.get() == 0 {
+            client.began.set(self.link.worker.stamp());
+        }
         self.link.watched.asks();
         self.link.watched.begin_window();
         let begun = !self.input.borrow().is_empty();

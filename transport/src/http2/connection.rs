@@ -57,6 +57,8 @@ pub(super) struct State {
     pub decoder: Decoder,
     /// Bytes that were read and are no whole frame.
     pub input: Vec<u8>,
+    /// When the first of them came, where they are no whole frame: see [`Client::began`].
+    pub began: u64,
     /// Some of them may be whole: they were not all looked at.
     pub is_unread: bool,
     pub has_preface: bool,
@@ -92,6 +94,8 @@ pub(super) struct Block {
     pub end_stream: bool,
     pub bytes: Vec<u8>,
     pub frames: u32,
+    /// When its first byte came: see [`Client::began`].
+    pub began: u64,
 }
 
 /// Serves one connection to its end, of which `input` was read already.
@@ -103,6 +107,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
             decoder: Decoder::new(TABLE),
             is_unread: !input.is_empty(),
             input,
+            began: 0,
             has_preface: false,
             has_settings: false,
             block: None,
@@ -247,10 +252,17 @@ impl Connection {
         let bytes = &scratch[..filled];
         let done = self.link.with_output(|out| {
             let state = &mut *state;
-            Taking { connection: self, state, limits: &limits, client, handler, out }
+            let began = state.began;
+            Taking { connection: self, state, limits: &limits, client, handler, out, began }
                 .all(bytes, &mut consumed)
         });
         let rest = &scratch[consumed..filled];
+        state.began = match state.began {
+            _ if rest.is_empty() => 0,
+            0 => worker.stamp(),
+            began if consumed == 0 => began,
+            _ => worker.stamp(),
+        };
         if state.input.is_empty() {
             state.input = rest.to_vec();
         } else {

@@ -48,6 +48,8 @@ pub(super) struct Taking<'a, H> {
     pub client: &'a Client,
     pub handler: &'a Rc<H>,
     pub out: &'a mut Outbox,
+    /// When the first byte of the frame or section came that is being taken; 0 where that was in this read, or nobody asks.
+    pub began: u64,
 }
 
 impl<H: Handler> Taking<'_, H> {
@@ -67,6 +69,7 @@ impl<H: Handler> Taking<'_, H> {
         while let Parsed::Frame(frame, length) = frame::parse(&bytes[*consumed..])? {
             *consumed += length;
             self.one(frame)?;
+            self.began = 0;
             if self.out.len() >= FULL {
                 self.state.is_unread = true;
                 break;
@@ -91,8 +94,9 @@ impl<H: Handler> Taking<'_, H> {
                 self.section(stream, block, end_stream)
             }
             Frame::Headers { stream, block, end_stream, .. } => {
+                let began = if self.began == 0 { self.connection.link.worker.stamp() } else { self.began };
                 let bytes = block.to_vec();
-                self.state.block = Some(Block { stream, end_stream, bytes, frames: 1 });
+                self.state.block = Some(Block { stream, end_stream, bytes, frames: 1, began });
                 Ok(())
             }
             Frame::Continuation { block, end_headers, .. } => self.continuation(block, end_headers),
@@ -233,6 +237,7 @@ impl<H: Handler> Taking<'_, H> {
             return Err(ErrorCode::EnhanceYourCalm.into());
         }
         if end_headers {
+            self.began = whole.began;
             return self.section(whole.stream, &whole.bytes, whole.end_stream);
         }
         self.state.block = Some(whole);
@@ -314,6 +319,7 @@ impl<H: Handler> Taking<'_, H> {
         if is_plain && head.protocol.is_none() {
             let window = self.state.window.min(self.state.first_window);
             let mut answer = Answer::http2(id, window, self.out);
+            self.client.began.set(self.began);
             if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
                 let (sent, rest) = answer.into_rest();
                 self.send_rest(id, sent, rest);
@@ -339,7 +345,8 @@ impl<H: Handler> Taking<'_, H> {
         self.state.streams.insert(id, stream.clone());
         self.connection.link.watched.asks();
         let (handler, client) = (self.handler.clone(), self.client.clone());
-        client.began.set(0);
+        // Others of this read may come before its task does.
+        client.began.set(if self.began == 0 { worker.stamp() } else { self.began });
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let (connection, stream) = (&guard.connection, &guard.stream);
