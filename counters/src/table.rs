@@ -116,7 +116,7 @@ counters! {
     client_idle_timeouts: Count, "Keep-alive connections closed because nothing came.";
     client_write_timeouts: Limit, "Clients that did not read their response in time.";
     client_aborts: Count, "Clients that went away before their response was sent.";
-    http2_streams_refused: Limit, "HTTP/2 requests refused because `limits.http2_streams` of their connection were under way (REFUSED_STREAM).";
+    http2_streams_refused: Limit, "HTTP/2 requests refused because `limits.http2_streams` of their connection were under way, or four times as many with those that their client has reset (REFUSED_STREAM).";
     http2_floods: Limit, "HTTP/2 connections ended because they asked for too much that costs them nothing: resets, PINGs, SETTINGS, WINDOW_UPDATEs, empty frames, field sections without an end (ENHANCE_YOUR_CALM).";
     tls_handshakes: Count, "TLS handshakes that were done in full.";
     tls_resumed: Count, "TLS handshakes that took up an earlier session.";

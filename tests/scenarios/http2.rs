@@ -2,9 +2,10 @@
 //! test program.
 
 use crate::harness::http2::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, block, frame, request,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, WINDOW_UPDATE, block, frame,
+    request,
 };
-use crate::harness::origin::{Gate, Script};
+use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Larder, Origin, until};
 
 mod floods;
@@ -366,4 +367,61 @@ fn more_streams_than_allowed_are_refused_and_may_come_again() {
         assert_eq!("slow", client.answer(*id).text());
     }
     assert_eq!("slow", client.get("/again").text());
+}
+
+/// A browser that leaves a page resets what it asked for, while the application is at it still.
+#[test]
+fn what_was_reset_keeps_nobody_from_asking() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| {
+        let answer = "HTTP/1.1 200 OK\nCache-Control: max-age=6000\n\nhere";
+        match it.target().starts_with("/slow") {
+            true => vec![Script::Gate(opened.clone()), Script::Send(response(answer))],
+            false => vec![Script::Send(response(answer))],
+        }
+    });
+    let larder = Larder::before_with(&origin, "", "[limits]\nhttp2_streams = 3\n");
+    let mut client = Http2::connect(&larder);
+    assert_eq!("here", client.get("/kept").text());
+    for left in 1..=4 {
+        for it in 0..3 {
+            let id = client.ask(&format!("/slow/{left}/{it}"));
+            client.send(frame(RST_STREAM, 0, id, &8u32.to_be_bytes()));
+        }
+        until("the application is at it", || gate.waiting() == 3 * left);
+        assert_eq!("here", client.get("/kept").text(), "a hit, {left}");
+        let miss = client.get(&format!("/other/{left}"));
+        assert_eq!((left == 4).then_some(7), miss.reset, "a miss is refused where too much is left behind");
+    }
+    assert_eq!(1, larder.counter("http2_streams_refused"));
+    gate.open();
+    until("nothing is left behind", || client.get("/again").reset.is_none());
+    assert_eq!("here", client.get("/slow/1/0").text());
+}
+
+/// What came of a body is the connection's credit again as soon as its stream is reset.
+#[test]
+fn what_was_reset_takes_nobodys_credit() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |_| vec![Script::Gate(opened.clone())]);
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    let mut credit = 65_535;
+    for _ in 0..20 {
+        // Nobody reads the body of a GET before it is answered.
+        let id = client.head(&request("GET", "/slow", &[]), 0);
+        for _ in 0..7 {
+            while credit < 16_384 {
+                let it = client.read().expect("credit comes");
+                credit += if (it.kind, it.stream) == (WINDOW_UPDATE, 0) { it.code() } else { 0 };
+            }
+            credit -= 16_384;
+            client.data(id, &[b'x'; 16_384], 0);
+        }
+        client.send(frame(RST_STREAM, 0, id, &8u32.to_be_bytes()));
+    }
+    drop(client);
+    gate.open();
 }

@@ -185,7 +185,7 @@ pub const TABLE: &[Key] = &[
     once("limits.connections", integer(1, 10_000_000), Some("50000"),
         "Open client connections of all workers together. Above it those that have rested for a second make room, and where none has, new ones are closed at once.", "20000"),
     once("limits.http2_streams", integer(1, 65_535), Some("128"),
-        "Requests under way at once over one HTTP/2 connection; above it, they are refused and may be sent again.", "256"),
+        "Requests under way at once over one HTTP/2 connection; above it, they are refused and may be sent again. What a client has reset is not under way; where four times as many are worked for with that, only what RAM has is answered.", "256"),
     start("limits.fills", integer(1, 1_000_000), Some("4096"),
         "Fetches in flight that other requests may share; above it, fetches are not shared.", "1024"),
     once("limits.upgrade_idle", time(100, 7 * DAY), Some("10m"),

@@ -487,7 +487,7 @@ impl Connection {
         if stream.gone.get().is_none() {
             self.link.with_output(|out| frame::write_reset(stream.id, code, out.text()));
             self.forget(stream);
-            stream.give_up(why);
+            self.owe(stream.give_up(why));
             self.wake();
         }
     }
@@ -524,8 +524,7 @@ impl Connection {
                 self.reset(stream, ErrorCode::None, ClientGone::Closed);
             }
         }
-        let unread = stream.body.borrow().bytes.len();
-        self.owe(u32::try_from(unread).unwrap_or(u32::MAX));
+        self.owe(stream.take_unread());
         let streams = &mut self.state.borrow_mut().streams;
         streams.remove(&stream.id);
         if streams.is_empty() {
@@ -541,6 +540,11 @@ impl Connection {
 }
 
 impl State {
+    /// Whether the client has `most` streams open. Those that it has reset are none, although their tasks are not over yet.
+    pub fn has_open(&self, most: usize) -> bool {
+        self.streams.len() >= most && self.streams.values().filter(|it| !it.is_closed()).count() >= most
+    }
+
     /// Remembers a stream that we ended.
     pub fn forget(&mut self, stream: u32) {
         if self.forgotten.len() == FORGOTTEN {

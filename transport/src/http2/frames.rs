@@ -22,6 +22,9 @@ use std::rc::Rc;
 
 /// Frames of one field section. What fits into them is bounded as well; this bounds those without a byte.
 const SECTION_FRAMES: u32 = 64;
+/// Requests that are worked for at once, those of streams that are over for the client among them: so many times as it may have
+/// streams.
+const WORK: usize = 4;
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,9 +152,15 @@ impl<H: Handler> Taking<'_, H> {
             if !stream.body.borrow().is_whole {
                 self.state.forget(id);
             }
-            stream.give_up(why);
+            self.give_up(&stream, why);
         }
         self.count(Kind::Reset)
+    }
+
+    /// Nothing more is read or written on a stream; what was not read is the connection's credit again.
+    fn give_up(&mut self, stream: &Stream, why: ClientGone) {
+        let unread = stream.give_up(why);
+        self.give_back(unread);
     }
 
     fn data(&mut self, id: u32, data: &[u8], flow: u32, end_stream: bool) -> Result<(), Ended> {
@@ -293,7 +302,7 @@ impl<H: Handler> Taking<'_, H> {
             state.forget(id); // Until it is known.
         }
         let worker = self.connection.link.worker.clone();
-        let is_full = state.streams.len() >= worker.limits().http2_streams as usize;
+        let is_full = state.has_open(worker.limits().http2_streams as usize);
         if state.is_leaving || is_full {
             if is_full {
                 worker.counters.http2_streams_refused.add(1);
@@ -326,6 +335,11 @@ impl<H: Handler> Taking<'_, H> {
                 return Ok(());
             }
             answer.take_back();
+        }
+        // What is left behind by resets is worked for still, at origins above all: hits do not wait for that.
+        if self.state.streams.len() >= WORK * worker.limits().http2_streams as usize {
+            worker.counters.http2_streams_refused.add(1);
+            return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
         }
         if head.protocol.is_some() {
             self.connection.link.watched.rest(); // It is not this client that makes room.
@@ -426,12 +440,12 @@ impl<H: Handler> Taking<'_, H> {
         if self.is_idle(id) {
             return Err(ErrorCode::Protocol.into());
         }
-        if let Some(stream) = self.state.streams.get(&id) {
+        if let Some(stream) = self.state.streams.get(&id).cloned() {
             if stream.gone.get().is_none() && !stream.is_answered() {
                 self.connection.link.worker.counters.client_aborts.add(1);
             }
             stream.body.borrow_mut().is_whole = true;
-            stream.give_up(ClientGone::Closed);
+            self.give_up(&stream, ClientGone::Closed);
         }
         self.count(Kind::Reset)
     }

@@ -150,14 +150,26 @@ impl Stream {
         }
     }
 
-    /// Nothing more is read or written.
-    pub fn give_up(&self, why: ClientGone) {
+    /// Whether it is over for the client, though its task may not be: the client may begin another in its place.
+    pub fn is_closed(&self) -> bool {
+        self.gone.get().is_some() || self.is_answered() && self.body.borrow().is_whole
+    }
+
+    /// Nothing more is read or written; how many bytes that came will not be read.
+    pub fn give_up(&self, why: ClientGone) -> u32 {
         if self.gone.get().is_none() {
             self.gone.set(Some(why));
         }
         self.queue.borrow_mut().clear();
         self.queued.set(0);
         self.ring();
+        self.take_unread()
+    }
+
+    /// How many bytes came and were not read: nobody will.
+    pub fn take_unread(&self) -> u32 {
+        let unread = std::mem::take(&mut self.body.borrow_mut().bytes);
+        u32::try_from(unread.len()).unwrap_or(u32::MAX)
     }
 
     pub fn push(&self, piece: Piece) {
