@@ -11,6 +11,7 @@ use crate::harness::{Larder, Origin, until};
 mod floods;
 mod h2spec;
 mod secure;
+mod slow;
 mod streams;
 mod tunnels;
 

@@ -2,9 +2,10 @@
 
 use super::connection::{Block, FULL, Guard, STREAM_WINDOW, Shared, State};
 use super::floods::Kind;
-use super::reply::{Reply, wait};
+use super::reply::Reply;
 use super::request_body::RequestBody;
 use super::stream::{Ending, Stream};
+use super::waiting::{Side, wait};
 use crate::Answer;
 use crate::body::Piece;
 use crate::handler::{self, Client, Handler, Now};
@@ -206,6 +207,7 @@ impl<H: Handler> Taking<'_, H> {
         if body.is_whole {
             return Err(ErrorCode::StreamClosed);
         }
+        body.came += length;
         body.window -= i64::from(flow);
         if body.window < 0 {
             return Err(ErrorCode::FlowControl);
@@ -399,7 +401,7 @@ impl<H: Handler> Taking<'_, H> {
         let guard = Guard { connection: self.connection.clone(), stream };
         tokio::task::spawn_local(async move {
             let stream = &guard.stream;
-            let _ = wait(&guard.connection, stream, || stream.is_answered()).await;
+            let _ = wait(&guard.connection, stream, Side::Takes, || stream.is_answered()).await;
         });
     }
 

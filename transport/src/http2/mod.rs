@@ -14,6 +14,7 @@ mod reply;
 mod request_body;
 mod stream;
 mod tunnel;
+mod waiting;
 
 pub(crate) use connection::serve;
 pub(crate) use reply::Reply;

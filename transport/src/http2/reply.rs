@@ -1,25 +1,20 @@
 //! Writes the response to one request, over its stream.
 
-use super::connection::{Connection, Shared};
+use super::connection::Shared;
 use super::stream::{Ending, Stream};
 use super::tunnel::Tunnel;
+use super::waiting::{Side, wait};
 use crate::body::Piece;
 use crate::handler::ResponseBody;
 use crate::link::ClientGone;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::is_allowed_trailer;
-use larder_wire::http2::ErrorCode;
 use larder_wire::http2::frame::End;
 use larder_wire::http2::hpack::encode;
-use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::Poll;
-use std::time::Duration;
 
 /// Bytes of a stream that may wait for the client before its task waits, too.
 const HOLD: u64 = 32 * 1024;
-/// The window of `min_rate`.
-const RATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// How much of a body is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,7 +118,7 @@ impl Reply {
         self.body += length;
         self.connection.has_work(&self.stream);
         let stream = self.stream.clone();
-        wait(&self.connection, &self.stream, || stream.queued.get() <= HOLD).await
+        wait(&self.connection, &self.stream, Side::Takes, || stream.queued.get() <= HOLD).await
     }
 
     pub async fn gone(&self) {
@@ -153,7 +148,7 @@ impl Reply {
                 self.connection.has_work(&self.stream);
             }
         }
-        wait(&self.connection, &self.stream, || self.stream.is_answered()).await
+        wait(&self.connection, &self.stream, Side::Takes, || self.stream.is_answered()).await
     }
 
     pub fn started(&self) -> bool {
@@ -162,70 +157,5 @@ impl Reply {
 
     pub fn body_bytes(&self) -> u64 {
         self.body
-    }
-}
-
-/// Waits until the client has taken enough, for as long as it takes some.
-pub(super) async fn wait(
-    connection: &Connection,
-    stream: &Stream,
-    is_done: impl Fn() -> bool,
-) -> Result<(), ClientGone> {
-    let moved = || stream.sent.get();
-    let is_over = || is_done() && stream.gone.get().is_none();
-    let limit = connection.link.worker.limits().write_timeout;
-    let slow = patient(connection, stream, limit, moved, is_over).await;
-    match stream.gone.get() {
-        Some(gone) => Err(gone),
-        None if slow => {
-            connection.link.worker.counters.client_write_timeouts.add(1);
-            connection.reset(stream, ErrorCode::Cancel, ClientGone::TimedOut);
-            Err(ClientGone::TimedOut)
-        }
-        None => Ok(()),
-    }
-}
-
-/// Waits until `is_over`, or the stream is gone; says whether the client was too slow instead: it moved nothing for
-/// `limit`, or less than `min_rate` over any ten seconds.
-pub(super) async fn patient(
-    connection: &Connection,
-    stream: &Stream,
-    limit: Duration,
-    moved: impl Fn() -> u64,
-    is_over: impl Fn() -> bool,
-) -> bool {
-    let ready = || {
-        poll_fn(|context| {
-            if is_over() || stream.gone.get().is_some() {
-                return Poll::Ready(());
-            }
-            stream.wait(context);
-            Poll::Pending
-        })
-    };
-    if is_over() || stream.gone.get().is_some() {
-        return false;
-    }
-    let (mut silent, mut window, mut begun) = (Duration::ZERO, Duration::ZERO, moved());
-    loop {
-        let limit = if limit.is_zero() { Duration::MAX } else { limit };
-        let slice = limit.saturating_sub(silent).min(RATE_WINDOW - window);
-        let before = moved();
-        if tokio::time::timeout(slice, ready()).await.is_ok() {
-            return false;
-        }
-        silent = if moved() > before { Duration::ZERO } else { silent + slice };
-        window += slice;
-        if silent >= limit {
-            return true;
-        }
-        if window >= RATE_WINDOW {
-            let min_rate = connection.link.worker.limits().min_rate;
-            if moved() - begun < min_rate * window.as_secs() {
-                return true;
-            }
-            (window, begun) = (Duration::ZERO, moved());
-        }
     }
 }

@@ -1,13 +1,12 @@
 //! The body of one request, as its stream brings it.
 
 use super::connection::Shared;
-use super::reply::patient;
 use super::stream::Stream;
+use super::waiting::{Side, wait};
 use crate::http1::DRAIN;
 use crate::link::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
-use larder_wire::http2::ErrorCode;
 use larder_wire::http2::frame::End;
 use std::rc::Rc;
 
@@ -38,13 +37,7 @@ impl RequestBody {
             let body = self.stream.body.borrow();
             body.is_whole || !body.bytes.is_empty() || body.refused.is_some()
         };
-        let worker = &self.connection.link.worker;
-        let room = self.stream.body.borrow().room;
-        let moved = || room.saturating_sub(self.stream.body.borrow().room);
-        if patient(&self.connection, &self.stream, worker.limits().body_timeout, moved, came).await {
-            worker.counters.client_body_timeouts.add(1);
-            self.connection.reset(&self.stream, ErrorCode::Cancel, ClientGone::TimedOut);
-        }
+        let _ = wait(&self.connection, &self.stream, Side::Sends, came).await;
         self.arrived()
     }
 

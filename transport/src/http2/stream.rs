@@ -1,5 +1,6 @@
 //! One stream: what is to be sent on it, what has come on it, and who waits for either. Frames are not here.
 
+use super::waiting::Rate;
 use crate::body::Piece;
 use crate::link::ClientGone;
 use larder_semantics::field::FieldList;
@@ -21,6 +22,9 @@ pub(super) struct Stream {
     pub queued: Cell<u64>,
     /// Bytes of body that went out.
     pub sent: Cell<u64>,
+    /// How fast the client takes them, and sends its body.
+    pub takes: Rate,
+    pub sends: Rate,
     pub end: RefCell<Ending>,
     /// The final head of the answer is on its way.
     pub has_answer: Cell<bool>,
@@ -52,6 +56,8 @@ pub(super) enum Ending {
 /// The body of the request, as it comes.
 pub(super) struct Incoming {
     pub bytes: Vec<u8>,
+    /// Bytes that have come until now, read or not.
+    pub came: u64,
     /// Bytes that may still come, where their number was announced.
     pub left: Option<u64>,
     /// Bytes that may still come, by `limits.body_size`.
@@ -75,6 +81,7 @@ impl Stream {
         let is_tunnel = request.is_some_and(|it| it.protocol.is_some());
         let body = Incoming {
             bytes: Vec::new(),
+            came: 0,
             left: match framing {
                 Framing::Length(length) => Some(length),
                 // Its end is still to come, and nothing may come before it.
@@ -98,6 +105,8 @@ impl Stream {
             queue: RefCell::default(),
             queued: Cell::new(0),
             sent: Cell::new(0),
+            takes: Rate::default(),
+            sends: Rate::default(),
             end: RefCell::new(Ending::Open),
             has_answer: Cell::new(false),
             is_ready: Cell::new(false),

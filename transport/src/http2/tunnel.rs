@@ -2,8 +2,8 @@
 //! own. What is copied where, and until when, is not here.
 
 use super::connection::Shared;
-use super::reply::wait;
 use super::stream::{Ending, Stream};
+use super::waiting::{Side, wait};
 use crate::body::Piece;
 use crate::link::ClientGone;
 use bytes::Bytes;
@@ -58,7 +58,7 @@ impl Tunnel {
         }
         self.stream.push(Piece::Bytes(bytes));
         self.connection.has_work(&self.stream);
-        wait(&self.connection, &self.stream, || self.stream.queued.get() == 0).await
+        wait(&self.connection, &self.stream, Side::Takes, || self.stream.queued.get() == 0).await
     }
 
     pub fn end(&self) {
@@ -71,7 +71,7 @@ impl Tunnel {
     }
 
     pub async fn close(self) {
-        let _ = wait(&self.connection, &self.stream, || self.stream.is_answered()).await;
+        let _ = wait(&self.connection, &self.stream, Side::Takes, || self.stream.is_answered()).await;
     }
 }
 

@@ -1,0 +1,69 @@
+//! Clients of HTTP/2 that are slow, or stand still: what is waited for, and for how long.
+
+use crate::harness::http2::{END_STREAM, Http2, PING, frame, request};
+use crate::harness::origin::{Gate, Script, response};
+use crate::harness::{Larder, Origin, until};
+
+const CANCEL: u32 = 8;
+
+/// One answer, to whatever is asked; to `/slow` not before the gate is open.
+fn origin(gate: &std::sync::Arc<Gate>) -> Origin {
+    let gate = gate.clone();
+    Origin::scripted(move |it| {
+        let answer = Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"));
+        match it.target().starts_with("/slow") {
+            true => vec![Script::Gate(gate.clone()), answer],
+            false => vec![answer],
+        }
+    })
+}
+
+/// Two bodies come, a byte and 2,000 bytes in each second.
+#[test]
+fn a_body_that_drips_is_cut_off() {
+    let origin = origin(&Gate::new());
+    let larder = Larder::before_with(&origin, "", "[limits]\nmin_rate = \"1KiB\"\n");
+    let mut client = Http2::connect(&larder);
+    let length = [("content-length", "100000")];
+    let [drips, goes] = [(), ()].map(|()| client.head(&request("POST", "/up", &length), 0));
+    let mut sent = 0;
+    until("the window is over", || {
+        let received = larder.counter("client_bytes_received");
+        client.data(drips, b"x", 0);
+        client.data(goes, &[b'y'; 2_000], 0);
+        sent += 2_000;
+        until("it came", || larder.counter("client_bytes_received") >= received + 2_001);
+        larder.pass(1_000);
+        larder.counter("client_body_timeouts") == 1
+    });
+    assert_eq!(Some(CANCEL), client.answer(drips).reset);
+    (sent..100_000).step_by(2_000).for_each(|_| client.data(goes, &[b'y'; 2_000], 0));
+    client.data(goes, b"", END_STREAM);
+    assert_eq!("here", client.answer(goes).text());
+    assert_eq!(1, larder.counter("client_body_timeouts"));
+}
+
+/// Whose credit is used up by what nobody reads owes nothing.
+#[test]
+fn who_may_not_send_is_waited_for() {
+    let gate = Gate::new();
+    let origin = origin(&gate);
+    let larder = Larder::before_with(&origin, "", "[limits]\nbody_timeout = \"300ms\"\n");
+    let mut client = Http2::connect(&larder);
+    // The bodies of GETs are not read before they are answered.
+    for at in 0..8 {
+        let id = client.head(&request("GET", &format!("/slow/{at}"), &[]), 0);
+        (0..8).for_each(|_| client.data(id, &[b'x'; 16_384], 0));
+    }
+    let starved = client.head(&request("POST", "/up", &[]), 0);
+    for count in 1..=2 {
+        let mut other = Http2::connect(&larder);
+        let silent = other.head(&request("POST", "/up", &[]), 0);
+        assert_eq!(Some(CANCEL), other.answer(silent).reset);
+        assert_eq!(count, larder.counter("client_body_timeouts"));
+    }
+    client.send(frame(PING, 0, 0, b"12345678"));
+    while client.read().expect("it is answered").kind != PING {}
+    assert_eq!(None, client.so_far(starved).reset);
+    gate.open();
+}

@@ -1,0 +1,147 @@
+//! Waiting for the client of one stream, which is to take of the answer or to send of the request's body: for how long, and at what
+//! least rate. The same for a whole connection is `worker::Watched`'s.
+
+use super::connection::Connection;
+use super::stream::Stream;
+use crate::link::ClientGone;
+use crate::worker::Limits;
+use larder_stdx::clock;
+use larder_wire::http2::ErrorCode;
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The window of `min_rate`, milliseconds.
+const RATE_WINDOW: u64 = 10_000;
+/// How often it is looked whether the client is waited for still: it has no credit at times.
+const SLICE: Duration = Duration::from_millis(2_500);
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The client sends of its request's body.
+    Sends,
+    /// The client takes of the answer.
+    Takes,
+}
+
+impl Side {
+    /// Bytes that the client has moved until now.
+    fn moved(self, stream: &Stream) -> u64 {
+        match self {
+            Side::Sends => stream.body.borrow().came,
+            Side::Takes => stream.sent.get(),
+        }
+    }
+
+    /// Whether it is the client's turn: not, where others of its streams have used up the credit of all, and nobody reads those.
+    fn is_due(self, connection: &Connection, stream: &Stream) -> bool {
+        match self {
+            Side::Sends => stream.body.borrow().window > 0 && connection.state.borrow().credit > 0,
+            Side::Takes => true,
+        }
+    }
+
+    /// How long it may be silent.
+    fn limit(self, limits: &Limits) -> Duration {
+        let limit = match self {
+            Side::Sends => limits.body_timeout,
+            Side::Takes => limits.write_timeout,
+        };
+        if limit.is_zero() { Duration::MAX } else { limit }
+    }
+
+    fn rate(self, stream: &Stream) -> &Rate {
+        match self {
+            Side::Sends => &stream.sends,
+            Side::Takes => &stream.takes,
+        }
+    }
+}
+
+/// How much a client moves while it is waited for, over one wait after the other.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    /// Milliseconds of this window.
+    waited: Cell<u64>,
+    /// What had been moved when it began.
+    begun: Cell<u64>,
+}
+
+impl Rate {
+    /// Notes that the client was waited for so many milliseconds, and has moved so many bytes until now; whether that is less than
+    /// `min_rate` bytes a second over a window. Silence is judged when it is over (docs/decisions/0012).
+    fn is_too_slow(&self, passed: u64, moved: u64, min_rate: u64) -> bool {
+        let waited = self.waited.get().saturating_add(passed);
+        self.waited.set(waited);
+        let moved_in_it = moved.saturating_sub(self.begun.get());
+        if waited < RATE_WINDOW || moved_in_it == 0 {
+            return false;
+        }
+        self.waited.set(0);
+        self.begun.set(moved);
+        moved_in_it < min_rate.saturating_mul(waited) / 1000
+    }
+}
+
+/// Waits until `is_done`, for as long as the client does its part. One that does not is counted, and its stream reset.
+pub(super) async fn wait(
+    connection: &Connection,
+    stream: &Stream,
+    side: Side,
+    is_done: impl Fn() -> bool,
+) -> Result<(), ClientGone> {
+    let is_over = || stream.gone.get().is_some() || is_done();
+    let mut silent = Duration::ZERO;
+    while !is_over() {
+        let worker = &connection.link.worker;
+        let limits = worker.limits();
+        let limit = side.limit(&limits);
+        let (moved, was_due, begun) =
+            (side.moved(stream), side.is_due(connection, stream), clock::monotonic().0);
+        let slice = limit.saturating_sub(silent).min(SLICE);
+        let changed = poll_fn(|context| {
+            if is_over() {
+                return Poll::Ready(());
+            }
+            stream.wait(context);
+            Poll::Pending
+        });
+        let _ = tokio::time::timeout(slice, changed).await;
+        let now = side.moved(stream);
+        let was_waited_for = was_due && side.is_due(connection, stream);
+        let passed = if was_waited_for { clock::monotonic().0.saturating_sub(begun) } else { 0 };
+        silent = match (now > moved, was_waited_for) {
+            (true, _) => Duration::ZERO,
+            (false, true) => silent + slice,
+            (false, false) => silent,
+        };
+        let is_slow = side.rate(stream).is_too_slow(passed, now, limits.min_rate);
+        if stream.gone.get().is_none() && (is_slow || silent >= limit && !is_done()) {
+            match side {
+                Side::Sends => worker.counters.client_body_timeouts.add(1),
+                Side::Takes => worker.counters.client_write_timeouts.add(1),
+            }
+            connection.reset(stream, ErrorCode::Cancel, ClientGone::TimedOut);
+        }
+    }
+    stream.gone.get().map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Moves `bytes` in each of 25 seconds, a tenth of a second of which each wait takes; whether that is too slow for 128 a second.
+    fn check(bytes: u64) -> bool {
+        let rate = Rate::default();
+        (1..=250).any(|it| rate.is_too_slow(100, it * bytes / 10, 128))
+    }
+
+    #[test]
+    fn waits_are_judged_together_however_short_they_are() {
+        assert_eq!([true, true, false, false], [1, 127, 128, 1000].map(check));
+        assert!(!check(0), "silence has other limits");
+    }
+}
