@@ -394,21 +394,22 @@ fn a_trial_needs_no_files() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "trial").unwrap();
     let root = folder.path().display().to_string();
-    let larder = Larder::command(&[
-        "serve",
-        &root,
-        "--tls-self-signed",
-        "--listen",
-        "https://127.0.0.1:0",
-        "--admin",
-        "127.0.0.1:0",
-    ]);
-    let url = format!("https://localhost:{}/a.txt", larder.address.port());
-    let out = Command::new("curl").args(["-sk", &url]).output().expect("tests/install has curl");
-    assert_eq!("trial", String::from_utf8_lossy(&out.stdout));
-    let told = openssl(&larder, &[], "Q");
-    let out = larder.printed();
-    assert!(told.contains("larder, for a trial") && out.contains("(SHA-256 "), "{out}{told}");
+    let serve = |listen: &[&str]| {
+        let begin = ["serve", &root, "--tls-self-signed", "--admin", "127.0.0.1:0"];
+        Larder::command(&[&begin[..], listen].concat())
+    };
+    // An address is of TLS there, unless it says otherwise.
+    for listen in ["https://127.0.0.1:0", "127.0.0.1:0"] {
+        let larder = serve(&["--listen", listen]);
+        let url = format!("https://localhost:{}/a.txt", larder.address.port());
+        let out = Command::new("curl").args(["-sk", &url]).output().expect("tests/install has curl");
+        assert_eq!("trial", String::from_utf8_lossy(&out.stdout), "{listen}");
+        let told = openssl(&larder, &[], "Q");
+        let out = larder.printed();
+        assert!(told.contains("larder, for a trial") && out.contains("(SHA-256 "), "{out}{told}");
+    }
+    let clear = serve(&["--listen", "http://127.0.0.1:0", "--listen", "https://127.0.0.1:0"]);
+    assert_eq!("trial", Client::connect(clear.address).get("/a.txt").text());
 }
 
 #[test]

@@ -52,7 +52,7 @@ const fn short(short: char, flag: Flag) -> Flag {
 #[rustfmt::skip]
 pub const SERVER: &[Flag] = &[
     short('l', flag("listen", "ADDR:PORT|https://ADDR:PORT|unix:PATH", Means::Key("listen"), "where clients are served; may be repeated (127.0.0.1:8080)")),
-    flag("tls-self-signed", "", Means::True("tls.self_signed"), "serve by TLS, with a certificate made for a trial"),
+    flag("tls-self-signed", "", Means::True("tls.self_signed"), "serve by TLS, with a certificate made for a trial; also at --listen ADDR:PORT, not at http://ADDR:PORT"),
     short('w', flag("workers", "N", Means::Key("workers"), "worker threads (one for each core)")),
     flag("ram", "SIZE", Means::Key("cache.ram.size"), "bytes that the RAM tier may take (256MiB)"),
     flag("admin", "ADDR:PORT|off", Means::Admin, "the admin address (127.0.0.1:9180 or the next free port)"),

@@ -141,7 +141,7 @@ const LIFETIME_OR_OFF: Kind = Kind::SecondsOrOff { most: LONGEST };
 #[rustfmt::skip]
 pub const TABLE: &[Key] = &[
     start("listen", Kind::List(Form::Listen), Some("127.0.0.1:8080"),
-        "Where clients are served: `ADDR:PORT` or `http://ADDR:PORT` (port 0 takes a free one), `https://ADDR:PORT` by TLS, or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`). At `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` a header of the PROXY protocol, version 1 or 2, has to come before anything else, and says whose connection it is; elsewhere none is read.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
+        "Where clients are served: `http://ADDR:PORT` or `ADDR:PORT` (port 0 takes a free one), `https://ADDR:PORT` by TLS, or `unix:PATH` (beneath the directory that larder was started in, if it does not begin with `/`). At `http+proxy://ADDR:PORT`, `https+proxy://ADDR:PORT` and `unix+proxy:PATH` a header of the PROXY protocol, version 1 or 2, has to come before anything else, and says whose connection it is; elsewhere none is read.", r#"["0.0.0.0:8080", "unix:/run/larder.sock"]"#),
     start("workers", integer(1, 1024), None,
         "Worker threads; without it, one for each core.", "4"),
 
@@ -164,7 +164,7 @@ pub const TABLE: &[Key] = &[
     once("tls.client_ca", Kind::One(Form::Path), None,
         "The authorities that sign the clients' certificates, PEM.", r#""clients.pem""#),
     start("tls.self_signed", Kind::Bool, Some("false"),
-        "Make a certificate for this machine alone, in memory, that no client trusts unless it is told to: for a trial. The address by default is served by TLS then.", "true"),
+        "Make a certificate for this machine alone, in memory, that no client trusts unless it is told to: for a trial. Addresses of `listen` without a scheme, the one by default as well, are served by TLS then; `http://ADDR:PORT` stays in clear.", "true"),
 
     once("limits.head_size", size(KIB, MIB), Some("16KiB"),
         "Largest request head; a longer one is refused with 431, and so is one of more than 128 fields.", r#""32KiB""#),

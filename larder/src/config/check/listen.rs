@@ -1,19 +1,21 @@
 //! Where clients are served, and who is believed about whose they are: `listen` and the section `[clients]`.
 
-use super::{Check, Source};
+use super::Check;
 use crate::config::{Clients, kind};
 use larder_semantics::forwarded::Believed;
 use larder_semantics::network::Peers;
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
 impl Check {
-    /// Where clients are served. By TLS alone where the flag of a trial says so and no address is given.
+    /// Where clients are served. For a trial of TLS by TLS, but where an address says that it is of another scheme.
     pub(super) fn listen(&mut self) -> Vec<Entrance> {
-        let mut listen: Vec<_> = self.texts("listen").iter().filter_map(|it| kind::entrance(it)).collect();
-        if self.flag("tls.self_signed") && self.source("listen") == Source::Default {
-            listen.iter_mut().for_each(|it| it.at = it.at.secured());
-        }
-        listen
+        let is_trial = self.flag("tls.self_signed");
+        let entrance = |text: &String| {
+            let it = kind::entrance(text)?;
+            let at = if is_trial && !text.contains("://") { it.at.secured() } else { it.at };
+            Some(Entrance { at, ..it })
+        };
+        self.texts("listen").iter().filter_map(entrance).collect()
     }
 
     /// No address is there twice, whatever is spoken there.
