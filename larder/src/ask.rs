@@ -87,6 +87,24 @@ pub fn send(
     told(admin, exchange_bytes(admin, patience, (method, path), content_type, body))
 }
 
+/// The `Content-Type` that says nothing of a body.
+pub const NO_TYPE: &str = "application/x-www-form-urlencoded";
+
+/// As a value of a query.
+#[must_use]
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                out.push(char::from(byte))
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// Why there is no stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {

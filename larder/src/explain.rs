@@ -82,7 +82,9 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
     }
     for (at, origin) in list(&answer["origins"]).iter().enumerate() {
         let spoken = origin["protocol"].as_str().map_or(String::new(), |it| format!(", {}", harmless(it)));
-        let state = text(&origin["state"]).replace('_', " ");
+        let by =
+            origin["drained_by"].as_str().map_or(String::new(), |it| format!(" by the {}", harmless(it)));
+        let state = text(&origin["state"]).replace('_', " ") + &by;
         let name = if at == 0 { "origins" } else { "" };
         out.row(name, &format!("{} {state}{spoken}", text(&origin["name"])));
     }

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod log;
 pub mod login;
 pub mod objects;
+pub mod origin;
 pub mod overlay;
 pub mod purge;
 pub mod server;

@@ -2,7 +2,9 @@
 
 use larder::cli::{self, Command, Output, Plan};
 use larder::terminal::Screen;
-use larder::{bench, demo, explain, login, objects, overlay, purge, server, stats, tail, top, trace, warm};
+use larder::{
+    bench, demo, explain, login, objects, origin, overlay, purge, server, stats, tail, top, trace, warm,
+};
 use larder_stdx::error::plain;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
             answered(objects::ask(&asked), asked.output, |page| objects::tell(page, Screen::now()))
         }
         Command::Overlay(order) => answered(overlay::ask(&order), order.output, overlay::tell),
+        Command::Origin(order) => answered(origin::ask(&order), order.output, origin::tell),
         Command::Bench(asked) => measure(&asked),
         Command::Warm(order) => match warm::run(&order) {
             Ok(summary) => {

@@ -23,7 +23,7 @@ const LARGEST: u64 = 32 << 20;
 /// One sentence: the file cannot be read, nobody answers, or the overlay is refused.
 pub fn ask(order: &Overlay) -> Result<Value, String> {
     const PATH: &str = "/api/v1/overlays";
-    let query = |uri: &str| format!("{PATH}?uri={}", encoded(uri));
+    let query = |uri: &str| format!("{PATH}?uri={}", ask::encoded(uri));
     let page = match &order.what {
         OverlayWhat::Add { file, .. } => read(file)?,
         _ => Vec::new(),
@@ -32,22 +32,19 @@ pub fn ask(order: &Overlay) -> Result<Value, String> {
     match &order.what {
         OverlayWhat::List => ask::get(&admin, PATH, PATIENCE),
         OverlayWhat::Remove(uri) => {
-            let gone = ask::send(&admin, ("DELETE", &query(uri)), FORM, b"", PATIENCE)?;
+            let gone = ask::send(&admin, ("DELETE", &query(uri)), ask::NO_TYPE, b"", PATIENCE)?;
             Ok(json!({ "removed": gone }))
         }
         OverlayWhat::Add { uri, file, ttl, status, media } => {
             let mut path = query(uri);
             ttl.map(|it| write!(path, "&ttl={it}"));
             status.map(|it| write!(path, "&status={it}"));
-            let media = media.clone().or_else(|| by_name(file)).unwrap_or_else(|| FORM.to_owned());
+            let media = media.clone().or_else(|| by_name(file)).unwrap_or_else(|| ask::NO_TYPE.to_owned());
             let set = ask::send(&admin, ("PUT", &path), &media, &page, PATIENCE)?;
             Ok(json!({ "added": set }))
         }
     }
 }
-
-/// The type that says nothing: larder guesses then.
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// What the extension of a file's name says, if anything.
 fn by_name(file: &Path) -> Option<String> {
@@ -67,20 +64,6 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
         true => Err(format!("{} is larger than 32MiB, which an overlay may not be.", file.display())),
         false => Ok(page),
     }
-}
-
-/// As a value of a query.
-fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
-                out.push(char::from(byte))
-            }
-            _ => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
 
 /// The answer as a person reads it.

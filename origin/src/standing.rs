@@ -178,9 +178,16 @@ impl Standing {
         self.protocol.store(if version == Version::Http2 { 2 } else { 1 }, Relaxed);
     }
 
-    /// Lets requests under way end, and has no new ones sent; or takes that back.
-    pub fn drain(&self, drained: bool) {
-        self.is_drained.store(drained, Relaxed);
+    /// Lets requests under way end, and has no new ones sent.
+    pub fn drain(&self) {
+        self.is_drained.store(true, Relaxed);
+    }
+
+    /// Takes that back: as one that was away, it gets its share little by little.
+    pub fn restore(&self, now: Monotonic) {
+        if self.is_drained.swap(false, Relaxed) {
+            self.back_since.store(now.0.max(1), Relaxed);
+        }
     }
 
     /// Whether it is being drained.
@@ -409,12 +416,14 @@ mod tests {
     #[test]
     fn drained_is_drained_whatever_else() {
         let it = Standing::default();
-        it.drain(true);
+        it.drain();
         assert_eq!(
             (Admission::Drained, State::Drained),
             (it.admission(at(0)), it.state(BY.slow_start, at(0)))
         );
-        it.drain(false);
-        assert_eq!(State::Up, it.state(BY.slow_start, at(0)));
+        it.restore(at(0));
+        assert_eq!([State::Slow, State::Up], [0, 10].map(|it_is| it.state(BY.slow_start, at(it_is))));
+        it.restore(at(20));
+        assert_eq!(State::Up, it.state(BY.slow_start, at(20)), "it was in use");
     }
 }

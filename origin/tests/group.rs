@@ -449,12 +449,12 @@ fn who_answers_the_one_that_tries_is_back() {
 fn who_is_drained_gets_nothing_new() {
     let (a, b) = (says("a"), says("b"));
     let all = group(&[&a, &b]);
-    all.group.members()[0].standing().drain(true);
+    all.group.members()[0].standing().drain();
     run(async {
         for _ in 0..4 {
             assert_eq!("200 b", all.fetch().await);
         }
-        all.group.members()[1].standing().drain(true);
+        all.group.members()[1].standing().drain();
         assert_eq!("Ejected", all.fetch().await);
     });
     assert_eq!(0, all.counters.origin_retries_elsewhere.get());

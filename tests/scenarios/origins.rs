@@ -1,6 +1,7 @@
 //! Several origins behind one route: who is asked, what is seen of one that dies, stands still, fails or is drained.
 
-use crate::harness::origin::response;
+use crate::harness::command::run;
+use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
 use serde_json::Value;
@@ -111,7 +112,7 @@ fn a_post_is_sent_once_whatever_becomes_of_its_origin() {
         let seen = seen.clone();
         move |_: &crate::harness::origin::Received| {
             seen.fetch_add(1, SeqCst);
-            vec![crate::harness::origin::Script::Reset]
+            vec![Script::Reset]
         }
     };
     let (a, b) = (Origin::scripted(dies.clone()), Origin::scripted(dies));
@@ -166,8 +167,8 @@ fn a_circuit_breaker_refuses_at_once_and_serves_what_is_stale() {
     let origin = {
         let fails = fails.clone();
         Origin::scripted(move |_| match fails.load(SeqCst) {
-            true => vec![crate::harness::origin::Script::Reset],
-            false => vec![crate::harness::origin::Script::Send(response(
+            true => vec![Script::Reset],
+            false => vec![Script::Send(response(
                 "HTTP/1.1 200 OK\nCache-Control: max-age=1, stale-if-error=600\n\npage",
             ))],
         })
@@ -227,6 +228,89 @@ fn who_is_drained_in_the_file_gets_nothing_new_and_nobody_who_waits_is_cut() {
         let asked = a.requests();
         answers().iter().all(|it| it == "b") && a.requests() == asked
     });
+}
+
+/// What `larder origin …` prints.
+fn command(larder: &Larder, words: &str) -> String {
+    let admin = larder.admin.to_string();
+    let words: Vec<&str> = words.split(' ').chain(["--admin", &admin]).collect();
+    let ended = run(larder.folder.path(), &[&["origin"], &words[..]].concat());
+    ended.out + &ended.err
+}
+
+#[test]
+fn who_is_drained_by_an_operator_gets_nothing_new_until_that_is_taken_back() {
+    let (gate, b) = (Gate::new(), named("b"));
+    let held = gate.clone();
+    let a = Origin::scripted(move |asked| {
+        let send = Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\na"));
+        if asked.target() == "/slow" { vec![Script::Gate(held.clone()), send] } else { vec![send] }
+    });
+    let larder = before(&[a.url(), b.url()], "balance = \"round_robin\"", "");
+    let answers = || -> Vec<String> { (0..6).map(|_| larder.get("/").text()).collect() };
+    // Some of them are under way with the one that is drained.
+    let mut slow: Vec<_> = (0..2).map(|_| larder.client()).collect();
+    for client in &mut slow {
+        client.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+        larder.get("/");
+    }
+    until("one is under way", || gate.waiting() > 0);
+    let said = command(&larder, &format!("drain {}", a.url()));
+    assert!(
+        said.contains("gets nothing new, ") && said.contains(" under way; until `larder origin restore`"),
+        "{said}"
+    );
+    assert_eq!(vec!["drained", "up"], states(&larder));
+    assert_eq!(["b"; 6], answers()[..]);
+    // What the file says of others changes nothing of it.
+    let config = std::fs::read_to_string(larder.config()).unwrap();
+    std::fs::write(larder.config(), config.replace("round_robin", "least_requests")).unwrap();
+    larder.signal(libc::SIGHUP);
+    until("it is reloaded", || larder.counter("config_reloads") == 1);
+    assert_eq!(["b"; 6], answers()[..]);
+    for told in [command(&larder, "list"), run_explain(&larder)] {
+        assert!(told.contains(&format!("{} drained by the operator", a.url())), "{told}");
+    }
+    gate.open();
+    let slow: Vec<String> = slow.iter_mut().map(|it| it.read().text()).collect();
+    assert!(slow.contains(&"a".to_owned()), "it was not cut: {slow:?}");
+    assert_eq!(format!("{} is slow start\n", a.url()), command(&larder, &format!("restore {}", a.url())));
+    larder.pass(60_000);
+    assert_eq!(vec!["up", "up"], states(&larder));
+    assert!(answers().contains(&"a".to_owned()));
+}
+
+fn run_explain(larder: &Larder) -> String {
+    run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]).out
+}
+
+#[test]
+fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
+    let (a, b) = (named("a"), named("b"));
+    let larder = before(&[a.url(), format!("{} drain", b.url())], "", "");
+    let said = command(&larder, "drain http://127.0.0.1:1");
+    assert!(
+        said.contains("No route has the origin http://127.0.0.1:1; GET /api/v1/origins lists them."),
+        "{said}"
+    );
+    let said = command(&larder, &format!("restore {}", b.url()));
+    assert!(said.contains("is drained by the configuration: take the \"drain\" behind it"), "{said}");
+    assert_eq!(vec!["up", "drained"], states(&larder));
+    // Nobody is left: that is said, and done.
+    let said = command(&larder, &format!("drain {}", a.url()));
+    assert!(said.contains("warning: route */* has no other origin: it answers with 503 now"), "{said}");
+    assert_eq!(503, larder.get("/").status);
+    // Who has no token changes nothing.
+    let mut client = crate::harness::Client::connect(larder.admin);
+    let target = format!("/api/v1/origins/drain?origin={}", a.url());
+    client.send(format!("DELETE {target} HTTP/1.1\r\nHost: {}\r\n\r\n", larder.admin));
+    assert_eq!(
+        (401, vec!["drained", "drained"]),
+        (client.read().status, states(&larder).iter().map(|it| &**it).collect())
+    );
+    assert_eq!(200, larder.admin_request("DELETE", &target).status);
+    assert_eq!(200, larder.admin_request("DELETE", &target).status, "it is in use");
+    assert_eq!("a", larder.get("/").text());
 }
 
 #[test]

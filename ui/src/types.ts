@@ -44,6 +44,8 @@ export interface Origin {
   ejected_ms?: number | null;
   /** `HTTP/1.1` or `HTTP/2.0`, once there was a connection. */
   protocol?: string | null;
+  /** `configuration` or `operator`, where it is drained. */
+  drained_by?: string | null;
   in_flight?: number;
   counters: Counts;
   latency: Histogram;

@@ -144,6 +144,13 @@ pub const OVERLAY: &[Flag] = &[
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
 ];
 
+/// The flags of `origin`.
+#[rustfmt::skip]
+pub const ORIGIN: &[Flag] = &[
+    flag("json", "", Means::Json, "print JSON"),
+    flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "which larder to ask (the only one on this machine)"),
+];
+
 /// The flags of `login`.
 #[rustfmt::skip]
 pub const LOGIN: &[Flag] = &[
@@ -225,6 +232,8 @@ pub enum Name {
     Stats,
     /// `larder overlay WHAT`.
     Overlay,
+    /// `larder origin WHAT`.
+    Origin,
     /// `larder login`.
     Login,
     /// `larder tail`.
@@ -436,6 +445,25 @@ pub const COMMANDS: &[Describe] = &[
             ("larder overlay add http://www.example.com/news -", "on one host; reads standard input"),
             ("larder overlay remove /shop", "the original returns"),
             ("larder overlay list", "with how often each was asked for"),
+        ],
+    },
+    Describe {
+        name: Name::Origin,
+        word: "origin",
+        argument: "WHAT...",
+        argument_help: "list, drain ORIGIN, or restore ORIGIN, by its address as in proxy.to",
+        about: "Take an origin of a running larder out of use, put it back, or tell how all are",
+        flags: &[ORIGIN],
+        examples: &[
+            ("larder origin list", "each with its state, and what it has under way"),
+            (
+                "larder origin drain http://10.0.0.2:8000",
+                "what is under way ends, nothing new begins: until restore, or a restart of larder",
+            ),
+            (
+                "larder origin restore http://10.0.0.2:8000",
+                "it is asked again, little by little (slow_start)",
+            ),
         ],
     },
     Describe {

@@ -4,6 +4,7 @@ mod bench;
 pub mod commands;
 pub mod help;
 mod objects;
+mod origin;
 mod overlay;
 mod purge;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use larder_stdx::size::ByteSize;
 use larder_transport::listener::{Entrance, Listen, Preamble};
 use lexopt::Arg;
 pub use objects::Objects;
+pub use origin::{OriginOrder, What as OriginWhat};
 pub use overlay::{Overlay, What as OverlayWhat};
 pub use purge::Purge;
 use std::ffi::OsString;
@@ -47,6 +49,8 @@ pub enum Command {
     Explain(Explain),
     /// `overlay`: put a page over another, or take it away.
     Overlay(Overlay),
+    /// `origin`: take an origin out of use, or put it back.
+    Origin(OriginOrder),
     /// `purge`: have a running larder purge.
     Purge(Purge),
     /// `objects`: list what a running larder has stored.
@@ -441,6 +445,7 @@ impl Given {
             Name::Top => Command::Top(Top::read(self)?),
             Name::Objects => Command::Objects(Objects::read(self)?),
             Name::Overlay => Command::Overlay(Overlay::read(self)?),
+            Name::Origin => Command::Origin(OriginOrder::read(self)?),
             Name::Purge => Command::Purge(Purge::read(self)?),
             Name::Trace => Command::Trace(Trace::read(self)?),
             Name::Bench => Command::Bench(Bench::read(&self, &argument)?),

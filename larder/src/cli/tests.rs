@@ -335,6 +335,29 @@ fn overlays() {
 }
 
 #[test]
+fn origins() {
+    let origin = |line: &str| match read(line) {
+        Ok(Command::Origin(it)) => it.what,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(OriginWhat::List, origin("origin list --json"));
+    // As statistics spell it, however it is typed.
+    assert_eq!(OriginWhat::Drain("http://10.0.0.2:8000".to_owned()), origin("origin drain 10.0.0.2:8000"));
+    assert_eq!(OriginWhat::Restore("h2c://a:1".to_owned()), origin("origin restore h2c://a:1 --admin :9180"));
+    for line in ["origin", "origin drain", "origin restore", "origin list x", "origin drop :1"] {
+        refuse(
+            line,
+            "`larder origin` needs what to do: list, drain ORIGIN, or restore ORIGIN; for example `larder origin drain \
+             http://10.0.0.2:8000`",
+        );
+    }
+    refuse(
+        "origin drain ftp://a",
+        "ORIGIN: found \"ftp://a\"; allowed: its address as in proxy.to, such as http://10.0.0.2:8000",
+    );
+}
+
+#[test]
 fn the_manual_is_fresh() {
     crate::config::generated::fresh("cli.md", &help::manual());
 }

@@ -109,6 +109,36 @@ impl Origin {
             state => state,
         }
     }
+
+    /// Who has it drained; `None` where it is not.
+    #[must_use]
+    pub fn drained_by(&self) -> Option<Drained> {
+        match (self.drained, self.standing.is_drained()) {
+            (true, _) => Some(Drained::ByConfiguration),
+            (_, true) => Some(Drained::ByOperator),
+            _ => None,
+        }
+    }
+}
+
+/// Who has an origin drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// `proxy.to` of some route says so.
+    ByConfiguration,
+    /// Somebody asked the admin for it.
+    ByOperator,
+}
+
+impl Drained {
+    /// Its name in statistics.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Drained::ByConfiguration => "configuration",
+            Drained::ByOperator => "operator",
+        }
+    }
 }
 
 impl Scopes {

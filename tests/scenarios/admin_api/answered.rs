@@ -50,6 +50,10 @@ fn question(larder: &Larder, it: &Operation) -> Question {
         (_, "/api/v1/config/rollback") => {
             plain(it.target(), json!({ "to": get("/api/v1/config")["history"][0]["id"] }))
         }
+        (_, "/api/v1/origins/drain") => {
+            let origin = get("/api/v1/origins")["origins"][0]["name"].as_str().unwrap().to_owned();
+            Question { target: format!("{}?origin={origin}", it.target()), lines, body: String::new() }
+        }
         _ => {
             let (query, body) = it.example().unwrap_or_default();
             let known = it.method == "GET" || it.example().is_some();

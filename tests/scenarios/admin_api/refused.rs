@@ -67,7 +67,7 @@ fn state(larder: &Larder) -> Value {
     let get = |path: &str| serde_json::from_slice::<Value>(&larder.admin_get(path).body).unwrap();
     let config = get("/api/v1/config");
     json!({
-        "overlays": get("/api/v1/overlays"),
+        "overlays": get("/api/v1/overlays"), "origins": get("/api/v1/origins"),
         "text": config["text"], "running": config["running_hash"], "history": config["history"],
         "sampling": get("/api/v1/traces")["sampling"],
         "objects": get("/api/v1/objects")["objects"].as_array().unwrap().len(),

@@ -292,10 +292,11 @@ const STATES: Record<string, [word: string, look: string, means: string]> = {
   ejected: ['ejected', 'bad', 'It failed too often, and is left alone for a while'],
   sick: ['sick', 'bad', 'Its health check fails: it is not asked'],
   drained: ['drained', 'faint', 'The configuration has it drained: it gets no new requests'],
+  taken_out: ['drained', 'warn', 'Somebody has taken it out of use: it gets no new requests until `larder origin restore`, or a restart'],
 };
 
 function State({ of }: { of: Origin }): JSX.Element {
-  const state = of.state ?? 'up';
+  const state = of.drained_by === 'operator' ? 'taken_out' : (of.state ?? 'up');
   const [word, look, means] = STATES[state] ?? [state, 'warn', ''];
   const left = state === 'ejected' && of.ejected_ms ? ` ${format.flat(format.seconds(of.ejected_ms / 1000))}` : '';
   return (

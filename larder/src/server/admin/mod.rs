@@ -12,6 +12,7 @@ mod note;
 mod objects;
 mod once;
 mod openapi;
+mod origins;
 mod overlay;
 mod page;
 mod prometheus;

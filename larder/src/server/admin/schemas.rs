@@ -44,6 +44,7 @@ macro_rules! origin {
         r#""name":{"type":"string"},
 "state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},
 "protocol":{"type":["string","null"],"description":"what the connection speaks that was opened last, as the origin chose it where it was offered both; null before there was one","enum":["HTTP/1.1","HTTP/2.0",null]},
+"drained_by":{"type":["string","null"],"description":"where it is drained: who says so","enum":["configuration","operator",null]},
 "in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#
     };
 }
@@ -98,6 +99,20 @@ pub const STATS: &str = concat!(
 "saved":{"type":"object","required":["origin_us"],"properties":{"origin_us":{"type":"integer"}}},
 "memory":{"type":"object","required":["rss_bytes","parts","attributed_bytes"],"properties":{"rss_bytes":{"type":"integer"},"attributed_bytes":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["tier","purpose","bytes"],"properties":{"tier":{"type":"string"},"purpose":{"type":"string"},"bytes":{"type":"integer"}}}}}},
 "ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#
+);
+
+/// All origins.
+pub const ORIGINS: &str = concat!(
+    r#"{"type":"object","required":["origins"],"properties":{"origins":{"type":"array","items":{"type":"object","required":["name","state","drained_by","protocol","in_flight","ejections"],"properties":{"#,
+    origin!(),
+    r#"}}}}}"#
+);
+
+/// One origin that was drained or put back.
+pub const ORIGIN: &str = concat!(
+    r#"{"type":"object","required":["name","state","drained_by","in_flight","ejections","routes_without"],"properties":{"#,
+    origin!(),
+    r#","routes_without":{"type":"array","description":"those of its routes of which every origin is drained","items":{"type":"string"}}}}"#
 );
 
 /// The request that is asked about.

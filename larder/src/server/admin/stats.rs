@@ -1,7 +1,7 @@
 //! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
 //! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
 
-use super::super::scopes::{Kind, Origin, Scopes, Sums};
+use super::super::scopes::{Drained, Kind, Origin, Scopes, Sums};
 use super::{Admin, Answer};
 use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
 use larder_origin::State;
@@ -168,7 +168,7 @@ pub(super) fn origin_json(it: &Origin) -> Value {
     };
     json!({
         "name": it.name, "state": state.name(), "ejected_ms": left, "protocol": it.protocol(),
-        "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(),
+        "drained_by": it.drained_by().map(Drained::name), "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(),
     })
 }
 

@@ -162,6 +162,9 @@ pub enum Found<'a> {
 
 const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one; https://HOST/PATH is the same, and both are told as *://HOST/PATH: an overlay lies over http and https").required();
 
+const ORIGIN: Parameter =
+    text("origin", "its address as in proxy.to, such as http://10.0.0.2:8000").required();
+
 /// What says what is put where.
 const OVER: &[Parameter] = &[
     URI,
@@ -302,6 +305,11 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
     row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
     row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
+    row("GET", "/api/v1/origins", "The origins of all routes, and how they are.", |it, _| Box::pin(async move { it.origins() })).gives(schemas::ORIGINS).example("", ""),
+    row("PUT", "/api/v1/origins/drain", "Takes an origin out of use: what it has under way ends, and it gets nothing new until it is put back, or larder is restarted; a reload that keeps its address keeps that.", |it, asked| Box::pin(async move { it.drain_origin(&asked) }))
+        .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
+    row("DELETE", "/api/v1/origins/drain", "Puts an origin back that was taken out of use so.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
+        .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
     row("GET", "/api/v1/objects", "What is stored: a page of it, searched and sorted.", |it, asked| Box::pin(it.objects(asked)))
         .query(objects::QUERY).gives(objects::PAGE).example("search=/a*&sort=size&order=desc&limit=10", ""),
     row("GET", "/api/v1/objects/{id}", "One stored object, with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),

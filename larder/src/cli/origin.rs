@@ -1,0 +1,55 @@
+//! The command line of `larder origin`: which origin is taken out of use or put back.
+
+use super::{Given, Output, Usage};
+use crate::config::Member;
+use larder_transport::listener::Listen;
+
+/// What is to be done with origins of a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginOrder {
+    /// What.
+    pub what: What,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// See [`OriginOrder`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `list`.
+    List,
+    /// `drain ORIGIN`, by its address as in `proxy.to`.
+    Drain(String),
+    /// `restore ORIGIN`.
+    Restore(String),
+}
+
+impl OriginOrder {
+    /// Reads what the flags say.
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
+        let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
+        let what = match arguments[..] {
+            ["list"] => What::List,
+            ["drain", origin] => What::Drain(address(origin)?),
+            ["restore", origin] => What::Restore(address(origin)?),
+            _ => {
+                return Err(Usage(
+                    "`larder origin` needs what to do: list, drain ORIGIN, or restore ORIGIN; for example `larder origin \
+                     drain http://10.0.0.2:8000`"
+                        .to_owned(),
+                ));
+            }
+        };
+        let output = if given.json { Output::Json } else { Output::Text };
+        Ok(Self { what, output, ask: given.ask })
+    }
+}
+
+fn address(text: &str) -> Result<String, Usage> {
+    let allowed = "its address as in proxy.to, such as http://10.0.0.2:8000";
+    let member =
+        Member::parse(text).map_err(|_| Usage(format!("ORIGIN: found {text:?}; allowed: {allowed}")))?;
+    Ok(member.name())
+}

@@ -1,0 +1,62 @@
+//! `larder origin`: takes an origin of a running larder out of use, puts it back, and tells how all of them are.
+
+use crate::ask;
+use crate::cli::{OriginOrder, OriginWhat};
+use crate::terminal::harmless;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// How long the running larder may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The answer: all origins, or the one that was drained or restored.
+///
+/// # Errors
+/// One sentence: nobody answers, or has no such origin.
+pub fn ask(order: &OriginOrder) -> Result<Value, String> {
+    let admin = ask::admin(order.ask.as_ref(), None)?;
+    let (method, origin, deed) = match &order.what {
+        OriginWhat::List => return ask::get(&admin, "/api/v1/origins", PATIENCE),
+        OriginWhat::Drain(origin) => ("PUT", origin, "drained"),
+        OriginWhat::Restore(origin) => ("DELETE", origin, "restored"),
+    };
+    let path = format!("/api/v1/origins/drain?origin={}", ask::encoded(origin));
+    let told = ask::send(&admin, (method, &path), ask::NO_TYPE, b"", PATIENCE)?;
+    Ok(json!({ deed: told }))
+}
+
+/// The answer as a person reads it.
+#[must_use]
+pub fn tell(answer: &Value) -> String {
+    let text = |it: &Value| harmless(it.as_str().unwrap_or(""));
+    let list = |it: &Value| it.as_array().cloned().unwrap_or_default();
+    let mut out = String::new();
+    if let Some(it) = answer.get("drained") {
+        let left = match it["in_flight"].as_u64().unwrap_or(0) {
+            0 => "nothing is under way".to_owned(),
+            left => format!("{left} under way"),
+        };
+        let _ = writeln!(
+            out,
+            "{} gets nothing new, {left}; until `larder origin restore`, or a restart",
+            text(&it["name"])
+        );
+        for route in list(&it["routes_without"]) {
+            let _ =
+                writeln!(out, "warning: route {} has no other origin: it answers with 503 now", text(&route));
+        }
+        return out;
+    }
+    if let Some(it) = answer.get("restored") {
+        let _ = writeln!(out, "{} is {}", text(&it["name"]), text(&it["state"]).replace('_', " "));
+        return out;
+    }
+    for it in list(&answer["origins"]) {
+        let by = it["drained_by"].as_str().map_or(String::new(), |it| format!(" by the {}", harmless(it)));
+        let spoken = it["protocol"].as_str().map_or(String::new(), |it| format!(", {}", harmless(it)));
+        let state = text(&it["state"]).replace('_', " ");
+        let _ = writeln!(out, "{} {state}{by}, {} under way{spoken}", text(&it["name"]), it["in_flight"]);
+    }
+    out
+}
