@@ -52,12 +52,14 @@ impl<'h> Along<'h> {
         Self { head, from: From::Fill(reader) }
     }
 
-    /// The next bytes, in order, each once; `Err` at the end, with how it ended: never with `LeftBehind`.
+    /// The next bytes, in order, each once; `Err` at the end, with how it ended: never with `LeftBehind`. Meanwhile `room` bytes of
+    /// what follows may be fetched.
     ///
     /// # Errors
     /// The end of the body.
-    pub async fn next(&mut self, machine: &mut Machine<'_, '_>) -> Result<Bytes, FillEnd> {
+    pub async fn next(&mut self, machine: &mut Machine<'_, '_>, room: u64) -> Result<Bytes, FillEnd> {
         if let From::Fill(reader) = &mut self.from {
+            reader.may_lie(room);
             match reader.next().await {
                 Err(FillEnd::LeftBehind) => {}
                 next => return next,

@@ -87,7 +87,8 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let mut along = Along::new(reader, head);
-        let mut next = flush_while_waiting(self.stages, reply, along.next(self)).await?;
+        let room = reply.room();
+        let mut next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -97,7 +98,8 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
                 }
-                next = flush_while_waiting(self.stages, reply, along.next(self)).await?;
+                let room = reply.room();
+                next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -105,7 +107,8 @@ impl<'c> Machine<'_, 'c> {
         loop {
             send(reply, &decoding).await?;
             if progress == Progress::Fed {
-                match flush_while_waiting(self.stages, reply, along.next(self)).await? {
+                let room = reply.room();
+                match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),

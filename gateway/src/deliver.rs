@@ -438,7 +438,8 @@ impl<'c> Machine<'_, 'c> {
         }
         let (mut along, mut at) = (Along::new(reader, head), 0);
         loop {
-            match flush_while_waiting(self.stages, reply, along.next(self)).await? {
+            let room = reply.room();
+            match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
                 Ok(bytes) => {
                     let piece = Piece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());

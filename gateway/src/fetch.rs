@@ -487,10 +487,13 @@ impl Job {
     /// Carries a body that is not kept to the one reader that may have it.
     async fn pour(self, arrived: Arrived, mut writer: FillWriter) {
         loop {
+            if writer.wanted().await.is_err() {
+                return; // Dropping the exchange closes the origin's connection.
+            }
             match arrived.exchange.next().await {
                 Ok(Some(bytes)) => {
                     if writer.push(bytes, 0).await.is_err() {
-                        return; // Dropping the exchange closes the origin's connection.
+                        return;
                     }
                 }
                 Ok(None) => {
@@ -526,6 +529,9 @@ impl Job {
         let mut last = Bytes::new();
         let mut large = Large::NotYet;
         loop {
+            if writer.wanted().await.is_err() {
+                return;
+            }
             let next = if self.cancels() {
                 tokio::select! {
                     biased;

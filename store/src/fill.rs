@@ -30,6 +30,12 @@ use tokio::sync::Notify;
 /// Bytes that the writer of a fill that is not kept may be ahead of its slowest reader, wherever RAM stands.
 pub const WINDOW: u64 = 256 * 1024;
 
+/// Bytes that one look at an origin brings at most.
+const PIECE: u64 = 64 * 1024;
+
+/// Bytes that are fetched before the reader asks for the first: most bodies are no longer, and leave whole.
+const FIRST: u64 = 16 * 1024;
+
 mod pace;
 mod reader;
 mod spooling;
@@ -146,6 +152,8 @@ struct State {
     left_behind: u64,
     /// Readers that have read all `length` bytes and wait for more.
     waiting: usize,
+    /// Bytes that may lie here for the reader that asked last.
+    ahead: u64,
     /// The sums of what was read by those who stood there when the body ceased to be kept.
     early: BTreeMap<u64, Sum>,
     /// The file of those chunks that are in the spool.
@@ -274,6 +282,7 @@ impl Fill {
             charged: 0,
             left_behind: 0,
             waiting: 0,
+            ahead: 0,
             early: BTreeMap::new(),
             spooled: None,
         };
@@ -389,6 +398,14 @@ impl State {
         self.chunks.get(self.first_here()).map_or(0, |it| self.length - it.start)
     }
 
+    /// Whether more is to be fetched of a body that is not kept: for several readers there are the rules of `pace`.
+    fn wants(&self) -> bool {
+        self.readers > 1
+            || self.waiting > 0
+            || self.length < FIRST
+            || self.held().saturating_add(PIECE) <= self.ahead
+    }
+
     fn stand(&mut self, at: u64) {
         self.readers += 1;
         *self.positions.entry(at).or_default() += 1;
@@ -451,6 +468,26 @@ impl FillWriter {
             }
             state.head = Some(head);
         });
+    }
+
+    /// Waits until more of the body is to be fetched. Of one that is not kept no more is than its lone reader lets lie here
+    /// ([`FillReader::may_lie`]), so that a client which takes nothing holds up its origin, and not memory.
+    ///
+    /// # Errors
+    /// Nobody reads and nothing is kept: stop fetching.
+    pub async fn wanted(&self) -> Result<(), Abandoned> {
+        loop {
+            let drained = self.fill.drained.notified();
+            {
+                let state = self.fill.state.lock();
+                match state.keeping {
+                    Keeping::Window if state.readers == 0 => return Err(Abandoned),
+                    Keeping::Window if !state.wants() => {}
+                    Keeping::Whole | Keeping::Window => return Ok(()),
+                }
+            }
+            drained.await;
+        }
     }
 
     /// Adds bytes. Waits while a fill that is not kept is a window ahead of its slowest reader; one for whom others have

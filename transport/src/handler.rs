@@ -191,6 +191,16 @@ impl<'c> Reply<'c> {
         }
     }
 
+    /// Bytes of the rest of a body that may be fetched before the client has taken what was sent of it: the fewer, the more it has
+    /// asked for at once.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        match &self.0 {
+            Outgoing::Http1(_) => u64::MAX,
+            Outgoing::Http2(it) => it.room(),
+        }
+    }
+
     /// Sends whatever is still held back, now.
     ///
     /// # Errors

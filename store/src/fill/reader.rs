@@ -1,7 +1,7 @@
 //! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
 
 use super::spooling::InSpool;
-use super::{Fill, FillEnd, FillHead, Next, Sum};
+use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -10,6 +10,8 @@ pub struct FillReader {
     fill: Arc<Fill>,
     at: u64,
     place: Place,
+    /// See [`FillReader::may_lie`].
+    ahead: u64,
     /// It was counted as waiting when it had read everything up to `at`.
     waits: bool,
     /// The sum of what it has been given, where it was known then.
@@ -39,7 +41,7 @@ pub(super) enum Place {
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
-        Self { fill, at: 0, place, waits: false, sum: None, is_lost: false }
+        Self { fill, at: 0, place, ahead: WINDOW, waits: false, sum: None, is_lost: false }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
@@ -67,6 +69,12 @@ impl FillReader {
         self.sum.or_else(|| self.fill.state.lock().early.get(&self.at).copied())
     }
 
+    /// From now on `bytes` of a body that is not kept may lie between its origin and this reader, where it has no other: [`WINDOW`]
+    /// at most, and by default.
+    pub fn may_lie(&mut self, bytes: u64) {
+        self.ahead = bytes.min(WINDOW);
+    }
+
     /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
     pub async fn head(&mut self) -> FillHead {
         loop {
@@ -84,7 +92,7 @@ impl FillReader {
     /// # Errors
     /// The end of the body, or of what this reader gets of it.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place, waits, sum, is_lost } = self;
+        let Self { fill, at, place, ahead, waits, sum, is_lost } = self;
         let mut read = None;
         loop {
             let arrived = fill.arrived.notified();
@@ -92,6 +100,7 @@ impl FillReader {
                 if std::mem::take(waits) {
                     state.waits_no_more(*at);
                 }
+                state.ahead = *ahead;
                 if state.is_private() && *place == Place::Follower {
                     return Looked::Next(Err(FillEnd::Failed));
                 }

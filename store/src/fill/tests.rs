@@ -143,6 +143,38 @@ fn a_private_body_is_for_its_leader() {
 }
 
 #[test]
+fn no_more_is_fetched_for_a_lone_reader_than_it_lets_lie() {
+    let store = store(8 << 20);
+    let (mut writer, mut reader) = lead(&store, b"k");
+    writer.head(FillHead::Private(Arc::new(head())), false);
+    let step = |writer: &mut FillWriter| {
+        let is_wanted = now(writer.wanted()).is_some();
+        if is_wanted {
+            push(writer, &[7; PIECE as usize]);
+        }
+        is_wanted
+    };
+    assert!(step(&mut writer), "the beginning");
+    assert!(!step(&mut writer), "nobody has asked for it");
+    reader.may_lie(0);
+    now(reader.next()).unwrap().unwrap();
+    assert!(!step(&mut writer), "it may have been all that its client takes");
+    assert!(now(reader.next()).is_none() && step(&mut writer), "it waits");
+    reader.may_lie(u64::MAX);
+    now(reader.next()).unwrap().unwrap();
+    assert_eq!(WINDOW / PIECE, (0..10).filter(|_| step(&mut writer)).count() as u64);
+    drop(reader);
+    assert_eq!(Some(Err(Abandoned)), now(writer.wanted()));
+    // Where others read as well, or all is kept, the writer is no lone reader's.
+    let (mut writer, mut reader) = lead(&store, b"s");
+    writer.head(shared(), true);
+    reader.may_lie(0);
+    assert_eq!(10, (0..10).filter(|_| step(&mut writer)).count());
+    drop(reader);
+    assert!(step(&mut writer));
+}
+
+#[test]
 fn look_again_and_failed_end_the_company() {
     for head in [FillHead::LookAgain, FillHead::Failed(504), FillHead::Unreachable(502)] {
         let store = store(8 << 20);

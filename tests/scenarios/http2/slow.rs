@@ -43,6 +43,29 @@ fn a_body_that_drips_is_cut_off() {
     assert_eq!(1, larder.counter("client_body_timeouts"));
 }
 
+/// What comes for many streams that let nothing be sent is left with the application, but for a piece or two of each.
+#[test]
+fn what_nobody_takes_is_not_fetched() {
+    const STREAMS: u64 = 100;
+    let origin =
+        Origin::new(|_| format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "x".repeat(2_000_000)));
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::with_settings(&larder, &[(4, 0)]);
+    let ids: Vec<_> = (0..STREAMS).map(|it| client.ask(&format!("/{it}"))).collect();
+    for id in &ids {
+        client.until(*id, |it| it.status == 200);
+    }
+    let received = || larder.counter("origin_bytes_received");
+    let mut before = received();
+    until("nothing more is fetched", || {
+        (0..20).all(|_| received() == std::mem::replace(&mut before, received()))
+    });
+    assert!(before < STREAMS * 150_000, "{before} bytes");
+    // It goes on as its client takes it.
+    client.allow(ids[7], 3_000_000);
+    assert_eq!(2_000_000, client.answer(ids[7]).body.len());
+}
+
 /// Whose credit is used up by what nobody reads owes nothing.
 #[test]
 fn who_may_not_send_is_waited_for() {

@@ -15,6 +15,8 @@ use std::rc::Rc;
 
 /// Bytes of a stream that may wait for the client before its task waits, too.
 const HOLD: u64 = 32 * 1024;
+/// Bytes that may be fetched before they are taken, for all streams of a connection.
+const ROOM: u64 = 2 * 1024 * 1024;
 
 /// How much of a body is to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +121,11 @@ impl Reply {
         self.connection.has_work(&self.stream);
         let stream = self.stream.clone();
         wait(&self.connection, &self.stream, Side::Takes, || stream.queued.get() <= HOLD).await
+    }
+
+    /// This stream's share of what may be fetched before it is taken.
+    pub fn room(&self) -> u64 {
+        ROOM / (self.connection.state.borrow().streams.len() as u64).max(1)
     }
 
     pub async fn gone(&self) {
