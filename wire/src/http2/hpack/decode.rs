@@ -100,6 +100,13 @@ impl Section {
         let small = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         if self.text.get(start..start + name) == Some(b"cookie") {
             if let Some(line) = self.cookie.and_then(|it| self.lines.get_mut(it)) {
+                if value == 0 {
+                    return self.text.truncate(start);
+                }
+                if line.value == 0 {
+                    *line = Line { start: small(start), name: small(name), value: small(value) };
+                    return;
+                }
                 if (line.start + line.name + line.value) as usize == start {
                     // Right behind it, as they come.
                     self.text.splice(start..start + name, *b"; ");

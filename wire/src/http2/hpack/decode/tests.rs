@@ -154,16 +154,20 @@ fn flaws_are_told_and_remembered() {
 
 #[test]
 fn crumbs_of_cookies_are_one_line() {
-    let mut block = Vec::new();
-    for (name, value) in
-        [("cookie", "a=1"), ("cookie", "b=2"), ("x", "y"), ("cookie", "c=3"), ("cookie", "d=4")]
-    {
-        encode::field(name.as_bytes(), value.as_bytes(), &mut block);
+    #[track_caller]
+    fn check(fields: &[(&str, &str)], expect: &str) {
+        let mut block = Vec::new();
+        fields.iter().for_each(|it| encode::field(it.0.as_bytes(), it.1.as_bytes(), &mut block));
+        let mut section = Section::default();
+        section.begin(1 << 16);
+        Decoder::new(0).decode(&block, &mut section).unwrap();
+        assert_eq!(expect, said(&section));
     }
-    let mut section = Section::default();
-    section.begin(1 << 16);
-    Decoder::new(0).decode(&block, &mut section).unwrap();
-    assert_eq!("cookie: a=1; b=2; c=3; d=4\nx: y\n", said(&section));
+    let apart = [("cookie", "a=1"), ("cookie", "b=2"), ("x", "y"), ("cookie", "c=3"), ("cookie", "d=4")];
+    check(&apart, "cookie: a=1; b=2; c=3; d=4\nx: y\n");
+    // Those of nothing leave no space at an end, where no value has one.
+    check(&[("cookie", ""), ("cookie", ""), ("x", "y"), ("cookie", "")], "cookie: \nx: y\n");
+    check(&[("cookie", ""), ("x", "y"), ("cookie", "a=1"), ("cookie", "")], "cookie: a=1\nx: y\n");
 }
 
 #[test]
