@@ -82,7 +82,8 @@ impl Remedy {
             Remedy::NoBody => to.remove(&["content-length", "transfer-encoding"]),
             Remedy::NoCookie => to.remove(&["cookie"]),
             Remedy::NoOverride => {
-                to.fields.retain(|it| !way::overrides(it.name));
+                let policy = &to.policy;
+                to.fields.retain(|it| !way::overrides(it.name) && !forward::is_unkeyed(policy, &it));
                 to.remove(&forward::METHODS);
             }
             Remedy::NoMaxForwards => to.remove(&["max-forwards"]),

@@ -258,7 +258,8 @@ fn tell_variants(looked: &Lookup, missed: Option<ForwardReason>, fields: &[Field
 
 fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Record) -> Verdict {
     let sentence = bypass.sentence();
-    let evidence = match forward::overriding(policy, fields).next().filter(|_| bypass == Bypass::Override) {
+    let is_of_a_field = matches!(bypass, Bypass::Override | Bypass::Unkeyed);
+    let evidence = match forward::overriding(policy, fields).next().filter(|_| is_of_a_field) {
         Some((it, _)) => format!("{}: {} ({sentence})", it.name, readable(it.value)),
         None => sentence.to_owned(),
     };

@@ -59,6 +59,7 @@ pub fn outgoing(
     ask: Ask<'_>,
 ) -> Outgoing {
     let policy = &route.policy;
+    let strict = policy.key.strict && !matches!(ask, Ask::Passed);
     let anonymous = policy.enabled
         && !policy.private_cookies.is_empty()
         && matches!(request.method.as_str(), "GET" | "HEAD")
@@ -78,7 +79,10 @@ pub fn outgoing(
     let mut fields = FieldList::with_room_for(sent, write::ROOM + authority.len());
     fields.push("Host", route.host.of(&authority));
     let keep = |it: &Field<'_>| {
-        way::reaches_an_origin(it.name, !client.hops.is_empty(), |name| in_key(policy, name)) && keep(it)
+        let is_told = !strict || in_key(policy, it.name);
+        is_told
+            && way::reaches_an_origin(it.name, !client.hops.is_empty(), |name| in_key(policy, name))
+            && keep(it)
     };
     write::strip_hop_by_hop_into(sent.iter().copied(), keep, &mut fields);
     // It is said from hop to hop, so it is not among what was sent; what is kept is the same for all who ask.
@@ -102,19 +106,28 @@ pub fn outgoing(
     if anonymous && let Some(named) = cookies::only(sent, &policy.key.cookies) {
         fields.push("Cookie", named);
     }
-    append(&mut fields, "Via", via(request.version));
+    if strict && !in_key(policy, "user-agent") {
+        // Some turn away who has none.
+        fields.push("User-Agent", "larder");
+    }
+    append(&mut fields, "Via", via(if strict { Version::Http11 } else { request.version }));
     append(&mut fields, "CDN-Loop", gateway.id.as_bytes());
     let scheme = request.scheme.name();
     if route.telling.tells_x() {
-        say_who(&mut fields, client);
+        if !strict {
+            say_who(&mut fields, client);
+        }
         say(&mut fields, policy, "X-Forwarded-Proto", scheme);
         if !authority.is_empty() {
             say(&mut fields, policy, "X-Forwarded-Host", &authority);
         }
     }
     if route.telling.tells_forwarded() {
-        let who = client.peer.map(|it| it.ip());
-        say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, &client.hops, &authority, scheme));
+        let (who, hops) = match strict {
+            true => (None, &[][..]),
+            false => (client.peer.map(|it| it.ip()), &client.hops[..]),
+        };
+        say(&mut fields, policy, "Forwarded", &forwarded::forwarded(who, hops, &authority, scheme));
     }
     Outgoing { line: line(policy, request, ask), fields, framing, asked: None }
 }
@@ -188,8 +201,11 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
 /// the route brings it into the form that each client accepts.
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
     let stored = match ask {
+        Ask::Passed => return None,
+        // larder compresses itself.
+        _ if policy.key.strict && !in_key(policy, "accept-encoding") => return Some("identity"),
         _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::Passed | Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
+        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,
@@ -390,6 +406,8 @@ pub enum Bypass {
     PrivateCookie,
     /// A field that applications may take for another target, method or user: [`overriding`] finds it.
     Override,
+    /// A field that is not in the key, where that is strict, and cannot be left out: [`overriding`] finds it.
+    Unkeyed,
     /// `OPTIONS *` and other targets that name no resource.
     Target,
 }
@@ -408,6 +426,7 @@ impl Bypass {
             Bypass::Upgrade => "the request asks to go on in another protocol than HTTP (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
             Bypass::Override => "applications may take a header field for another target, method or user",
+            Bypass::Unkeyed => "the key is strict (cache.key.strict), and a header field is not in it",
             Bypass::Target => "the target names no resource",
         }
     }
@@ -420,7 +439,7 @@ pub fn may_keep_post(policy: &Policy, facts: &RequestFacts<'_>, target: &str, fi
     let get = RequestFacts { method: "GET", has_body: false, ..facts.clone() };
     // What it was asked with is what a GET would be asked with.
     let by_key = policy.key.any_host_of.is_none() && policy.key.target(target) == target;
-    facts.method == "POST" && by_key && bypass(policy, &get, target, fields).is_none()
+    facts.method == "POST" && by_key && !policy.key.strict && bypass(policy, &get, target, fields).is_none()
 }
 
 /// Whether the route has the field in its key, so that what it changes is nobody else's.
@@ -428,7 +447,29 @@ fn in_key(policy: &Policy, name: &str) -> bool {
     policy.key.headers.iter().any(|it| name.eq_ignore_ascii_case(it))
 }
 
-/// The fields because of which a request has [`Bypass::Override`], and whether the route's key could have each.
+/// Whether a field keeps a request from the cache because the key is strict, does not have it, and it is none that can be left out of what
+/// is asked: whoever sends it may well want another answer for it.
+#[must_use]
+pub fn is_unkeyed(policy: &Policy, it: &Field<'_>) -> bool {
+    if !policy.key.strict || in_key(policy, it.name) {
+        return false;
+    }
+    if it.is("cookie") {
+        return policy.private_cookies.is_empty();
+    }
+    if it.is("accept") {
+        return !(contains(it.value, b"*/*") || contains(it.value, b"text/html"));
+    }
+    !way::is_left_out(it.name)
+        && !write::is_hop_by_hop(it.name)
+        && way::reaches_an_origin(it.name, false, |_| false)
+}
+
+fn contains(value: &[u8], part: &[u8]) -> bool {
+    value.windows(part.len()).any(|it| it == part)
+}
+
+/// The fields because of which a request has [`Bypass::Override`] or [`Bypass::Unkeyed`], and whether the route's key could have each.
 pub fn overriding<'f>(
     policy: &Policy,
     fields: &'f [Field<'f>],
@@ -437,6 +478,7 @@ pub fn overriding<'f>(
     fields.iter().filter_map(move |it| match () {
         () if of_method(it) => Some((it, false)),
         () if way::overrides(it.name) && !in_key(policy, it.name) => Some((it, true)),
+        () if is_unkeyed(policy, it) => Some((it, true)),
         () => None,
     })
 }
@@ -466,6 +508,8 @@ pub fn bypass(
         || fields.iter().any(|it| way::overrides(it.name) && !in_key(policy, it.name))
     {
         Some(Bypass::Override)
+    } else if policy.key.strict && fields.iter().any(|it| is_unkeyed(policy, it)) {
+        Some(Bypass::Unkeyed)
     } else {
         None
     }

@@ -130,6 +130,30 @@ pub fn says_who(name: &str) -> bool {
     deed(name) == Some(Deed::Who) || name.eq_ignore_ascii_case("forwarded")
 }
 
+/// Whether a field is such as clients send with every request and no answer has to obey: content that is negotiated, hints, conditions (larder
+/// answers these), and who made a request, by which way, at which time. Where the key is strict it is left out of what is asked for the cache.
+#[must_use]
+pub fn is_left_out(name: &str) -> bool {
+    let mut lower = [0; 32];
+    let Some(lower) = lower.get_mut(..name.len()) else { return false };
+    lower.copy_from_slice(name.as_bytes());
+    lower.make_ascii_lowercase();
+    match &*lower {
+        b"host" | b"content-length" | b"content-type" | b"date" | b"expect" | b"max-forwards" => true,
+        b"accept-charset" | b"accept-datetime" | b"accept-encoding" | b"accept-language" => true,
+        b"user-agent" | b"referer" | b"from" | b"dnt" | b"priority" | b"upgrade-insecure-requests" => true,
+        b"cache-control" | b"pragma" | b"early-data" => true,
+        b"range" | b"if-range" | b"if-match" | b"if-none-match" | b"if-modified-since" => true,
+        b"if-unmodified-since" => true,
+        b"save-data" | b"device-memory" | b"dpr" | b"width" | b"viewport-width" => true,
+        b"rtt" | b"downlink" | b"ect" | b"purpose" | b"x-purpose" | b"x-moz" => true,
+        b"via" | b"traceparent" | b"tracestate" | b"baggage" | b"b3" | b"uber-trace-id" => true,
+        b"x-request-id" | b"x-correlation-id" | b"x-request-start" | b"x-queue-start" => true,
+        b"x-amzn-trace-id" | b"x-cloud-trace-context" | b"cf-ray" | b"x-varnish" => true,
+        _ => lower.starts_with(b"sec-") || lower.starts_with(b"x-b3-"),
+    }
+}
+
 /// Whether a field may have the application act on another target, method or base.
 pub fn overrides(name: &str) -> bool {
     // Asked of every field of every hit; all of these begin so.

@@ -27,6 +27,9 @@ pub struct Recipe {
     /// All hosts of the site share one cache: its name, which stands in the key behind a `*` (no host begins so); the
     /// name of the site of every host is empty. `None`: the host is part of the key.
     pub any_host_of: Option<String>,
+    /// Nothing that is in no key reaches an origin that is asked for the cache: of the client's fields those of `headers` and `cookies` alone. A
+    /// request with a field that cannot be left out uses no cache.
+    pub strict: bool,
 }
 
 /// Which query parameters are part of the key. A trailing `*` in a name matches any rest.
@@ -191,6 +194,9 @@ impl Recipe {
             }
         }
         text.push('.');
+        if self.strict {
+            text.push_str(" An origin that is asked for the cache is told nothing else.");
+        }
         text
     }
 }

@@ -134,10 +134,12 @@ pub(crate) fn vary(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
     }
 }
 
-/// The names that select a variant. Where the route names its private cookies, the origin saw of `Cookie` only what
+/// The names that select a variant. Where the key is strict nothing does: what the origin saw is in the key. Where the route names its private cookies, the origin saw of `Cookie` only what
 /// the key has already: requests that differ in the rest are answered alike, whatever `Vary` says.
 fn selecting(mut names: Vec<Box<str>>, policy: &Policy) -> Vec<Box<str>> {
-    if !policy.private_cookies.is_empty() {
+    if policy.key.strict {
+        names.clear();
+    } else if !policy.private_cookies.is_empty() {
         names.retain(|it| &**it != "cookie");
     }
     names

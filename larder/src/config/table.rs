@@ -332,6 +332,8 @@ pub const TABLE: &[Key] = &[
         "Cookies whose values are part of the key.", r#"["currency"]"#),
     each("cache.key.ignore_host", Kind::Bool, Some("false"),
         "All hosts of the site share one cache; in keys its first host stands for them, behind a `*`.", "true"),
+    each("cache.key.strict", Kind::Bool, Some("false"),
+        "Nothing that is not in the key reaches an application that is asked for the cache: of the client's header fields those of `cache.key.headers`, and no word of who it is. What browsers say of themselves (`User-Agent`, `Accept-Language`, `Referer`) is left out; a request with any other field (`Authorization`, `Origin`, a `Cookie` where `cache.private_cookies` names none) uses no cache.", "true"),
     each("cache.max_variants", integer(1, 1000), Some("32"),
         "Most variants (by `Vary`) under one key.", "8"),
     each("cache.max_object", size(0, TIB), Some("64MiB"),

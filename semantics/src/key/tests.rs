@@ -176,6 +176,7 @@ fn recipe() -> impl Strategy<Value = Recipe> {
             headers: names(&headers),
             cookies: names(&cookies),
             any_host_of,
+            strict: false,
         },
     )
 }
@@ -280,6 +281,7 @@ proptest! {
             headers: names(&["accept-encoding", "x"]),
             cookies: names(&["*"]),
             any_host_of: None,
+            strict: false,
         };
         let field = |name| Field { name, value: &value[..] };
         let fields = [field("Accept-Encoding"), field("X"), field("Cookie")];

@@ -2,7 +2,7 @@
 //! attacker, and then the victim's. The requests themselves are in `corpus`.
 
 use super::corpus::{
-    ABSOLUTE, DECEPTIONS, FIELDS, HOSTS, MESSAGES, ODD_HOSTS, PATHS, PROVOKING, QUERIES, VARIED,
+    ABSOLUTE, DECEPTIONS, FIELDS, HOSTS, MESSAGES, ODD_HOSTS, PATHS, PROVOKING, QUERIES, UNVARIED, VARIED,
 };
 use crate::harness::origin::Received;
 use crate::harness::server::Setup;
@@ -82,6 +82,58 @@ fn fields_that_vary() {
         attack(&larder, format!("GET {target} HTTP/1.1\r\nHost: h\r\n{line}\r\n\r\n").as_bytes());
         unharmed(&larder, &target, line);
     }
+}
+
+/// Where the key is strict an application may look at whatever it likes, and say nothing of it.
+#[test]
+fn fields_and_a_strict_key() {
+    for status in ["200 OK", "404 Not Found"] {
+        let origin = reflecting(status);
+        let larder = Larder::before(&origin, "key = { strict = true }");
+        let reference = |head: &str, target: &str| head.replace(&format!("{target} "), "/ ");
+        larder.get("/first");
+        let first = reference(&origin.received()[0].head, "/first");
+        for (number, lines) in [FIELDS, VARIED, UNVARIED].concat().iter().enumerate() {
+            for version in ["1.1", "1.0"] {
+                let target = format!("/f{version}/{number}");
+                let before = origin.requests();
+                let raw = format!("GET {target} HTTP/{version}\r\nHost: h\r\n{lines}\r\n\r\n");
+                attack(&larder, raw.as_bytes());
+                unharmed(&larder, &target, lines);
+                // What is kept was asked for as it is for everybody: the last that was asked for the page.
+                let received = origin.received();
+                assert!(received.len() > before, "{lines}");
+                assert_eq!(first, reference(&received.last().unwrap().head, &target), "{lines}");
+            }
+        }
+    }
+}
+
+/// What browsers send keeps nobody from the cache, and asks for nothing.
+#[test]
+fn browsers_and_a_strict_key() {
+    let origin = reflecting("200 OK");
+    let larder = Larder::before(
+        &origin,
+        "private_cookies = [\"session\"], key = { strict = true, headers = [\"X-Country\"] }",
+    );
+    let chrome = "Sec-CH-UA: \"Chromium\";v=\"140\"\r\nSec-CH-UA-Mobile: ?0\r\nUpgrade-Insecure-Requests: 1\r\nUser-Agent: Mozilla/5.0\r\n\
+         Accept: text/html,application/xhtml+xml,*/*;q=0.8\r\nSec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nAccept-Encoding: gzip, br\r\n\
+         Accept-Language: en-GB,en;q=0.9\r\nCookie: _ga=1\r\nPriority: u=0, i\r\n";
+    let curl = "User-Agent: curl/8\r\nAccept: */*\r\n";
+    assert!(!larder.client().get_with("/page", chrome).is_hit());
+    assert!(larder.client().get_with("/page", curl).is_hit());
+    assert!(larder.client().get_with("/page", "Accept-Language: de\r\nReferer: http://x/\r\n").is_hit());
+    // Whatever is in the key is believed, and is another page; what cannot be left out uses no cache, and gets through.
+    for hit in [false, true] {
+        let it = larder.client().get_with("/page", "X-Country: evil\r\n");
+        assert_eq!((hit, "h /page <X-Country: evil>"), (it.is_hit(), it.text().as_str()));
+        for line in ["Origin: http://evil", "Cookie: session=evil", "Accept: application/evil"] {
+            let it = larder.client().get_with("/page", &format!("{line}\r\n"));
+            assert_eq!((false, format!("h /page <{line}>")), (it.is_hit(), it.text()));
+        }
+    }
+    assert!(larder.client().get_with("/page", curl).is_hit());
 }
 
 #[test]

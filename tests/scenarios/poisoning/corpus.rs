@@ -134,6 +134,52 @@ pub const VARIED: &[&str] = &[
     "X-Evil: evil",
 ];
 
+/// What a client may well send and an application may answer differently without a word in `Vary`: an error of the application's, against
+/// which a strict key helps. With the names that the lists of tools for finding such fields begin with.
+pub const UNVARIED: &[&str] = &[
+    "Accept: application/json;evil",
+    "Accept: evil/*, */*",
+    "Origin: http://evil",
+    "Cookie: id=evil",
+    "Authorization: Bearer evil",
+    "Range: bytes=0-0,evil",
+    "Cache-Control: evil",
+    "Pragma: akamai-x-get-true-cache-key, evil",
+    "Via: 1.1 evil",
+    "CDN-Loop: evil",
+    "From: evil@h",
+    "Content-Type: text/evil",
+    "Content-Encoding: evil",
+    "X-Requested-With: XMLHttpRequest, evil",
+    "X-PJAX: evil",
+    "HX-Request: evil",
+    "Turbo-Frame: evil",
+    "X-Livewire: evil",
+    "X-Nextjs-Data: evil",
+    "Next-Router-State-Tree: evil",
+    "Next-Url: /evil",
+    "X-Amz-Website-Redirect-Location: /evil",
+    "X-Wap-Profile: http://evil/",
+    "X-UIDH: evil",
+    "CF-IPCountry: evil",
+    "CloudFront-Viewer-Country: evil",
+    "X-GeoIP-Country: evil",
+    "X-UA-Device: evil",
+    "X-Debug: evil",
+    "Force-Language: evil",
+    "Traceparent: evil",
+    "X-Request-Id: evil",
+    "X-Api-Key: evil",
+    "Early-Data: evil",
+    "Destination: http://evil/",
+    "Depth: evil",
+    "Sec-Ch-Ua: \"evil\"",
+    "Sec-Fetch-Site: evil",
+    "Referer: http://h/\r\nReferer: http://evil/",
+    "Max-Forwards: evil",
+    "Evil: evil",
+];
+
 /// Heads that some application answers with an error of its own (CPDoS), `{}` being 9,000 bytes.
 pub const PROVOKING: &[&str] = &[
     "X-Oversized: evil{}",

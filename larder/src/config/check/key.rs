@@ -26,6 +26,7 @@ impl Check {
                 let first = self.texts(&at.of_site("hosts")).into_iter().next().unwrap_or_default();
                 first.trim_start_matches('*').to_ascii_lowercase()
             }),
+            strict: self.flag(&key("strict")),
         };
         let clash = match (none, keep.is_empty(), drop.is_empty()) {
             (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
