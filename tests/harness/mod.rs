@@ -6,6 +6,7 @@ pub mod client;
 pub mod command;
 pub mod http2;
 pub mod http2_origin;
+pub mod http2_servers;
 pub mod memcached;
 pub mod origin;
 pub mod pages;

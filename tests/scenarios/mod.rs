@@ -26,6 +26,7 @@ mod framing;
 mod heuristics;
 mod http2;
 mod http2_origins;
+mod http2_servers;
 mod idle;
 mod invalidation;
 mod keys;
