@@ -10,6 +10,7 @@ mod introduction;
 mod link;
 pub mod listener;
 mod outbox;
+mod rest;
 mod room;
 pub mod tls;
 pub mod worker;

@@ -5,6 +5,7 @@ use super::connection::{Connection, KeepAlive};
 use crate::body::Piece;
 use crate::handler::ResponseBody;
 use crate::link::ClientGone;
+use crate::rest::Rest;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::{Version, chunked, write};
 
@@ -24,19 +25,6 @@ pub(super) enum After {
     Reset,
 }
 
-/// How the body of this response is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame {
-    NotStarted,
-    /// Nothing follows; what comes is ignored.
-    None,
-    Length {
-        left: u64,
-    },
-    Chunked,
-    Close,
-}
-
 /// Writes the response to the request that is being answered.
 pub(crate) struct Reply<'c> {
     connection: &'c Connection,
@@ -44,7 +32,7 @@ pub(crate) struct Reply<'c> {
     is_head: bool,
     version: Version,
     keep_alive: KeepAlive,
-    frame: Frame,
+    rest: Rest,
     body: u64,
 }
 
@@ -55,7 +43,7 @@ impl<'c> Reply<'c> {
         version: Version,
         keep_alive: KeepAlive,
     ) -> Self {
-        Self { connection, is_head, version, keep_alive, frame: Frame::NotStarted, body: 0 }
+        Self { connection, is_head, version, keep_alive, rest: Rest::NotStarted, body: 0 }
     }
 
     /// Sends a 1xx response other than 101; dropped silently for HTTP/1.0 clients.
@@ -97,14 +85,8 @@ impl<'c> Reply<'c> {
         {
             self.keep_alive = KeepAlive::No;
         }
-        self.frame = match body {
-            _ if matches!(status, 100..=199 | 204 | 304) => Frame::None,
-            ResponseBody::None => Frame::None,
-            ResponseBody::Length(left) => Frame::Length { left },
-            ResponseBody::Stream if self.version == Version::Http11 => Frame::Chunked,
-            ResponseBody::Stream => Frame::Close,
-        };
-        if self.frame == Frame::Close && !self.is_head {
+        self.rest = Rest::of(status, body);
+        if self.rest == Rest::Stream && !self.is_chunked() && !self.is_head {
             self.keep_alive = KeepAlive::No;
             self.connection.after.set(After::Reset);
         }
@@ -121,17 +103,22 @@ impl<'c> Reply<'c> {
         });
         self.connection.has_answer.set(true);
         if self.is_head {
-            self.frame = Frame::None;
+            self.rest = Rest::None;
         }
         Ok(())
     }
 
+    /// Whether the body is sent in chunks; else one of unknown length goes on until the close.
+    fn is_chunked(&self) -> bool {
+        self.rest == Rest::Stream && self.version == Version::Http11
+    }
+
     /// The fields with the one that frames the body, and none that could contradict it.
     fn write_fields(&self, fields: &FieldList, text: &mut Vec<u8>) {
-        let frames = match self.frame {
+        let frames = match self.rest {
             // A lone Content-Length says here what a body would have been (RFC 9110 §8.6).
-            Frame::None | Frame::NotStarted => return text.extend_from_slice(fields.text()),
-            Frame::Length { .. } | Frame::Chunked | Frame::Close => {
+            Rest::None | Rest::NotStarted => return text.extend_from_slice(fields.text()),
+            Rest::Length(_) | Rest::Stream => {
                 fields.contains("content-length") || fields.contains("transfer-encoding")
             }
         };
@@ -141,12 +128,14 @@ impl<'c> Reply<'c> {
         } else {
             text.extend_from_slice(fields.text());
         }
-        match self.frame {
-            Frame::Length { left } => {
-                write::field("Content-Length", itoa::Buffer::new().format(left).as_bytes(), text);
+        match self.rest {
+            Rest::Length(length) => {
+                write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), text);
             }
             // What was left unsaid for a body is left unsaid for HEAD (RFC 9110 §9.3.2).
-            Frame::Chunked if !self.is_head => write::field("Transfer-Encoding", b"chunked", text),
+            Rest::Stream if self.is_chunked() && !self.is_head => {
+                write::field("Transfer-Encoding", b"chunked", text)
+            }
             _ => {}
         }
     }
@@ -157,19 +146,11 @@ impl<'c> Reply<'c> {
     /// The client is gone.
     pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
         let length = piece.len();
-        if length == 0 {
+        if !self.rest.takes(length)? {
             return Ok(());
         }
-        match &mut self.frame {
-            Frame::None | Frame::NotStarted => return Ok(()),
-            Frame::Length { left } => {
-                // More than was announced would be taken for the next response.
-                *left = left.checked_sub(length).ok_or(ClientGone::Closed)?;
-            }
-            Frame::Chunked | Frame::Close => {}
-        }
         self.body += length;
-        let is_chunked = self.frame == Frame::Chunked;
+        let is_chunked = self.is_chunked();
         self.connection.link.with_output(|it| {
             if is_chunked {
                 chunked::write_size(usize::try_from(length).unwrap_or(usize::MAX), it.text());
@@ -201,7 +182,7 @@ impl<'c> Reply<'c> {
     /// # Errors
     /// The client is gone.
     pub async fn switch(&mut self, protocol: &[u8], fields: &FieldList) -> Result<Tunnel<'c>, ClientGone> {
-        self.frame = Frame::None;
+        self.rest = Rest::None;
         Tunnel::begin(self.connection, protocol, fields).await
     }
 
@@ -210,11 +191,9 @@ impl<'c> Reply<'c> {
     /// # Errors
     /// The client is gone, or the body was short.
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
-        match self.frame {
-            Frame::NotStarted => return Err(ClientGone::Closed),
-            Frame::Length { left } if left > 0 => return Err(ClientGone::Closed),
-            Frame::Chunked => self.connection.link.with_output(|it| chunked::write_end(trailers, it.text())),
-            Frame::None | Frame::Length { .. } | Frame::Close => {}
+        self.rest.end()?;
+        if self.is_chunked() {
+            self.connection.link.with_output(|it| chunked::write_end(trailers, it.text()));
         }
         self.connection.link.flush().await?;
         let after = match self.keep_alive {
@@ -228,7 +207,7 @@ impl<'c> Reply<'c> {
     /// Whether a head was sent: after that, an error can only cut the response off.
     #[must_use]
     pub fn started(&self) -> bool {
-        self.frame != Frame::NotStarted
+        self.rest != Rest::NotStarted
     }
 
     /// Bytes of body sent so far, for the access log.

@@ -7,6 +7,7 @@ use super::waiting::{Side, wait};
 use crate::body::Piece;
 use crate::handler::ResponseBody;
 use crate::link::ClientGone;
+use crate::rest::Rest;
 use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::is_allowed_trailer;
 use larder_wire::http2::frame::End;
@@ -18,30 +19,18 @@ const HOLD: u64 = 32 * 1024;
 /// Bytes that may be fetched before they are taken, for all streams of a connection.
 const ROOM: u64 = 2 * 1024 * 1024;
 
-/// How much of a body is to come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Frame {
-    NotStarted,
-    /// Nothing follows; what comes is ignored.
-    None,
-    Length {
-        left: u64,
-    },
-    Stream,
-}
-
 /// Writes the response to one request.
 pub(crate) struct Reply {
     connection: Shared,
     stream: Rc<Stream>,
     is_head: bool,
-    frame: Frame,
+    rest: Rest,
     body: u64,
 }
 
 impl Reply {
     pub(super) fn new(connection: Shared, stream: Rc<Stream>, is_head: bool) -> Self {
-        Self { connection, stream, is_head, frame: Frame::NotStarted, body: 0 }
+        Self { connection, stream, is_head, rest: Rest::NotStarted, body: 0 }
     }
 
     /// Whether the client is there still.
@@ -70,23 +59,18 @@ impl Reply {
         if self.stream.is_tunnel && (200..300).contains(&status) {
             return Err(ClientGone::Closed);
         }
-        self.frame = match body {
-            _ if matches!(status, 100..=199 | 204 | 304) => Frame::None,
-            ResponseBody::None => Frame::None,
-            ResponseBody::Length(left) => Frame::Length { left },
-            ResponseBody::Stream => Frame::Stream,
-        };
-        let length = match self.frame {
-            Frame::Length { left } => Some(left),
+        self.rest = Rest::of(status, body);
+        let length = match self.rest {
+            Rest::Length(length) => Some(length),
             _ => None,
         };
         // A lone Content-Length says where no body is what one would have been (RFC 9110 §8.6).
-        let is_framed = self.frame != Frame::None;
+        let is_framed = self.rest != Rest::None;
         if self.is_head || length == Some(0) {
-            self.frame = Frame::None;
+            self.rest = Rest::None;
         }
         let kept = fields.iter().filter(|it| !is_framed || !it.is("content-length"));
-        let end = if self.frame == Frame::None { End::Stream } else { End::Open };
+        let end = if self.rest == Rest::None { End::Stream } else { End::Open };
         let connection = &*self.connection;
         connection.write_head_and(self.stream.id, status, kept, end, |out| {
             if let Some(length) = length {
@@ -102,19 +86,12 @@ impl Reply {
 
     pub async fn piece(&mut self, piece: Piece) -> Result<(), ClientGone> {
         let length = piece.len();
-        if length == 0 {
+        if !self.rest.takes(length)? {
             return Ok(());
-        }
-        match &mut self.frame {
-            Frame::None | Frame::NotStarted => return Ok(()),
-            Frame::Length { left } => {
-                *left = left.checked_sub(length).ok_or(ClientGone::Closed)?;
-            }
-            Frame::Stream => {}
         }
         self.check()?;
         self.stream.push(piece);
-        if self.frame == (Frame::Length { left: 0 }) {
+        if self.rest == Rest::Length(0) {
             *self.stream.end.borrow_mut() = Ending::Last;
         }
         self.body += length;
@@ -137,29 +114,28 @@ impl Reply {
         if !self.stream.is_tunnel || self.started() {
             return Err(ClientGone::Closed);
         }
-        self.frame = Frame::None;
+        self.rest = Rest::None;
         Ok(Tunnel::begin(&self.connection, &self.stream, fields))
     }
 
     pub async fn finish(self, trailers: Option<&FieldList>) -> Result<(), ClientGone> {
-        match self.frame {
-            Frame::NotStarted => return Err(ClientGone::Closed),
-            Frame::Length { left } if left > 0 => return Err(ClientGone::Closed),
-            Frame::None => return self.check(),
-            Frame::Length { .. } => {}
-            Frame::Stream => {
+        self.rest.end()?;
+        match self.rest {
+            Rest::Stream => {
                 let mut list = trailers.cloned().unwrap_or_default();
                 list.retain(|it| is_allowed_trailer(it.name));
                 let ending = if list.is_empty() { Ending::Last } else { Ending::Trailers(list) };
                 *self.stream.end.borrow_mut() = ending;
                 self.connection.has_work(&self.stream);
             }
+            Rest::Length(_) => {}
+            Rest::NotStarted | Rest::None => return self.check(),
         }
         wait(&self.connection, &self.stream, Side::Takes, || self.stream.is_answered()).await
     }
 
     pub fn started(&self) -> bool {
-        self.frame != Frame::NotStarted
+        self.rest != Rest::NotStarted
     }
 
     pub fn body_bytes(&self) -> u64 {
