@@ -203,6 +203,8 @@ fn what_larder_refuses_itself() {
     let id = origin.received()[0].field("cdn-loop").unwrap().to_owned();
     refused(&larder, "TRACE", "/", "", 405);
     refused(&larder, "CONNECT", "h:80", "", 405);
+    let said = explain(&larder, "CONNECT", "/", "");
+    assert!(said["change"].as_str().unwrap().starts_with("An extended CONNECT of HTTP/2"), "{said:#}");
     refused(&larder, "GET", &format!("/{}", "x".repeat(9000)), "", 414);
     refused(&larder, "GET", "/", &format!("X-Large: {}\r\n", "x".repeat(20_000)), 431);
     refused(&larder, "GET", "/", &format!("CDN-Loop: somebody, {id}\r\n"), 508);

@@ -117,7 +117,9 @@ impl Admin {
     /// Explains a request that was read.
     async fn explain_request(&self, request: Request) -> Answer {
         if request.method == "CONNECT" {
-            return Answer::Json(200, refused(405, explain::error_sentence(405)));
+            let mut told = refused(405, explain::error_sentence(405));
+            told["change"] = EXTENDED_CONNECT.into();
+            return Answer::Json(200, told);
         }
         let router = self.router.borrow().clone();
         if let Some(overlay) = self.overlays.over(
@@ -189,6 +191,10 @@ fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool
     let at_port = |scheme| port.is_some() && has(scheme, port.as_deref());
     has(other, None) && (!has(scheme, None) || at_port(other) && !at_port(scheme))
 }
+
+/// What is said of `CONNECT`, which HTTP/2 has in another form as well (RFC 8441).
+const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 asks for another protocol: explain it as the GET that does so over \
+                                HTTP/1.1, with -H 'Connection: upgrade' -H 'Upgrade: websocket'.";
 
 /// The answer where no route is asked: larder refuses the request itself.
 fn refused(status: u16, sentence: &str) -> Value {
