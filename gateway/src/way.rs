@@ -18,7 +18,7 @@ enum Deed {
     Bypass,
 }
 
-/// By name; the rest of `X-Forwarded-*` is [`Deed::Bypass`]. Fields that change the method are known to
+/// By name; the rest of [`FAMILIES`] is [`Deed::Bypass`]. Fields that change the method are known to
 /// `semantics::request`, too.
 const FIELDS: &[(&str, Deed)] = &[
     ("host", Deed::Drop),
@@ -42,12 +42,57 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-host", Deed::Way),
     ("x-original-host", Deed::Way),
     ("x-http-host-override", Deed::Way),
+    // The same in the words of lists of names by which such fields are looked for, and of clouds.
+    ("proxy-host", Deed::Way),
+    ("proxy-port", Deed::Way),
+    ("x-server-name", Deed::Way),
+    ("x-server-port", Deed::Way),
+    ("x-client-host", Deed::Way),
+    ("x-real-host", Deed::Way),
+    ("x-real-port", Deed::Way),
+    ("x-real-scheme", Deed::Way),
+    ("x-request-host", Deed::Way),
+    ("x-http-host", Deed::Way),
+    ("x-http-scheme", Deed::Way),
+    ("x-https", Deed::Way),
+    ("x-ssl", Deed::Way),
+    ("https", Deed::Way),
+    ("ssl-offloaded", Deed::Way),
+    ("https-from-lb", Deed::Way),
+    ("x-forward-proto", Deed::Way),
+    ("x-forward-host", Deed::Way),
+    ("forwarded-proto", Deed::Way),
+    ("forwarded-host", Deed::Way),
+    ("x-remote-protocol", Deed::Way),
+    ("x-orchestra-scheme", Deed::Way),
+    ("x-nfsn-https", Deed::Way),
+    ("x-original-proto", Deed::Way),
+    ("x-original-scheme", Deed::Way),
+    ("x-original-port", Deed::Way),
+    ("x-original-forwarded-host", Deed::Way),
+    ("x-original-forwarded-proto", Deed::Way),
+    ("x-originally-forwarded-proto", Deed::Way),
+    ("x-amzn-remapped-host", Deed::Way),
+    ("x-envoy-original-host", Deed::Way),
+    ("x-appengine-https", Deed::Way),
+    ("x-appservice-proto", Deed::Way),
+    ("disguised-host", Deed::Way),
+    ("was-default-hostname", Deed::Way),
+    ("fly-forwarded-proto", Deed::Way),
+    ("fly-forwarded-ssl", Deed::Way),
+    ("fly-forwarded-port", Deed::Way),
     // What the server before offers: Rack answers X-Sendfile-Type without a body, Symfony a surrogate with ESI's tags. `Proxy` is no
     // field of HTTP: as `HTTP_PROXY` it told applications behind a CGI by which proxy to go (CVE-2016-5385 and others).
     ("proxy", Deed::Drop),
     ("x-sendfile-type", Deed::Drop),
     ("x-accel-mapping", Deed::Drop),
     ("surrogate-capability", Deed::Drop),
+    // What CGI calls the target and its parts. No client has a reason to.
+    ("request-uri", Deed::Drop),
+    ("unencoded-url", Deed::Drop),
+    ("path-info", Deed::Drop),
+    ("script-name", Deed::Drop),
+    ("context-path", Deed::Drop),
     // Whose request it is, in the words of whoever sends it.
     ("x-forwarded-for", Deed::Who),
     ("x-real-ip", Deed::Who),
@@ -62,6 +107,32 @@ const FIELDS: &[(&str, Deed)] = &[
     ("cf-connecting-ip", Deed::Who),
     ("cf-connecting-ipv6", Deed::Who),
     ("fastly-client-ip", Deed::Who),
+    ("proxy-client-ip", Deed::Who),
+    ("wl-proxy-client-ip", Deed::Who),
+    ("http-client-ip", Deed::Who),
+    ("forwarded-for", Deed::Who),
+    ("forwarded-for-ip", Deed::Who),
+    ("x-forward-for", Deed::Who),
+    ("x-forwarder-for", Deed::Who),
+    ("x-original-forwarded-for", Deed::Who),
+    ("x-originally-forwarded-for", Deed::Who),
+    ("x-original-remote-addr", Deed::Who),
+    ("x-clientip", Deed::Who),
+    ("x-true-client-ip", Deed::Who),
+    ("x-source-ip", Deed::Who),
+    ("x-coming-from", Deed::Who),
+    ("real-ip", Deed::Who),
+    ("remote-addr", Deed::Who),
+    ("incap-client-ip", Deed::Who),
+    ("x-sucuri-clientip", Deed::Who),
+    ("x-azure-socketip", Deed::Who),
+    ("x-vercel-forwarded-for", Deed::Who),
+    ("fly-client-ip", Deed::Who),
+    ("x-nf-client-connection-ip", Deed::Who),
+    ("x-appengine-user-ip", Deed::Who),
+    ("x-envoy-external-address", Deed::Who),
+    ("ali-cdn-real-ip", Deed::Who),
+    ("cdn-src-ip", Deed::Who),
     ("x-forward", Deed::Way),
     ("x-forwarded", Deed::Way),
     ("x-host-override", Deed::Way),
@@ -94,20 +165,43 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-envoy-original-path", Deed::Bypass),
     ("x-http-destinationurl", Deed::Bypass),
     ("x-proxycontextpath", Deed::Bypass),
+    ("x-ning-request-uri", Deed::Bypass),
+    ("x-cf-url", Deed::Bypass),
+    ("x-waws-unencoded-url", Deed::Bypass),
+    ("x-ms-original-url", Deed::Bypass),
+    ("x-amz-website-redirect-location", Deed::Bypass),
+    ("x-environment-override", Deed::Bypass),
+    ("x-ajax-real-method", Deed::Bypass),
+    ("x-wikimedia-debug", Deed::Bypass),
+    ("x-xhprof-debug", Deed::Bypass),
+    ("translate", Deed::Bypass), // IIS: the source in place of the page
 ];
 
-/// Of all others of that family nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
-/// (Traefik), `-Context`, `-User`.
-const FAMILY: &str = "x-forwarded-";
+/// Which lengths the names have that begin with a letter, a bit each: most fields are told apart by that.
+const LENGTHS: [u64; 26] = {
+    let (mut lengths, mut at) = ([0; 26], 0);
+    while at < FIELDS.len() {
+        let name = FIELDS[at].0.as_bytes();
+        lengths[(name[0] - b'a') as usize] |= 1 << name.len();
+        at += 1;
+    }
+    lengths
+};
+
+/// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
+/// (Traefik), `-Context`, `-User`; what stood in a request before somebody rewrote it; what shows more than a page.
+const FAMILIES: [&str; 7] =
+    ["x-forwarded-", "x-original-", "x-rewrite-", "x-override-", "x-middleware-", "x-invoke-", "x-debug"];
 
 fn deed(name: &str) -> Option<Deed> {
-    // Most fields begin otherwise.
-    if !matches!(name.as_bytes().first()? | 0x20, b'x' | b'h' | b'f' | b'p' | b'w' | b'c' | b's' | b't') {
-        return None;
-    }
-    let known = FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
-    let family = || name.get(..FAMILY.len()).is_some_and(|it| it.eq_ignore_ascii_case(FAMILY));
-    known.or_else(|| family().then_some(Deed::Bypass))
+    let first = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
+    let lengths = *LENGTHS.get(usize::from(first))?;
+    let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
+    let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
+    let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
+    let family =
+        || (first == b'x' - b'a' && FAMILIES.iter().any(|it| of_family(&it))).then_some(Deed::Bypass);
+    is_known.then(known).flatten().or_else(family)
 }
 
 /// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
@@ -157,7 +251,7 @@ pub fn is_left_out(name: &str) -> bool {
 /// Whether a field may have the application act on another target, method or base.
 pub fn overrides(name: &str) -> bool {
     // Asked of every field of every hit; all of these begin so.
-    matches!(name.as_bytes().first(), Some(b'x' | b'X')) && deed(name) == Some(Deed::Bypass)
+    matches!(name.as_bytes().first(), Some(b'x' | b'X' | b't' | b'T')) && deed(name) == Some(Deed::Bypass)
 }
 
 #[cfg(test)]
@@ -179,7 +273,10 @@ mod tests {
             assert_eq!(*expect == Deed::Bypass, overrides(name), "{name}");
             assert_eq!(*expect == Deed::Who || *name == "forwarded", says_who(name), "{name}");
         }
-        assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything"));
+        assert!(overrides("X-Forwarded-Prefix") && overrides("x-forwarded-anything") && overrides("X-Debug"));
+        assert!(
+            !overrides("X-Requested-With") && !overrides("x-original-proto") && !overrides(&"x".repeat(99))
+        );
         assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));
     }
 
