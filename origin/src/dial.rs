@@ -3,6 +3,7 @@
 use crate::deadline::now;
 use crate::tls::TlsStream;
 use crate::{Address, OriginError};
+use larder_stdx::clock::{self, Monotonic};
 use rustix::io::Errno;
 use socket2::{Domain, SockRef, Type};
 use std::cell::RefCell;
@@ -11,13 +12,12 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Instant, timeout};
 
-/// How long the resolver's answer is used before it is asked again.
-const KEPT: Duration = Duration::from_secs(10);
+/// How long the resolver's answer is used before it is asked again: milliseconds.
+const KEPT: u64 = 10_000;
 
 /// Descriptors that a resolver has open at a time, at most: files, and sockets to name servers.
 const OF_A_RESOLVER: usize = 4;
@@ -37,7 +37,7 @@ pub(crate) enum Socket {
 /// The resolver's last answer.
 struct Answer {
     addresses: Rc<[SocketAddr]>,
-    until: Instant,
+    until: Monotonic,
 }
 
 /// Opens sockets to one address.
@@ -115,20 +115,20 @@ impl Dialer {
                 return Err(OriginError::Connect(format!("the name {host} cannot be resolved: {why}")));
             }
         };
-        let until = now() + KEPT;
+        let until = Monotonic(clock::monotonic().0 + KEPT);
         *self.answer.borrow_mut() = Some(Answer { addresses: addresses.clone(), until });
         Ok(addresses)
     }
 
     fn known(&self) -> Option<Rc<[SocketAddr]>> {
         let answer = self.answer.borrow();
-        answer.as_ref().filter(|it| it.until > now()).map(|it| it.addresses.clone())
+        answer.as_ref().filter(|it| it.until > clock::monotonic()).map(|it| it.addresses.clone())
     }
 
     /// None of the addresses answered: ask again next time.
     fn distrust(&self) {
         if let Some(answer) = &mut *self.answer.borrow_mut() {
-            answer.until = now();
+            answer.until = clock::monotonic();
         }
     }
 }

@@ -110,7 +110,14 @@ type Bytes = Arc<Mutex<Vec<Vec<u8>>>>;
 impl Origin {
     /// An origin that answers each request with what `answer` makes of it.
     pub fn scripted(answer: impl Fn(&Received) -> Vec<Script> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), answer)
+    }
+
+    /// The same where somebody listens.
+    pub fn on(
+        listener: TcpListener,
+        answer: impl Fn(&Received) -> Vec<Script> + Send + Sync + 'static,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
         let connections = Arc::new(AtomicUsize::new(0));

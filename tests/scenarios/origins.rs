@@ -1,6 +1,7 @@
 //! Several origins behind one route: who is asked, what is seen of one that dies, stands still, fails or is drained.
 
 use crate::harness::command::run;
+use crate::harness::names::Moving;
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
@@ -202,7 +203,7 @@ fn a_hash_gives_each_target_one_origin_and_each_cookie_too() {
     ] {
         let larder = before(&urls, proxy, "");
         let mut found: BTreeMap<String, usize> = BTreeMap::new();
-        for number in 0..30 {
+        for number in 0..60 {
             let (target, line) =
                 (target.replace('N', &number.to_string()), line.replace('N', &number.to_string()));
             let answers: Vec<String> =
@@ -212,6 +213,86 @@ fn a_hash_gives_each_target_one_origin_and_each_cookie_too() {
         }
         assert!(found.len() == 3 && found.values().all(|it| *it >= 2), "{proxy}: {found:?}");
     }
+}
+
+#[test]
+fn a_consistent_hash_moves_only_what_was_with_the_one_that_goes() {
+    let all = [named("a"), named("b"), named("c")];
+    let urls: Vec<String> = all.iter().map(Origin::url).collect();
+    let larder = before(&urls, "balance = \"consistent_hash\"\nslow_start = \"1000s\"", "");
+    let answers = || -> Vec<String> { (0..60).map(|it| larder.get(&format!("/{it}")).text()).collect() };
+    let at_first = answers();
+    command(&larder, &format!("drain {}", urls[2]));
+    let without = answers();
+    for (number, (then, now)) in at_first.iter().zip(&without).enumerate() {
+        assert!(now != "c" && (then == "c" || then == now), "/{number} went from {then} to {now}");
+    }
+    let moved = at_first.iter().zip(&without).filter(|it| it.0 == "c");
+    let to: std::collections::BTreeSet<&String> = moved.map(|it| it.1).collect();
+    assert_eq!(2, to.len(), "what was with it is spread over the others");
+    // It is back at once: a hash knows no slow start.
+    command(&larder, &format!("restore {}", urls[2]));
+    assert_eq!(at_first, answers());
+}
+
+#[test]
+fn who_is_back_gets_its_share_little_by_little() {
+    let (a, b) = (named("a"), named("b"));
+    let larder = before(&[a.url(), b.url()], "balance = \"round_robin\"\nslow_start = \"1000s\"", "");
+    // One connection, and so one worker, which takes turns by itself.
+    let mut client = larder.client();
+    let mut asked = |times: usize| (0..times).filter(|_| client.get("/").text() == "a").count();
+    assert_eq!(30, asked(60));
+    command(&larder, &format!("drain {}", a.url()));
+    assert_eq!(0, asked(60));
+    command(&larder, &format!("restore {}", a.url()));
+    assert_eq!(vec!["slow_start", "up"], states(&larder));
+    // A tenth of its weight at first, then as much as time has passed, of a second's precision and more.
+    assert!((4..=7).contains(&asked(60)), "of 60, about 60 / 11");
+    larder.pass(500_000);
+    until("the half of it", || (18..=22).contains(&asked(60)));
+    larder.pass(500_000);
+    until("all of it", || asked(60) == 30);
+    assert_eq!(vec!["up", "up"], states(&larder));
+}
+
+/// Two origins of one port, `a` at 127.0.0.1 and `b` at 127.0.0.2, whose connections are used once.
+fn of_one_port() -> (Origin, Origin) {
+    let once = |name: &'static str| {
+        move |_: &crate::harness::origin::Received| {
+            let text = format!("HTTP/1.1 200 OK\nCache-Control: no-store\nConnection: close\n\n{name}");
+            vec![Script::Send(response(&text))]
+        }
+    };
+    let pair = std::iter::repeat_with(|| {
+        let one = TcpListener::bind("127.0.0.1:0").ok()?;
+        let other = TcpListener::bind(("127.0.0.2", one.local_addr().ok()?.port())).ok()?;
+        Some((one, other))
+    });
+    let (one, other) = pair.take(100).flatten().next().expect("a port that is free at both addresses");
+    (Origin::on(one, once("a")), Origin::on(other, once("b")))
+}
+
+#[test]
+fn a_name_is_resolved_again_every_ten_seconds_and_at_once_where_nobody_answers() {
+    let (a, _b) = of_one_port();
+    let name = Moving::at("127.0.0.1");
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy.to = \"http://moving.test:{}\"\n",
+        a.address.port()
+    );
+    let larder = Larder::start(Setup { config, env: name.environment() });
+    assert_eq!("a", larder.get("/").text());
+    name.moves("127.0.0.2");
+    assert_eq!("a", larder.get("/").text(), "what is known is used for a while");
+    larder.pass(10_000);
+    until("it is asked where it is now", || larder.get("/").text() == "b");
+    name.moves("127.0.0.3");
+    larder.pass(10_000);
+    until("nobody is there", || larder.get("/").status == 502);
+    name.moves("127.0.0.1");
+    assert_eq!("a", larder.get("/").text(), "at once");
 }
 
 #[test]
