@@ -412,6 +412,50 @@ fn a_trial_needs_no_files() {
     assert_eq!("trial", Client::connect(clear.address).get("/a.txt").text());
 }
 
+/// OpenSSL shows what it cannot read as it came: sixteen bytes a line.
+#[test]
+fn what_the_authority_said_is_stapled_and_read_again() {
+    let (authority, origin) = (Authority::new(), pages());
+    let certificate = authority.sign("one", &["one.test"]);
+    let staple = authority.path("one.ocsp");
+    std::fs::write(&staple, "said at first").unwrap();
+    let with_it = certificate.replace(" }", &format!(", ocsp = {staple:?} }}"));
+    let larder = before(&origin, &[with_it], "");
+    let shown = |version: &str| openssl(&larder, &[version, "-status", "-servername", "one.test"], "Q");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let told = shown(version);
+        assert!(told.contains("said at first"), "{version}: {told}");
+    }
+    // Nobody who does not ask.
+    assert!(!openssl(&larder, &["-tls1_2", "-msg"], "Q").contains("CertificateStatus"));
+    std::fs::write(&staple, "said later").unwrap();
+    until("the new one is stapled", || shown("-tls1_3").contains("said later"));
+}
+
+#[test]
+fn the_log_says_how_a_client_came() {
+    let (authority, origin) = (Authority::new(), pages());
+    let certificate = authority.sign("one", &["one.test"]);
+    let log = authority.path("access.log");
+    let format = "{target} {tls_version} {tls_cipher} {tls_name}";
+    let url = format!("http://{}", origin.address);
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\n[log]\naccess = {log:?}\nformat = {format:?}\n[tls]\ncertificates = [{certificate}]\n\
+         [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    for (version, target) in [(&TLS12, "/12"), (&TLS13, "/13")] {
+        let client = authority.trusting().only(version);
+        assert_eq!(200, client.connect(larder.address, "one.test").unwrap().get(target).status);
+    }
+    let told = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("both are told of", || told().lines().count() == 2);
+    let told = told();
+    for start in ["/12 TLSv1.2 TLS_ECDHE_", "/13 TLSv1.3 TLS13_"] {
+        assert!(told.lines().any(|it| it.starts_with(start) && it.ends_with(" one.test")), "{told}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_certificates_is_said() {
     let (authority, other) = (Authority::new(), Authority::new());
