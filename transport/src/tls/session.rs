@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, UnbufferedStatus, WriteTraffic};
-use rustls::{Error, HandshakeKind, PeerIncompatible};
+use rustls::{CipherSuite, Error, HandshakeKind, PeerIncompatible};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -222,9 +222,9 @@ impl Session {
         if !self.asked.known {
             counters.tls_unknown_names.add(1);
         }
-        let suite = self.tls.negotiated_cipher_suite().and_then(|it| it.suite().as_str());
+        let cipher = self.tls.negotiated_cipher_suite().map(|it| name_of_suite(it.suite()));
         let protocol = Protocol::of(self.tls.alpn_protocol());
-        Secured { version, cipher: suite.unwrap_or_default(), name: self.asked.name.clone(), protocol }
+        Secured { version, cipher: cipher.unwrap_or_default(), name: self.asked.name.clone(), protocol }
     }
 
     /// Seals and sends what the socket takes of `outbox`; `moved` is told how many bytes.
@@ -319,6 +319,16 @@ impl Session {
                 _ => return Err(Errno::PIPE),
             }
         }
+    }
+}
+
+/// A suite as IANA calls it; rustls writes `TLS13_` for those of TLS 1.3.
+fn name_of_suite(it: CipherSuite) -> &'static str {
+    match it {
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        it => it.as_str().unwrap_or_default(),
     }
 }
 
