@@ -280,6 +280,31 @@ fn what_was_answered_is_not_sent_again() {
 }
 
 #[test]
+fn an_answer_that_has_begun_is_read_to_its_end_though_the_body_finds_nobody() {
+    for framing in [Framing::Length(3), Framing::Chunked] {
+        let bad = Scripted::tcp(|_, mut peer| {
+            peer.head();
+            peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody");
+            peer.wait();
+            let report = peer.reporter();
+            peer.reset();
+            report("dead");
+        });
+        let a = says("a");
+        let all = group(&[&bad, &a]);
+        run(async {
+            let exchange = all.group.send(UNSAFE, request("PUT", framing)).await.unwrap();
+            assert_eq!(200, exchange.head().await.unwrap().status);
+            bad.go();
+            assert_eq!("dead", bad.reported());
+            assert_eq!(Err(OriginError::Disconnected), exchange.write("abc".into()).await);
+            assert_eq!(("body".to_owned(), Ok(())), scripted::body(&exchange).await);
+        });
+        assert_eq!(0, all.counters.origin_retries_elsewhere.get());
+    }
+}
+
+#[test]
 fn no_more_than_64_kib_of_a_body_are_sent_again() {
     for (length, expect) in [(65_536, "200 a"), (65_537, "Disconnected")] {
         let bad = dies_within_a_body(length, |_| {});

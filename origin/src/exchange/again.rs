@@ -82,15 +82,18 @@ impl State {
     /// The origin takes no more of the request: begins anew where that may be, unless it answered before it stopped.
     pub(super) fn poll_again(&mut self, cx: &mut Context<'_>) -> Poll<Next> {
         let may_repeat = self.may_repeat();
-        if !may_repeat && !self.may_go_elsewhere() {
+        // What has been answered is read to its end, and what is no HTTP any more is not ours to read.
+        let is_answered = !matches!(self.reading, Reading::Head);
+        if is_answered || !may_repeat && !self.may_go_elsewhere() {
             return Poll::Ready(Next::Fail);
         }
         let error = match &self.link {
             // Of which nothing was taken that could be answered.
             _ if may_repeat && self.unsent.body_taken() == 0 => OriginError::Disconnected,
             Link::Shared(strand) => match strand.failure() {
-                Some(error) => error.clone(),
-                None => return Poll::Ready(Next::Fail),
+                Some(error @ (OriginError::Disconnected | OriginError::NotHttp2)) => error.clone(),
+                // There is an answer, or what it sent is none: whoever reads is told.
+                _ => return Poll::Ready(Next::Fail),
             },
             _ => match ready!(self.poll_fill(0, cx)) {
                 Ok(Filled::Bytes) => return Poll::Ready(Next::Fail),
