@@ -136,6 +136,31 @@ fn browsers_and_a_strict_key() {
     assert!(larder.client().get_with("/page", curl).is_hit());
 }
 
+/// Conditions, parts and HEAD are answered of what is kept, or of the whole that is asked for.
+#[test]
+fn parts_and_a_strict_key() {
+    let origin = Origin::new(|it| {
+        assert!(["range", "cache-control"].iter().all(|name| it.field(name).is_none()), "{it:?}");
+        "HTTP/1.1 200 OK\nCache-Control: max-age=60\nETag: \"a\"\n\n0123456789".to_owned()
+    });
+    let larder = Larder::before(&origin, "key = { strict = true }");
+    for (target, lines, expect) in [
+        ("/range", "Range: bytes=2-4\r\n", (206, "234")),
+        ("/condition", "If-None-Match: \"a\"\r\n", (304, "")),
+        ("/reload", "Cache-Control: no-cache\r\n", (200, "0123456789")),
+    ] {
+        for _ in 0..2 {
+            let it = larder.client().get_with(target, lines);
+            assert_eq!(expect, (it.status, it.text().as_str()), "{target}: {it:?}");
+        }
+    }
+    assert_eq!(200, larder.client().request("HEAD", "/head", "", "").status);
+    let body = "{\"url\":\"http://h/range\",\"headers\":[[\"Origin\",\"http://other\"]]}";
+    let told = larder.admin_post("/api/v1/explain", body).text();
+    assert!(told.contains("Passes the cache: Origin: http://other (the key is strict"), "{told}");
+    assert!(told.contains("Send the request without Origin, or name it in cache.key.headers"), "{told}");
+}
+
 #[test]
 fn heads_that_provoke() {
     let filling = "x".repeat(9000);
