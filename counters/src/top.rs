@@ -85,11 +85,12 @@ pub struct Heavy {
 }
 
 impl Top {
-    /// A sketch that takes `bytes` at most, and room for one set at least. Memory is taken as it is written.
+    /// A sketch that takes `bytes` at most, and room for one set at least. Its memory is resident from now on, so that a process
+    /// does not grow by what is asked of it, and is as large at rest as it was at first.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         let sets = (bytes / (WAYS * PLACE)).max(1);
-        Self { sets, numbers: vec![0; sets * WORDS], texts: vec![0; sets * WAYS * (TEXT + 1)], total: 0 }
+        Self { sets, numbers: vec![0; sets * WORDS], texts: vec![b' '; sets * WAYS * (TEXT + 1)], total: 0 }
     }
 
     /// Adds `weight` to what has this hash; `text`, in parts, is read only where it was not counted before. Allocates

@@ -29,6 +29,10 @@ const MMAP_THRESHOLD: libc::c_int = 256 << 10;
 fn main() -> ExitCode {
     // SAFETY: sets a number that the allocator reads when it frees pages; no other thread runs yet.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, 0) }; // docs/decisions/0020-resident-memory.md
+    // Where the system hands them out without being asked, a byte that is touched takes two megabytes, and what is given back
+    // returns with the next. Where it cannot be said, the system decides.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
     // SAFETY: sets a number of the C library's allocator, which only zstd uses; no other thread runs yet.
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     unsafe {
