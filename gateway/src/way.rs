@@ -199,8 +199,7 @@ fn deed(name: &str) -> Option<Deed> {
     let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
     let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
     let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
-    let family =
-        || (first == b'x' - b'a' && FAMILIES.iter().any(|it| of_family(&it))).then_some(Deed::Bypass);
+    let family = || (first == b'x' - b'a' && FAMILIES.iter().any(of_family)).then_some(Deed::Bypass);
     is_known.then(known).flatten().or_else(family)
 }
 

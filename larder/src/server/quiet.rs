@@ -21,7 +21,8 @@ pub const LOOK: Duration = Duration::from_millis(250);
 const MORE: Duration = Duration::from_millis(1);
 /// Steps of a turn: some hundreds of responses.
 const STEPS: usize = 16;
-/// Looks without a request after which a worker is quiet.
+/// Looks without a request after which a worker is quiet, and gives back what it has. It does so again after twice as many, and
+/// so on: connections to origins go later than the requests that wanted them.
 const QUIET: u32 = 8;
 /// The time between two looks of a thread that was told of room at the last: a collection takes as long as there is to be
 /// taken back, and the requests of the thread wait for it. So there are many, and each is short.
@@ -113,7 +114,7 @@ impl Quiet {
         self.looks.set(looks);
         let told = self.room.0.load(Relaxed);
         let was_told = self.told.replace(told) != told;
-        if was_told || looks == QUIET {
+        if was_told || looks >= QUIET && looks.is_power_of_two() {
             collect();
         }
         if was_told { SOON } else { LOOK }

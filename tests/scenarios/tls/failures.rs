@@ -224,7 +224,7 @@ fn later(bytes: Vec<u8>) -> impl FnMut(usize, &mut Vec<u8>) {
 }
 
 /// Changes the last byte of the flight that ends the handshake.
-fn changed(flight: usize, it: &mut Vec<u8>) {
+fn changed(flight: usize, it: &mut [u8]) {
     if let (1, Some(last)) = (flight, it.last_mut()) {
         *last ^= 1;
     }
@@ -296,10 +296,10 @@ const CASES: &[Case] = &[
     }),
     ("a refusal", "tls_failed_refused", Told::Nothing, |it| it.raw(&record(21, &[2, 40]))),
     ("a changed end of the handshake, 1.2", "tls_failed_malformed", BAD_MAC, |it| {
-        it.greet(&it.trusting().only(&TLS12), changed)
+        it.greet(&it.trusting().only(&TLS12), |flight, it| changed(flight, it))
     }),
     ("a changed end of the handshake, 1.3", "tls_failed_malformed", BAD_MAC, |it| {
-        it.greet(&it.trusting().only(&TLS13), changed)
+        it.greet(&it.trusting().only(&TLS13), |flight, it| changed(flight, it))
     }),
     // Without the extended master secret keys are made of the randoms alone, so that the last message can be read, and is wrong.
     ("an end of another handshake", "tls_failed_malformed", DECRYPT_ERROR, |it| {
