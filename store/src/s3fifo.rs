@@ -186,10 +186,11 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         None
     }
 
-    /// Gives back memory that many objects needed once, where few are left: `moved` is told of every object's new handle.
-    /// What is returned is to be dropped under no lock.
+    /// Gives back memory that many objects needed once, where few are left, and all of it where there is none: `moved` is told of
+    /// every object's new handle. What is returned is to be dropped under no lock.
     pub fn fit(&mut self, mut moved: impl FnMut(Id, Handle)) -> Unneeded<Id, S> {
-        if self.nodes.len() <= 4 * self.live.max(GHOSTS) || self.live > FITTED {
+        let is_small = self.nodes.len() <= 4 * self.live.max(GHOSTS);
+        if is_small && !self.is_empty() || self.live > FITTED {
             return Unneeded { _nodes: Vec::new(), _ghosts: None };
         }
         let old = std::mem::take(&mut self.nodes);
@@ -206,7 +207,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             }
         }
         let most = self.live.max(GHOSTS);
-        let ghosts = (self.ghosts.known.len() > most).then(|| {
+        let ghosts = (self.is_empty() || self.ghosts.known.len() > most).then(|| {
             let anew = Ghosts::new(self.ghosts.most_bytes);
             std::mem::replace(&mut self.ghosts, anew)
         });

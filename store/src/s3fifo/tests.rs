@@ -201,3 +201,15 @@ fn departures_are_remembered_within_bounds() {
     assert!(policy.ghosts.order.len() <= 2 * GHOSTS + 1);
     assert_eq!(policy.ghosts.known.len() as u64, policy.ghosts.bytes);
 }
+
+#[test]
+fn where_nothing_is_left_nothing_is_kept_for_it() {
+    let mut policy: S3Fifo<u64> = S3Fifo::new(1000);
+    let handles: Vec<_> = (0..100).map(|id| policy.insert(id, 1)).collect();
+    assert!((0..50).all(|_| policy.evict(|_, _| 0).is_some()));
+    drop(policy.fit(|_, _| unreachable!("there is not too much for fifty")));
+    assert!(policy.footprint() > 0 && !policy.ghosts.known.is_empty());
+    handles[50..].iter().for_each(|it| policy.remove(*it));
+    drop(policy.fit(|_, _| unreachable!("there is none to be moved")));
+    assert_eq!((0, 0, 0), (policy.footprint(), policy.untouched(), policy.ghosts.known.len()));
+}
