@@ -142,6 +142,28 @@ fn a_body_that_is_none_has_no_byte() {
     assert_eq!((Some(1), 0), (answer.reset, answer.status), "{answer:?}");
 }
 
+/// What is kept is not the answer to it, and its answer is not kept: an application may look at the body.
+#[test]
+fn what_is_asked_with_a_body_is_asked_of_the_origin() {
+    let origin = origin();
+    let larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    for (lines, body) in [(&[][..], &b"abc"[..]), (&[("content-length", "3")], b"abc"), (&[], b"")] {
+        for path in ["/kept", "/kept?not-yet"] {
+            let id = client.head(&request("GET", path, lines), 0);
+            client.send(frame(DATA, END_STREAM, id, body));
+            let answer = client.answer(id);
+            let status = answer.field("cache-status").unwrap_or_default().to_owned();
+            assert!(
+                answer.complete && !status.contains("hit") && !status.contains("stored"),
+                "{path}: {status}"
+            );
+        }
+        assert!(client.get("/kept").complete);
+    }
+    assert!(client.get("/kept").field("cache-status").unwrap().contains("hit"));
+}
+
 #[test]
 fn bodies_reach_the_origin_whole_with_their_trailers() {
     let origin = origin();

@@ -79,6 +79,10 @@ pub fn parse<'a>(
         Some(_) if facts.content_length == Seen::Absent => Framing::Empty,
         Some(_) => return Err(Reject::ContentLength),
     };
+    // Nor has HTTP/1.1 a body that no field announces: what is asked with one is not answered from what is stored.
+    let is_unannounced = framing == Framing::Chunked && facts.content_length == Seen::Absent;
+    let chunked = is_unannounced.then_some(Field { name: "transfer-encoding", value: b"chunked" });
+    let count = storage.extend(count, chunked.into_iter());
     Ok(RequestHead {
         method,
         scheme: limits.scheme,

@@ -174,6 +174,13 @@ fn lengths_agree_with_the_end_of_the_stream() {
     assert_eq!(Ok(Framing::Chunked), framing(""));
     assert_eq!(Ok(Framing::Length(7)), framing("content-length: 7"));
     assert_eq!(Ok(Framing::Chunked), framing("content-length: 0"));
+    let announces = |text: &str, end_stream| {
+        with(&format!("{post}{text}"), end_stream, |it| {
+            it.unwrap().fields.iter().any(|it| it.name == "transfer-encoding" && it.value == b"chunked")
+        })
+    };
+    let cases = [("", false), ("", true), ("content-length: 7", false), ("content-length: 0", false)];
+    assert_eq!([true, false, false, false], cases.map(|(text, end_stream)| announces(text, end_stream)));
     with(&format!("{post}expect: 100-continue"), false, |it| assert!(it.unwrap().expects_continue));
     with(&format!("{post}expect: x"), false, |it| assert_eq!(Reject::Expectation, it.unwrap_err()));
 }
