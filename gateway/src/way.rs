@@ -32,6 +32,7 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-forwarded-protocol", Deed::Way),
     ("x-forwarded-ssl", Deed::Way),
     ("x-forwarded-https", Deed::Way),
+    ("x-proto", Deed::Way),
     ("x-scheme", Deed::Way),        // Tornado
     ("x-url-scheme", Deed::Way),    // Rack, WSGI middleware
     ("front-end-https", Deed::Way), // IIS
@@ -175,6 +176,14 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-wikimedia-debug", Deed::Bypass),
     ("x-xhprof-debug", Deed::Bypass),
     ("translate", Deed::Bypass), // IIS: the source in place of the page
+    // What a server in front says of who asks, and where applications look for another target.
+    ("x-proxyuser-ip", Deed::Bypass),
+    ("x-custom-ip-authorization", Deed::Bypass),
+    ("http-url", Deed::Way),
+    ("base-url", Deed::Way),
+    ("x-remote-user", Deed::Bypass),
+    ("x-auth-request-user", Deed::Bypass),
+    ("x-ssl-client-cert", Deed::Bypass),
 ];
 
 /// Which lengths the names have that begin with a letter, a bit each: most fields are told apart by that.
