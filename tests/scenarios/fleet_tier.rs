@@ -179,6 +179,7 @@ fn a_copy_in_ram_is_asked_about_after_its_local_lifetime() {
     assert_eq!(before + 1, reads(&b), "after it, one does");
     // Another node has a newer one.
     a.client().get_with("/", "Cache-Control: no-cache\r\n");
+    settled(&a, 2); // What is on its way to the fleet has a deadline by the clock that is moved.
     a.advance(2);
     let newer = a.client().get_with("/", "Cache-Control: no-cache\r\n").text();
     until("it is in the fleet", || a.counter("fleet_puts") >= 3);
