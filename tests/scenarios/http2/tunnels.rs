@@ -454,16 +454,21 @@ fn silence_ends_it() {
     assert_eq!("plain", client.get("/page").text());
 }
 
-/// Over HTTP/1.1 each takes a connection of its client's.
-#[test]
-fn each_counts_as_a_connection() {
-    let origin = doing(echo);
+/// One worker that lets three connections in.
+fn with_three_places(origin: &Origin) -> Larder {
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\nconnections = 3\n[[site]]\nhosts = [\"*\"]\n\
          [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
         origin.url()
     );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// Over HTTP/1.1 each takes a connection of its client's.
+#[test]
+fn each_counts_as_a_connection() {
+    let origin = doing(echo);
+    let larder = with_three_places(&origin);
     let mut client = Http2::connect(&larder);
     let ids = [open(&mut client), open(&mut client)];
     let id = client.head(&connect("/chat", &[]), 0);
@@ -481,12 +486,7 @@ fn each_counts_as_a_connection() {
 #[test]
 fn who_rests_makes_room_for_it() {
     let origin = doing(echo);
-    let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\nconnections = 3\n[[site]]\nhosts = [\"*\"]\n\
-         [[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"] }}\n",
-        origin.url()
-    );
-    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let larder = with_three_places(&origin);
     let mut client = Http2::connect(&larder);
     let mut resting = [larder.client(), larder.client()];
     for it in &mut resting {
