@@ -3,6 +3,7 @@
 
 use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
+use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
 use larder_store::{Rule, Scope, Settings, Store, Stored, Strength, sample};
 use std::hint::black_box;
@@ -55,7 +56,7 @@ fn main() {
         let mut longest = 0;
         loop {
             let turn = precise_micros();
-            let more = store.sweep(STEPS);
+            let more = store.sweep(STEPS) != Swept::Nothing;
             longest = longest.max(precise_micros() - turn);
             if !more {
                 break;

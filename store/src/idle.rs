@@ -33,11 +33,13 @@ struct Walk {
     gone: usize,
 }
 
-/// What is left to do.
+/// What is left to do of a sweep, this or one of purges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swept {
     /// More at once.
     More,
+    /// More, when the threads whose memory it is have freed what was taken out before: see `yards`.
+    Waits,
     /// Nothing before the next tick.
     Nothing,
     /// Nothing before the next tick; and what was evicted has left room that the allocator should give back.
@@ -67,6 +69,9 @@ impl Store {
             state.walk = Some(Walk { shard: 0, rest: self.idle_of(0), gone: 0 });
         }
         for _ in 0..steps {
+            if self.yards.are_full() {
+                return Swept::Waits;
+            }
             let Some(walk) = &mut state.walk else { break };
             if self.idle_step(walk) {
                 continue;
@@ -103,7 +108,7 @@ impl Store {
         let responses: usize = gone.iter().map(|it| it.shelf.variants.len()).sum();
         self.offer(&gone);
         self.counters.cache_idle_evictions.add_shared(responses as u64);
-        // They are freed here, under no lock.
+        gone.into_iter().for_each(|it| self.yards.leave(it.shelf));
         true
     }
 

@@ -21,6 +21,7 @@ pub mod sample;
 mod shelf;
 pub mod spool;
 mod tiers;
+pub mod yards;
 
 pub use disk::{Disk, Waited};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};

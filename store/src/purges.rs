@@ -4,7 +4,7 @@
 mod apply;
 pub mod follow;
 mod rules;
-mod sweep;
+pub(crate) mod sweep;
 
 pub(crate) use apply::Purges;
 

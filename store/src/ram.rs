@@ -15,9 +15,10 @@ use crate::ledger::{Ledger, on_heap};
 use crate::listing::Facts;
 use crate::misses::{MISS_COST, Misses};
 use crate::purges::Purges;
-use crate::s3fifo::{Handle, MOST_USES, S3Fifo, table_bytes};
+use crate::s3fifo::{Handle, MOST_USES, Place, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
 use crate::spool::Spool;
+use crate::yards::Yards;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::Verdict;
@@ -129,6 +130,7 @@ pub struct Store {
     pub(crate) flights: Flights,
     pub(crate) formed: Formed,
     pub(crate) idle: Mutex<Idle>,
+    pub(crate) yards: Yards,
     /// How often something was removed, by shard of the key: see [`Store::removals`].
     removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
@@ -198,6 +200,7 @@ impl Store {
             flights: Flights::new(settings.fills),
             formed: Formed::default(),
             idle: Mutex::default(),
+            yards: Yards::default(),
             removed: (0..REMOVALS).map(|_| AtomicU64::new(0)).collect(),
             counters,
             below: OnceLock::new(),
@@ -401,11 +404,6 @@ impl Store {
         drop(old);
     }
 
-    /// The hashes of what stands in a shard.
-    pub(crate) fn hashes_of(&self, shard: usize) -> Vec<u128> {
-        self.shards[shard].read().slots.keys().copied().collect()
-    }
-
     /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
     pub(crate) fn take_out(&self, books: &mut Books, hash: KeyHash) -> Option<Arc<Shelf>> {
         let slot = self.shard(hash).write().take(hash.0, &self.ledger)?;
@@ -582,6 +580,11 @@ pub(crate) struct Books {
 }
 
 impl Books {
+    /// Names the next shelves of a walk over all: see [`S3Fifo::walk`].
+    pub(crate) fn walk(&self, from: Place, places: usize, mut each: impl FnMut(KeyHash)) -> Option<Place> {
+        self.policy.walk(from, places, |hash| each(KeyHash(hash)))
+    }
+
     /// Shelves in the store.
     pub(crate) fn objects(&self) -> usize {
         self.policy.len()

@@ -42,6 +42,13 @@ pub struct Unneeded<Id, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(u32);
 
+/// How far a walk over all objects has come: see [`S3Fifo::walk`]. By default at its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    at: usize,
+    fits: u32,
+}
+
 /// What happens to an object's use count as it is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
@@ -97,6 +104,8 @@ pub struct S3Fifo<Id, S = RandomState> {
     main: List,
     ghosts: Ghosts<Id, S>,
     small_target: u64,
+    /// How often [`S3Fifo::fit`] has moved what there was.
+    fits: u32,
 }
 
 impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
@@ -113,6 +122,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             main: List::EMPTY,
             ghosts: Ghosts::new(capacity - small_target),
             small_target,
+            fits: 0,
         }
     }
 
@@ -193,6 +203,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         if is_small && !self.is_empty() || self.live > FITTED {
             return Unneeded { _nodes: Vec::new(), _ghosts: None };
         }
+        self.fits = self.fits.wrapping_add(1);
         let old = std::mem::take(&mut self.nodes);
         let lists = [(Queue::Small, self.small.oldest), (Queue::Main, self.main.oldest)];
         self.free = NIL;
@@ -212,6 +223,18 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             std::mem::replace(&mut self.ghosts, anew)
         });
         Unneeded { _nodes: old, _ghosts: ghosts }
+    }
+
+    /// Names the objects in the next `places` places from `from` on, and says where the walk goes on; `None` at its end. An object
+    /// keeps its place until it goes, and what comes takes that of what went: so the order is that of coming, about. What
+    /// comes during a walk may be met or not; where [`S3Fifo::fit`] has moved all, the walk begins anew.
+    #[must_use]
+    pub fn walk(&self, from: Place, places: usize, mut each: impl FnMut(Id)) -> Option<Place> {
+        let at = if from.fits == self.fits { from.at } else { 0 };
+        let rest = self.nodes.get(at..).unwrap_or_default();
+        let next = &rest[..places.min(rest.len())];
+        next.iter().filter(|it| it.queue != Queue::Free).for_each(|it| each(it.id));
+        (next.len() < rest.len()).then_some(Place { at: at + next.len(), fits: self.fits })
     }
 
     /// Objects in the queues.

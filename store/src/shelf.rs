@@ -4,6 +4,7 @@
 use crate::forms::Forms;
 use crate::ledger::on_heap;
 use crate::purges::{Marks, Seq};
+use crate::yards::Home;
 use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
@@ -230,6 +231,8 @@ pub struct Shelf {
     /// How often it was answered from here, all variants together. First, and the layout fixed, since it lies beside the
     /// `Arc`'s own count then, which every hit writes anyway; and what else a hit reads beside that.
     pub(crate) hits: AtomicU32,
+    /// The thread that has allocated it, and mostly what is on it.
+    pub(crate) home: Home,
     /// The number of the last purge that all of them have met. Grows in place; see `purges/apply`.
     pub(crate) checked: AtomicU64,
     /// The full key, compared on every lookup.
@@ -322,7 +325,8 @@ impl Shelf {
             std::iter::once(false).chain(others.iter().map(|it| it.1)).map(AtomicBool::new).collect();
         let variants = std::iter::once(new).chain(others.into_iter().map(|it| it.0)).collect();
         let hits = AtomicU32::new(old.map_or(0, Shelf::hits));
-        (Shelf { hits, key: key.into(), vary, variants, checked: AtomicU64::new(checked), wanted }, dropped)
+        let (home, checked) = (Home::here(), AtomicU64::new(checked));
+        (Shelf { hits, home, key: key.into(), vary, variants, checked, wanted }, dropped)
     }
 
     /// The shelf with what `of` makes of each response, all of which has met the purges up to `met`; `None` where
@@ -334,7 +338,9 @@ impl Shelf {
         let vary = variants.first()?.meta.vary.clone();
         let checked = AtomicU64::new(met);
         let hits = AtomicU32::new(self.hits());
-        Some(Shelf { hits, key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
+        // Most of it is what it was.
+        let home = self.home;
+        Some(Shelf { hits, home, key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
     }
 
     /// The last purge that everything on it has met.

@@ -3,6 +3,7 @@
 
 use larder_counters::Counters;
 use larder_stdx::clock::precise_micros;
+use larder_store::idle::Swept;
 use larder_store::ram::Lookup;
 use larder_store::{Rule, Scope, Settings, Shelf, Store, Stored, Strength, sample};
 use std::sync::Arc;
@@ -49,7 +50,7 @@ fn a_purge_by_tag_takes_no_longer_for_many() {
         let left =
             (0..MANY).step_by(997).filter(|n| find(&store, &format!("http://a/{n}")).is_some()).count();
         for _ in 0..2 * MANY {
-            if !store.sweep(1) {
+            if store.sweep(1) == Swept::Nothing {
                 break;
             }
         }
@@ -58,6 +59,6 @@ fn a_purge_by_tag_takes_no_longer_for_many() {
     });
     assert!(took < 100_000, "{took} microseconds");
     assert_eq!(0, left, "they are gone at once");
-    assert!(!store.sweep(1), "the sweep has come to its end");
+    assert_eq!(Swept::Nothing, store.sweep(1), "the sweep has come to its end");
     assert!(store.used() < full / 8, "{} of {full} bytes are left", store.used());
 }

@@ -402,7 +402,7 @@ impl House {
         let configuring = Configuring::new(self.plan.clone(), orders);
         let admin = self.open_admin(admin.0, admin.1, admin.2, inbox.clone(), configuring);
         tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
-        let quiet = Quiet::new(self.shared.room_to_give.clone(), self.shared.own.clone());
+        let quiet = Quiet::new(self.shared.room_to_give.clone(), self.shared.own.clone(), None);
         let (store, room) = (self.shared.store.clone(), self.shared.room_to_give.clone());
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
         let mut limits = LimitWatch::default();

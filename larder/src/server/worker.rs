@@ -295,7 +295,8 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     for bound in sockets {
         tokio::task::spawn_local(listener::serve(bound, worker.clone(), front.clone()));
     }
-    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone());
+    let yard = Some(shared.store.yard());
+    let quiet = Quiet::new(shared.room_to_give.clone(), counters.clone(), yard);
     tokio::task::spawn_local(look_after(front.clone(), quiet, shared.heap.clone(), number));
     let watched = |live: &Live| (number == 0).then(|| Watches::begin(live, &counters, &errors));
     let mut watches = watched(&live);
@@ -319,13 +320,12 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
 /// What a worker does from time to time: lines of the log wait at most this long in a quiet one, and so does memory
 /// that is to be given back.
 async fn look_after(front: Rc<Front>, quiet: Quiet, heap: Arc<Heap>, number: usize) {
-    let mut tick = tokio::time::interval(quiet::LOOK);
+    let (mut flush, mut look) = (tokio::time::interval(quiet::LOOK), tokio::time::interval(quiet::LOOK));
+    flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = tick.tick() => {
-                front.observer.flush();
-                tick.reset_after(quiet.look());
-            }
+            _ = flush.tick() => front.observer.flush(),
+            _ = look.tick() => look.reset_after(quiet.look()),
             () = heap.asked(number) => {}
         }
         heap.tick(number, front.gateway.store.used_of_heap());

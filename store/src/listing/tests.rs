@@ -1,6 +1,7 @@
 //! What a page has is compared with all that is stored, sorted plainly; and pages with each other, while the store changes.
 
 use super::*;
+use crate::idle::Swept;
 use crate::purges::{Born, Marks, Rule, Scope, Strength};
 use crate::ram::{Lookup, Stored};
 use crate::sample::{plain, store, stored, tagged, text};
@@ -160,7 +161,7 @@ fn what_is_purged_is_not_listed_before_it_is_swept() {
     assert_eq!(["http://a/left"][..], listed(Sort::Size));
     assert!(store.inspect(store.hash(b"http://a/00001")).is_none());
     assert!(store.inspect(store.hash(b"http://a/left")).is_some());
-    while store.sweep(1) {}
+    while store.sweep(1) != Swept::Nothing {}
     assert_eq!(["http://a/left"][..], listed(Sort::Key));
 }
 

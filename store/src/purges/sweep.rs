@@ -1,16 +1,23 @@
-//! Carrying out purges on what nobody asks for, so that memory comes back: a few shelves at a time, no lock held long.
+//! Carrying out purges on what nobody asks for, so that memory comes back: a few shelves at a time, no lock held long. Who frees
+//! what is taken out is in `yards`.
 
 use super::Seq;
-use super::apply::Purges;
+use super::apply::{Met, Purges};
+use crate::idle::Swept;
 use crate::ram::{KeyHash, Store};
+use crate::s3fifo::Place;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Shelves of one step.
-const STEP: usize = 64;
+/// Shelves of one step, at most.
+const STEP: usize = 16;
 
 /// The rules that are kept although everything in RAM has met them: for what was on its way before them and comes in
 /// late, which must be validated once its rules are gone.
 const KEEP: usize = 256;
+
+/// So many purges may wait for threads that are behind with freeing what was taken out. Where there are more, some may have to be let
+/// go before everything has met them, which costs more than memory that another thread frees.
+pub(crate) const HURRIED: u64 = 8;
 
 /// How far a walk has come.
 #[derive(Default)]
@@ -20,27 +27,31 @@ pub(crate) struct Sweep {
     walk: Option<Walk>,
 }
 
-/// A walk over all shards.
+/// A walk over all shelves, in the order in which they came, about: so neighbours in memory go one after the other, and memory
+/// comes back from the first of them on. In the order of hashes each page of the allocator has something of nearly all of it.
 struct Walk {
     /// The last rule when it began: what comes in later has met it.
     until: Seq,
-    shard: usize,
-    /// Of this shard, what is still to be looked at.
-    rest: Vec<u128>,
+    place: Place,
 }
 
 impl Store {
-    /// Goes on applying purges to what is in RAM, so that memory comes back: `steps` times a few responses. Says
-    /// whether there is more to do. No lock is held long; a timer calls it.
-    pub fn sweep(&self, steps: usize) -> bool {
+    /// Goes on applying purges to what is in RAM, so that memory comes back: `steps` times a few responses. No lock is
+    /// held long; a timer calls it. What it takes out is freed by the threads that made it (`yards`), and where they are behind it
+    /// waits for them, unless many purges are to be applied.
+    pub fn sweep(&self, steps: usize) -> Swept {
         // Another thread is at it.
-        let Some(mut sweep) = self.purges.sweep.try_lock() else { return true };
+        let Some(mut sweep) = self.purges.sweep.try_lock() else { return Swept::More };
         for _ in 0..steps {
             let seq = self.purges.seq();
             if sweep.walk.is_none() && sweep.done >= seq {
-                return false;
+                return Swept::Nothing;
             }
-            let walk = sweep.walk.get_or_insert_with(|| self.walk(seq));
+            if self.unswept() <= HURRIED && self.yards.are_full() {
+                return Swept::Waits;
+            }
+            // Who met the rules before the last of them, and has not put the shelf there yet, holds the books: a step takes them.
+            let walk = sweep.walk.get_or_insert(Walk { until: seq, place: Place::default() });
             if self.step(walk) {
                 continue;
             }
@@ -50,7 +61,7 @@ impl Store {
             self.purges.swept(sweep.done, self);
             self.fit_policy();
         }
-        sweep.walk.is_some() || sweep.done < self.purges.seq()
+        if sweep.walk.is_some() || sweep.done < self.purges.seq() { Swept::More } else { Swept::Nothing }
     }
 
     /// Purges that not everything in RAM has met yet.
@@ -59,31 +70,24 @@ impl Store {
         self.purges.seq().saturating_sub(self.purges.swept.load(Relaxed))
     }
 
-    fn walk(&self, until: Seq) -> Walk {
-        // Who met the rules before the last of them, and has not put the shelf there yet, holds the books.
-        drop(self.books.lock());
-        Walk { until, shard: 0, rest: self.hashes_of(0) }
-    }
-
     /// One step; says whether there is another.
     fn step(&self, walk: &mut Walk) -> bool {
-        for _ in 0..STEP {
-            let Some(hash) = walk.rest.pop() else { break };
-            let hash = KeyHash(hash);
+        let mut these = [KeyHash(0); STEP];
+        let mut count = 0;
+        let next = self.books.lock().walk(walk.place, STEP, |hash| {
+            these[count] = hash;
+            count += 1;
+        });
+        for hash in these.into_iter().take(count) {
             if let Some(shelf) = self.any_standing(hash)
                 && !shelf.has_met(walk.until)
+                && !matches!(self.meet(hash, &shelf, None), Met::AsItIs)
             {
-                self.meet(hash, &shelf, None);
+                self.yards.leave(shelf);
             }
         }
-        if walk.rest.is_empty() {
-            walk.shard += 1;
-            if walk.shard == self.shards.len() {
-                return false;
-            }
-            walk.rest = self.hashes_of(walk.shard);
-        }
-        true
+        walk.place = next.unwrap_or_default();
+        next.is_some()
     }
 }
 

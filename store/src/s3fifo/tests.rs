@@ -213,3 +213,39 @@ fn where_nothing_is_left_nothing_is_kept_for_it() {
     drop(policy.fit(|_, _| unreachable!("there is none to be moved")));
     assert_eq!((0, 0, 0), (policy.footprint(), policy.untouched(), policy.ghosts.known.len()));
 }
+
+#[test]
+fn a_walk_meets_all_that_stays_whatever_else_comes_and_goes() {
+    let mut policy: S3Fifo<u64> = S3Fifo::new(1 << 30);
+    let stays: Vec<u64> = (0..20_000).collect();
+    let mut goes: Vec<(u64, Handle)> = Vec::new();
+    for id in &stays {
+        policy.insert(*id, 100);
+        goes.push((1_000_000 + id, policy.insert(1_000_000 + id, 100)));
+    }
+    let (mut seen, mut place, mut new) = (Vec::new(), Some(Place::default()), 2_000_000);
+    while let Some(from) = place {
+        let before = seen.len();
+        place = policy.walk(from, 64, |id| seen.push(id));
+        assert!(seen.len() - before <= 64);
+        for (_, handle) in goes.drain(goes.len().saturating_sub(50)..) {
+            policy.remove(handle);
+        }
+        new += 1;
+        policy.insert(new, 100);
+    }
+    seen.retain(|it| *it < 1_000_000);
+    assert_eq!(stays, seen, "each once, in the order in which they came");
+}
+
+#[test]
+fn a_walk_begins_anew_when_all_were_moved() {
+    let mut policy: S3Fifo<u64> = S3Fifo::new(1 << 30);
+    let handles: Vec<Handle> = (0..10_000).map(|id| policy.insert(id, 100)).collect();
+    let place = policy.walk(Place::default(), 9_000, |_| {}).unwrap();
+    handles.iter().skip(1000).for_each(|it| policy.remove(*it));
+    drop(policy.fit(|_, _| {}));
+    let mut seen = Vec::new();
+    assert_eq!(None, policy.walk(place, 10_000, |id| seen.push(id)));
+    assert_eq!((0..1000).collect::<Vec<_>>(), seen);
+}

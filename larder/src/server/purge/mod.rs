@@ -21,6 +21,7 @@ use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_store::Store;
 use larder_store::disk::Disk;
+use larder_store::idle::Swept;
 use larder_store::purges::{Rule, Scope, Seq, Strength};
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -41,8 +42,9 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// The same while there is more to be found.
 const SWEEP_MORE: Duration = Duration::from_millis(1);
 
-/// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare.
-const SWEEP_TURN: u64 = 400;
+/// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare. So a million
+/// responses take most of a minute and some 6 % of a processor, and the requests meanwhile no longer than without.
+const SWEEP_TURN: u64 = 100;
 
 /// The same for each purge that not everything has met, up to [`SWEEP_TURN_MOST`]: before many have been let go unmet, and all that is
 /// older must be validated, the sweep may take some of the processor.
@@ -51,8 +53,8 @@ const SWEEP_TURN_EACH: u64 = 100;
 /// The longest such look, microseconds.
 const SWEEP_TURN_MOST: u64 = 4_000;
 
-/// Steps that it has in any case, each of 64 responses: where others have the processor, time passes without one.
-const SWEEP_STEPS: usize = 4;
+/// Steps that it has in any case, each of 16 responses: where others have the processor, time passes without one.
+const SWEEP_STEPS: usize = 1;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -237,10 +239,9 @@ impl Clerk {
                     });
                 }
                 _ = sweep.tick() => {
-                    if freed.count(&tiers.store, || sweep_a_while(&tiers.store)) {
-                        sweep.reset_after(SWEEP_MORE);
-                    } else {
-                        freed.end();
+                    match freed.count(&tiers.store, || sweep_a_while(&tiers.store)) {
+                        Swept::More | Swept::Waits => sweep.reset_after(SWEEP_MORE),
+                        Swept::Nothing | Swept::Room => freed.end(&tiers.store),
                     }
                 }
             }
@@ -248,14 +249,14 @@ impl Clerk {
     }
 }
 
-/// Sweeps for one turn; says whether there is more to do.
-fn sweep_a_while(store: &Store) -> bool {
+/// Sweeps for one turn.
+fn sweep_a_while(store: &Store) -> Swept {
     let turn = store.unswept().saturating_mul(SWEEP_TURN_EACH).clamp(SWEEP_TURN, SWEEP_TURN_MOST);
     let begun = clock::precise_micros();
     loop {
-        let more = store.sweep(SWEEP_STEPS);
-        if !more || clock::precise_micros().saturating_sub(begun) >= turn {
-            return more;
+        let swept = store.sweep(SWEEP_STEPS);
+        if swept != Swept::More || clock::precise_micros().saturating_sub(begun) >= turn {
+            return swept;
         }
     }
 }

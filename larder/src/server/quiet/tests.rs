@@ -1,46 +1,105 @@
 //! Who is told of room, how often, and when a thread looks again.
 
 use super::*;
+use larder_store::sample::{plain, text};
+use larder_store::{Rule, Scope, Strength};
+
+fn store() -> Arc<Store> {
+    larder_store::sample::store(64 << 20)
+}
 
 fn told(room: &Room) -> u64 {
     room.0.load(Relaxed)
 }
 
 #[test]
-fn a_sweep_tells_of_each_part_and_of_its_end() {
+fn what_its_threads_free_themselves_is_told_of_once_at_the_end() {
+    let (room, store) = (Room::default(), store());
+    let mut freed = Freed::new(room.clone());
+    for left in (0..1000).rev() {
+        freed.add(1 << 20, 0, left << 20);
+    }
+    assert_eq!(0, told(&room), "nobody looks through pages that come back by themselves");
+    freed.end(&store);
+    assert_eq!(1, told(&room));
+    freed.end(&store);
+    assert_eq!(1, told(&room), "there was no other sweep");
+}
+
+#[test]
+fn what_others_free_is_told_of_in_parts_of_what_there_is() {
     let room = Room::default();
     let mut freed = Freed::new(room.clone());
-    freed.add(ENOUGH - 1);
+    freed.add(ENOUGH - 1, ENOUGH - 1, 0);
     assert_eq!(0, told(&room), "not enough yet");
-    freed.add(1);
+    freed.add(1, 1, 0);
     assert_eq!(1, told(&room));
-    freed.add(ENOUGH);
-    assert_eq!(2, told(&room));
-    freed.end();
-    assert_eq!(3, told(&room), "what little was freed since the last");
-    freed.end();
-    assert_eq!(3, told(&room), "there was no other sweep");
+    // A GiB of one, by a MiB.
+    for left in (0..1024).rev() {
+        freed.add(1 << 20, 1 << 20, left << 20);
+    }
+    // A thread looks through all of its pages each time: many times less often than there is something.
+    assert!((30..200).contains(&told(&room)), "{}", told(&room));
+}
+
+#[test]
+fn the_end_is_told_of_once_nothing_waits_for_its_thread() {
+    let (room, store) = (Room::default(), store());
+    let mut freed = Freed::new(room.clone());
+    let (next, wait) = std::sync::mpsc::channel::<()>();
+    let (made, is_made) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let store = &store;
+        scope.spawn(move || {
+            let yard = store.yard();
+            store.insert(store.hash(b"a"), b"a", plain(text("x")), 4).unwrap();
+            made.send(()).unwrap();
+            wait.recv().unwrap();
+            assert!(yard.clear(|| true));
+            made.send(()).unwrap();
+        });
+        is_made.recv().unwrap();
+        store.purge(Rule { scope: Scope::All, strength: Strength::Hard, positions: Vec::new() });
+        while store.sweep(1) != Swept::Nothing {}
+        freed.add(ENOUGH, 0, 0);
+        freed.end(store);
+        assert_eq!(0, told(&room), "it is still there");
+        next.send(()).unwrap();
+        is_made.recv().unwrap();
+    });
+    freed.end(&store);
+    assert_eq!(1, told(&room));
 }
 
 #[test]
 fn many_small_sweeps_are_told_of_together() {
-    let room = Room::default();
+    let (room, store) = (Room::default(), store());
     let mut freed = Freed::new(room.clone());
     for _ in 0..3 {
-        freed.add(ENOUGH / 4);
-        freed.end();
+        freed.add(ENOUGH / 4, ENOUGH / 4, 0);
+        freed.end(&store);
     }
     assert_eq!(0, told(&room), "a purge of a page makes nobody look through all of theirs");
-    freed.add(ENOUGH / 4);
+    freed.add(ENOUGH / 4, ENOUGH / 4, 0);
     assert_eq!(1, told(&room));
 }
 
 #[test]
-fn who_was_told_looks_again_soon() {
-    let room = Room::default();
-    let quiet = Quiet::new(room.clone(), Arc::default());
+fn who_has_something_to_free_looks_again_soon_until_there_is_no_more() {
+    let (room, store) = (Room::default(), store());
+    let quiet = Quiet::new(room.clone(), Arc::default(), Some(store.yard()));
     assert_eq!(LOOK, quiet.look());
     room.tell();
+    assert_eq!(LOOK, quiet.look(), "there is nothing to be freed");
+    store.insert(store.hash(b"a"), b"a", plain(text("x")), 4).unwrap();
+    store.purge(Rule { scope: Scope::All, strength: Strength::Hard, positions: Vec::new() });
+    std::thread::scope(|scope| {
+        let sweep = || while store.sweep(1) != Swept::Nothing {};
+        scope.spawn(sweep).join().unwrap();
+    });
+    assert!(store.left_in_yards() > 0);
     assert_eq!(SOON, quiet.look());
-    assert_eq!(LOOK, quiet.look(), "nothing more was told");
+    assert_eq!(0, store.left_in_yards());
+    assert!((1..SWEPT).all(|_| quiet.look() == SOON), "more may come");
+    assert_eq!(LOOK, quiet.look());
 }
