@@ -10,7 +10,7 @@ use crate::disk::Disk;
 use crate::evicted::Evicted;
 use crate::flights::Flights;
 use crate::forms::Formed;
-use crate::idle::Idle;
+use crate::idle::{Idle, Swept};
 use crate::ledger::{Ledger, on_heap};
 use crate::listing::Facts;
 use crate::misses::{MISS_COST, Misses};
@@ -528,6 +528,10 @@ impl Store {
                 return true;
             }
             if self.shed_forms(excess) {
+                continue;
+            }
+            // What was purged goes before what may be used: whoever wants room goes on with the sweep.
+            if self.unswept() > 0 && self.sweep(1) == Swept::More && self.ledger.excess() < excess {
                 continue;
             }
             let gone = self.evict(excess);

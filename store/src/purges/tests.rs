@@ -218,6 +218,23 @@ fn a_reader_of_what_is_purged_finishes() {
 }
 
 #[test]
+fn what_is_purged_goes_before_what_may_be_used() {
+    let store = store(8 << 20);
+    let put = |n: usize, tag: &str| {
+        let key = format!("http://a/{n}");
+        let stored = tagged(&[tag], store.born(), &"x".repeat(4000));
+        store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
+    };
+    (0..1600).for_each(|n| put(n, ["red", "blue"][n % 2]));
+    assert_eq!(1600, store.objects(), "all of them have room");
+    store.purge(rule(tag("red"), Strength::Hard));
+    (10_000..10_700).for_each(|n| put(n, "green"));
+    assert!(store.objects() < 1600 + 700 - 200, "room had to be made: {}", store.objects());
+    let left = (0..1600).filter(|n| n % 2 == 1 && found(&store, &format!("http://a/{n}")).is_some()).count();
+    assert!(left >= 780, "{left} of 800 are left, although the others were of no use");
+}
+
+#[test]
 fn memory_comes_back_without_being_asked_for() {
     let store = store(8 << 20);
     for n in 0..1000 {
