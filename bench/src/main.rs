@@ -15,6 +15,7 @@ mod fetch;
 mod idle;
 mod load;
 mod machine;
+mod million;
 mod overload;
 mod process;
 mod report;
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
             cases::all().iter().for_each(|it| println!("{:<10} {}", it.name, it.title));
             println!("{:<10} 15,000 idle keep-alive connections", "idle");
             println!("{:<10} one of three memcacheds stopped", "stopped");
+            println!("{:<10} a million responses under one tag are purged", "million");
             println!("{:<10} an application that is asked for four times what it can do", "overload");
             ExitCode::SUCCESS
         }
@@ -159,6 +161,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
     settings.fleet = fleet.iter().map(|it| it.port).collect();
     let stopped = wanted("stopped").then(|| stopped::run(&settings, &fleet));
     let overload = if wanted("overload") { overload::run(&settings)? } else { Vec::new() };
+    let million = wanted("million").then(|| million::run(&settings));
     let _ = fs::remove_dir_all(&dir);
     let report = Report {
         date: today(),
@@ -170,6 +173,7 @@ fn bench(asked: &Asked) -> Result<(), String> {
         idle,
         stopped,
         overload,
+        million,
     };
     println!("{}", report.markdown());
     eprintln!("took {} s", (clock::precise_micros() - began.1) / 1_000_000);
@@ -199,6 +203,7 @@ fn settings(asked: &Asked, dir: &Path) -> Result<Settings, String> {
         idle: idle.min(files.saturating_sub(2000)),
         connections: files.saturating_sub(1000),
         fleet: Vec::new(),
+        purged: if asked.quick { 200_000 } else { 1_000_000 },
         root_user: rustix::process::geteuid().is_root(),
     })
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::cases::{Claim, Lane, Of, Origin};
 use crate::idle::{Figures, Watched};
 use crate::load::Sample;
+use crate::million::Purged;
 use crate::overload::{self, Overloaded, Point};
 use crate::run::{Finished, Outcome, middle};
 use crate::statistics::{Bound, Verdict, median, spread};
@@ -33,6 +34,8 @@ pub struct Report {
     pub stopped: Option<Result<Stopped, String>>,
     /// Servers whose application is asked for too much; empty where that was not asked for.
     pub overload: Overloaded,
+    /// A million responses purged, where that was asked for.
+    pub million: Option<Result<Purged, String>>,
 }
 
 /// One line of the table of targets.
@@ -91,6 +94,12 @@ impl Report {
             let case = "an application that is asked for four times what it can do".to_owned();
             lines.push(Line { case, claim, bound, figure, verdict });
         }
+        if let Some(seen) = &self.million {
+            for (claim, bound, figure, verdict) in Purged::judged(seen.as_ref().ok()) {
+                let case = "a purge of a million responses under one tag".to_owned();
+                lines.push(Line { case, claim, bound: Some(bound), figure, verdict });
+            }
+        }
         lines
     }
 
@@ -103,6 +112,7 @@ impl Report {
             "date": self.date, "machine": self.machine, "command": self.command,
             "rounds": self.turns.0, "seconds": self.turns.1, "share_of_machine_used_by_others": self.others,
             "targets": targets, "cases": cases, "idle": idle,
+            "million": self.million.as_ref().and_then(|it| it.as_ref().ok()).map(Purged::json),
             "overload": self.overload.iter().map(|(name, points)| overload_json(name, points)).collect::<Vec<_>>(),
         })
     }
@@ -144,6 +154,10 @@ impl Report {
         }
         if !self.overload.is_empty() {
             overload_markdown(&mut out, &self.overload);
+        }
+        if let Some(seen) = &self.million {
+            let told = seen.as_ref().map_or_else(|why| format!("not measured: {why}"), Purged::sentence);
+            let _ = writeln!(out, "\n#### A purge of a million responses\n\n{told}");
         }
         out
     }
@@ -340,6 +354,7 @@ mod tests {
             cases: all().into_iter().map(finished).collect(),
             stopped: None,
             overload: vec![("larder", Err("not built".into()))],
+            million: Some(Err("not built".into())),
             idle: vec![("larder", Err("not built".into()))],
         }
     }
@@ -349,7 +364,7 @@ mod tests {
         let report = report();
         let (json, text) = (report.json(), report.markdown());
         let claims: usize = report.cases.iter().map(|it| it.case.claims.len()).sum();
-        assert_eq!(claims + 2 + 3, json["targets"].as_array().unwrap().len());
+        assert_eq!(claims + 2 + 3 + 3, json["targets"].as_array().unwrap().len());
         for finished in &report.cases {
             assert!(text.contains(finished.case.title), "{text}");
         }

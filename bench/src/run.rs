@@ -30,6 +30,8 @@ pub struct Settings {
     pub connections: u64,
     /// The ports of memcacheds, for the tiers.
     pub fleet: Vec<u16>,
+    /// Responses under the tag that is purged.
+    pub purged: u64,
     /// Whether we run as root.
     pub root_user: bool,
 }
