@@ -1,14 +1,19 @@
 //! Statement 20: each limit that is hit has a status, a counter and a line in the log, at most once a second. And
 //! 15: when there are no descriptors left, hits go on and nothing spins.
 
+use crate::harness::origin::Gate;
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, Origin, until};
 use std::time::{Duration, Instant};
 
 fn larder(origin: &Origin, limits: &str) -> Larder {
+    of_workers(origin, 1, limits)
+}
+
+fn of_workers(origin: &Origin, workers: usize, limits: &str) -> Larder {
     let url = origin.url();
     let config = format!(
-        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[limits]\n{limits}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+        "listen = [\"127.0.0.1:0\"]\nworkers = {workers}\n[limits]\n{limits}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
          proxy = {{ to = [\"{url}\"] }}\n[log]\naccess = \"off\"\nerror = \"errors.log\"\n"
     );
     Larder::start(Setup { config, env: Vec::new() })
@@ -98,6 +103,46 @@ fn connections() {
     drop(clients);
     until("there is room again", || larder.counter("connections_open") == 0);
     assert_eq!("ok", larder.get("/").text());
+}
+
+/// The kernel gives newcomers to either worker, whoever rests at the other one; and places are nobody's own.
+#[test]
+fn connections_are_the_processs_and_who_rests_at_another_worker_makes_room() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::new(move |it| {
+        if it.target() == "/busy" {
+            held.pass();
+        }
+        "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok".to_owned()
+    });
+    let larder = of_workers(&origin, 2, "connections = 20");
+    let mut busy: Vec<Client> = (0..12).map(|_| larder.client()).collect();
+    for it in &mut busy {
+        it.send("GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
+    }
+    let mut resting: Vec<Client> = (0..8).map(|_| larder.client()).collect();
+    for it in &mut resting {
+        assert_eq!("ok", it.get("/").text());
+    }
+    until("all ask", || larder.counter("connections_open") == 20);
+    for _ in 0..3 {
+        larder.pass(2_000);
+        let mut newcomers: Vec<Client> = (0..8).map(|_| larder.client()).collect();
+        for it in &mut newcomers {
+            assert_eq!("ok", it.get("/").text());
+        }
+        resting = newcomers;
+    }
+    assert_eq!([0, 24], ["connections_refused", "connections_shed"].map(|it| larder.counter(it)));
+    // Now that all are busy or have just asked, nobody makes room, and nobody waits for that.
+    assert!(larder.client().is_closed());
+    assert_eq!(1, larder.counter("connections_refused"));
+    gate.open();
+    for it in &mut busy {
+        assert_eq!("ok", it.read().text());
+    }
+    drop(resting);
 }
 
 /// Sets how many descriptors a process may have from now on.

@@ -5,7 +5,7 @@ use crate::handler::{Client, Handler};
 use crate::introduction::Unintroduced;
 use crate::link::{Link, Unsecured};
 use crate::tls::{Protocol, Tls};
-use crate::worker::{SHED, Worker};
+use crate::worker::{Place, SHED, Worker};
 use crate::{http1, http2};
 use larder_semantics::scheme::Scheme;
 use larder_stdx::descriptors;
@@ -324,7 +324,8 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>)
         return;
     };
     let tls = worker.tls().filter(|_| matches!(bound.listen, Listen::Tls(_)));
-    let door = Door { listener, local, tls, preamble: bound.preamble, worker, handler };
+    let (preamble, to_refuse) = (bound.preamble, Cell::new(0));
+    let door = Door { listener, local, tls, preamble, worker, handler, to_refuse };
     let mut stopped = pin!(door.worker.stopped());
     loop {
         let ready = tokio::select! {
@@ -337,8 +338,13 @@ pub async fn serve<H: Handler>(bound: Bound, worker: Rc<Worker>, handler: Rc<H>)
             Accepted::All => ready.clear_ready(),
             Accepted::Batch => tokio::task::yield_now().await,
             Accepted::Want => tokio::time::sleep(REST).await,
+            Accepted::Full => {
+                let makes_room = door.worker.makes_room().await;
+                door.to_refuse.set(if makes_room { 0 } else { BACKLOG });
+            }
         }
     }
+    door.to_refuse.set(i32::MAX);
     while door.accept_batch() == Accepted::Batch {}
 }
 
@@ -349,6 +355,8 @@ enum Accepted {
     All,
     /// More may wait; others have their turn first.
     Batch,
+    /// All connections are taken that may be, and somebody waits.
+    Full,
     /// The system has no descriptor or no memory left: the queue waits for better times.
     Want,
 }
@@ -361,27 +369,31 @@ struct Door<H> {
     preamble: Preamble,
     worker: Rc<Worker>,
     handler: Rc<H>,
+    /// So many of those who wait may be turned away: nobody made room for them.
+    to_refuse: Cell<i32>,
 }
 
 impl<H: Handler> Door<H> {
     fn accept_batch(&self) -> Accepted {
         for at in 0..BATCH {
             let lacks_room = self.worker.lacks_room();
+            let place = self.worker.take_place();
             // Of the first it is known, unless it had to wait: it may have gone meanwhile.
-            if (at > 0 || lacks_room) && !self.has_another() {
-                return Accepted::All;
+            if (at > 0 || lacks_room || place.is_none()) && !self.has_another() {
+                return self.all();
             }
             if lacks_room {
                 return self.want();
             }
-            // Those are gone after a turn of the loop; where nobody rests, the newcomer is turned away.
-            if self.worker.is_full() && self.has_another() && self.worker.shed(SHED) > 0 {
-                return Accepted::Batch;
+            if place.is_none() && self.to_refuse.get() <= 0 {
+                return Accepted::Full;
             }
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             match rustix::net::acceptfrom_with(self.listener.get_ref().as_fd(), flags) {
-                Ok((socket, peer)) => self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok())),
-                Err(Errno::AGAIN) => return Accepted::All,
+                Ok((socket, peer)) => {
+                    self.begin(socket, peer.and_then(|it| SocketAddr::try_from(it).ok()), place);
+                }
+                Err(Errno::AGAIN) => return self.all(),
                 // That one connection is gone already, or a firewall refused it.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
                 // EMFILE, ENFILE, ENOBUFS, ENOMEM; whatever else it may be, it must not become a busy loop.
@@ -389,6 +401,12 @@ impl<H: Handler> Door<H> {
             }
         }
         Accepted::Batch
+    }
+
+    /// Nobody waits any more: who comes next may find that somebody rests.
+    fn all(&self) -> Accepted {
+        self.to_refuse.set(0);
+        Accepted::All
     }
 
     /// Whether somebody else waits, or may: an `accept` that finds nobody makes a socket and a file first, and takes ten
@@ -408,7 +426,7 @@ impl<H: Handler> Door<H> {
         Accepted::Want
     }
 
-    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>) {
+    fn begin(&self, socket: OwnedFd, peer: Option<SocketAddr>, place: Option<Place>) {
         let local = match self.local {
             Some(any) if any.ip().is_unspecified() => {
                 rustix::net::getsockname(&socket).ok().and_then(|it| it.try_into().ok()).or(self.local)
@@ -419,16 +437,18 @@ impl<H: Handler> Door<H> {
             Unintroduced::Refused.count(&self.worker.counters);
             return self.handler.unintroduced(Unintroduced::Refused, peer);
         }
-        if let Some(watched) = self.worker.admit(socket) {
-            let link = Link::new(watched, self.worker.clone());
-            let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
-            let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began: Cell::default() };
-            let (tls, handler) = (self.tls.clone(), self.handler.clone());
-            match self.preamble {
-                Preamble::None => begin_served(link, tls, client, handler),
-                Preamble::Proxy => {
-                    drop(tokio::task::spawn_local(serve_introduced(link, tls, client, handler)));
-                }
+        let Some(place) = place else {
+            self.to_refuse.update(|it| it - 1);
+            return self.worker.counters.connections_refused.add(1);
+        };
+        let link = Link::new(self.worker.admit(socket, place), self.worker.clone());
+        let scheme = if self.tls.is_some() { Scheme::Https } else { Scheme::Http };
+        let client = Client { peer, hops: Vec::new(), local, scheme, tls: None, began: Cell::default() };
+        let (tls, handler) = (self.tls.clone(), self.handler.clone());
+        match self.preamble {
+            Preamble::None => begin_served(link, tls, client, handler),
+            Preamble::Proxy => {
+                drop(tokio::task::spawn_local(serve_introduced(link, tls, client, handler)));
             }
         }
     }

@@ -44,7 +44,7 @@ pub struct Limits {
     /// Least bytes per second of body and response over any ten seconds in which the client is waited for; 0 is
     /// off.
     pub min_rate: u64,
-    /// Open client connections of this worker.
+    /// Open client connections of all workers that share their [`Places`].
     pub connections: usize,
     /// Streams at once of one HTTP/2 connection.
     pub http2_streams: u32,
@@ -84,9 +84,11 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())
 }
 
+mod places;
 mod shedding;
-mod tunnels;
 
+pub(crate) use places::Place;
+pub use places::Places;
 pub(crate) use shedding::SHED;
 
 /// The state of one worker.
@@ -99,8 +101,8 @@ pub struct Worker {
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
-    /// Streams of HTTP/2 that go on, or ask to go on, in another protocol: each is what a connection is over HTTP/1.1.
-    tunnels: Cell<usize>,
+    /// Where its connections are counted, and the streams of HTTP/2 that go on, or ask to go on, in another protocol.
+    places: Arc<Places>,
     swept: Cell<u64>,
     /// Whether its clients wait at the door while descriptors are short: see [`Worker::keep_within`].
     within: Cell<bool>,
@@ -195,6 +197,8 @@ pub(crate) struct Watched {
     /// Milliseconds of that window in which the client was waited for.
     waited: Cell<u64>,
     place: Cell<usize>,
+    /// Among those of all workers.
+    _taken: Place,
     /// Where such are counted.
     held: Option<Held>,
     /// Present while the client may need another descriptor for what it asks.
@@ -202,10 +206,17 @@ pub(crate) struct Watched {
 }
 
 impl Worker {
-    /// A worker without connections. [`Worker::watch`] must run beside it.
+    /// A worker without connections, and without others. [`Worker::watch`] must run beside it.
     #[must_use]
     pub fn new(counters: Arc<Counters>, limits: Limits) -> Rc<Self> {
+        Self::among(Arc::default(), counters, limits)
+    }
+
+    /// The same, one of several that share `places`.
+    #[must_use]
+    pub fn among(places: Arc<Places>, counters: Arc<Counters>, limits: Limits) -> Rc<Self> {
         Rc::new(Self {
+            places,
             counters,
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
@@ -213,7 +224,6 @@ impl Worker {
             watched: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
-            tunnels: Cell::new(0),
             swept: Cell::new(clock::monotonic().0),
             within: Cell::new(false),
             stamped: OnceCell::new(),
@@ -253,16 +263,6 @@ impl Worker {
             Some(on) if on.load(Relaxed) => clock::precise_micros().max(1),
             _ => 0,
         }
-    }
-
-    /// Whether another connection would take a descriptor that something else needs.
-    pub(crate) fn lacks_room(&self) -> bool {
-        self.within.get() && !descriptors::suffice_for_another()
-    }
-
-    /// Whether as many connections are open as may be.
-    pub(crate) fn is_full(&self) -> bool {
-        self.open.get() + self.tunnels.get() >= self.limits.get().connections
     }
 
     /// Puts other limits in force; deadlines that run already stay.
@@ -328,8 +328,12 @@ impl Worker {
         }
     }
 
-    /// Ticks the clock and cuts off whoever is too slow, for as long as the worker lives.
+    /// Ticks the clock, cuts off whoever is too slow and makes room for others, for as long as the worker lives.
     pub async fn watch(self: Rc<Self>) {
+        tokio::join!(self.keep_time(), self.give_way());
+    }
+
+    async fn keep_time(&self) {
         loop {
             tokio::time::sleep(self.pace()).await;
             clock::tick();
@@ -381,12 +385,8 @@ impl Worker {
         }
     }
 
-    /// Takes a connection on; `None` where the limit is reached.
-    pub(crate) fn admit(&self, socket: OwnedFd) -> Option<Rc<Watched>> {
-        if self.is_full() {
-            self.counters.connections_refused.add(1);
-            return None;
-        }
+    /// Takes a connection on.
+    pub(crate) fn admit(&self, socket: OwnedFd, taken: Place) -> Rc<Watched> {
         let place = self.free.borrow_mut().pop();
         let mut watched = self.watched.borrow_mut();
         let place = place.unwrap_or(watched.len());
@@ -405,6 +405,7 @@ impl Worker {
             moved: Cell::new(0),
             waited: Cell::new(0),
             place: Cell::new(place),
+            _taken: taken,
             held: self.within.get().then(Held::by_client),
             soon: Cell::default(),
         });
@@ -420,7 +421,7 @@ impl Worker {
         self.open.set(self.open.get() + 1);
         self.counters.connections_accepted.add(1);
         self.counters.connections_open.add(1);
-        Some(it)
+        it
     }
 
     pub(crate) fn dismiss(&self, it: &Watched) {
@@ -637,7 +638,7 @@ mod tests {
             let worker = Worker::new(Arc::default(), limits);
             let (ours, _theirs) = UnixStream::pair().unwrap();
             ours.set_nonblocking(true).unwrap();
-            let it = worker.admit(ours.into()).unwrap();
+            let it = worker.admit(ours.into(), worker.take_place().unwrap());
             it.rest();
             let start = clock::monotonic().0;
             for second in 1..=25 {

@@ -46,6 +46,36 @@ fn who_rests_makes_room_where_all_connections_are_taken() {
     });
 }
 
+/// Whoever has it: the kernel gives a newcomer to any worker.
+#[test]
+fn who_rests_at_another_worker_makes_room() {
+    alone("who_rests_at_another_worker_makes_room", || {
+        let places = std::sync::Arc::default();
+        let limits = Limits { connections: 3, ..support::limits() };
+        let servers: [Server; 2] = std::array::from_fn(|_| Server::among(&places, limits));
+        let asks = |server: &Server| {
+            let mut peer = server.connect();
+            peer.say("GET /fast HTTP/1.1\r\nHost: a\r\n\r\n");
+            assert!(peer.until("/fast").starts_with("HTTP/1.1 200"));
+            peer
+        };
+        let resting = [asks(&servers[1]), asks(&servers[1])];
+        larder_stdx::clock::pass(2_000);
+        let kept: Vec<_> = (0..3).map(|_| asks(&servers[0])).collect();
+        let seen = || {
+            servers.each_ref().map(|it| {
+                [&it.counters.connections_shed, &it.counters.connections_refused].map(|it| it.get())
+            })
+        };
+        assert_eq!([[0, 0], [2, 0]], seen());
+        // All have just asked.
+        assert_eq!("", servers[1].connect().rest());
+        assert_eq!([[0, 0], [2, 1]], seen());
+        drop((resting, kept));
+        asks(&servers[1]);
+    });
+}
+
 #[allow(clippy::disallowed_methods, reason = "what is looked at is how long it took")]
 fn before_a_crowd(says: &str) {
     descriptors::allow(20);

@@ -147,19 +147,10 @@ impl Clients {
 /// Bounds of clients and of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// As the transport takes them, but `connections` is for all workers together:
-    /// see [`Limits::of_worker`].
+    /// As the transport takes them; see also [`Config::limits_of_clients`].
     pub client: worker::Limits,
     /// How long a stop waits for requests in progress.
     pub drain_timeout: Duration,
-}
-
-impl Limits {
-    /// The bounds of one of `workers` workers: connections are shared out, rounded up.
-    #[must_use]
-    pub fn of_worker(&self, workers: NonZeroUsize) -> worker::Limits {
-        worker::Limits { connections: self.client.connections.div_ceil(workers.get()), ..self.client }
-    }
 }
 
 /// The admin interface.
@@ -371,13 +362,13 @@ pub struct Setting {
 }
 
 impl Config {
-    /// The bounds of one of `workers` workers, with what its routes let clients be told.
+    /// The bounds of clients, with what the routes let them be told.
     #[must_use]
-    pub fn limits_of_worker(&self, workers: NonZeroUsize) -> worker::Limits {
+    pub fn limits_of_clients(&self) -> worker::Limits {
         let mut routes = self.sites.iter().flat_map(|it| &it.routes);
         let upgrades =
             routes.any(|it| matches!(it.service, Service::Proxy(_)) && !it.upgrades.protocols.is_empty());
-        worker::Limits { upgrades, ..self.limits.of_worker(workers) }
+        worker::Limits { upgrades, ..self.limits.client }
     }
 
     /// Reads and checks a file, with `flags` over it.

@@ -183,7 +183,7 @@ pub const TABLE: &[Key] = &[
     once("limits.min_rate", size(0, MIB), Some("128B"),
         "Least bytes per second that a client must send or take, over ten seconds or from one silence to the next; 0 is off.", r#""1KiB""#),
     once("limits.connections", integer(1, 10_000_000), Some("50000"),
-        "Open client connections of all workers together. Above it those that have rested for a second make room, and where none has, new ones are closed at once.", "20000"),
+        "Open client connections of all workers together. Above it those that have rested for a second make room, whichever worker has them, and where none has, new ones are closed.", "20000"),
     once("limits.http2_streams", integer(1, 65_535), Some("128"),
         "Requests under way at once over one HTTP/2 connection; above it, they are refused and may be sent again. What a client has reset is not under way; where four times as many are worked for with that, only what RAM has is answered.", "256"),
     start("limits.fills", integer(1, 1_000_000), Some("4096"),

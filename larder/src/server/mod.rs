@@ -191,6 +191,7 @@ fn start(
         totals,
         own,
         workers,
+        places: Arc::default(),
         shares,
         heap,
         room_to_give: quiet::Room::default(),
@@ -492,7 +493,7 @@ impl House {
             clock_moves: test_clock().is_some(),
         });
         // Its own counters: what the admin answers is not part of what clients asked.
-        let mut limits = live.config.limits.of_worker(NonZeroUsize::MIN);
+        let mut limits = live.config.limits.client;
         // Its own share, so that a crowd of clients does not keep the operator out.
         limits.connections = limits.connections.min(shared.shares.for_admin);
         let worker = Worker::new(Arc::default(), limits);

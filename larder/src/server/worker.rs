@@ -1,5 +1,5 @@
 //! One worker: a thread with a runtime of its own, its listeners, its gateway, its origins. Workers share the
-//! store and nothing else; they are told what to do through one channel.
+//! store, and how many clients they have; they are told what to do through one channel.
 
 use super::descriptors::Shares;
 use super::files::FileRoute;
@@ -35,7 +35,7 @@ use larder_stdx::duration::spell;
 use larder_store::{Rule, Store};
 use larder_transport::listener::{self, Bound};
 use larder_transport::tls::Tls;
-use larder_transport::worker::{Worker, runtime};
+use larder_transport::worker::{Places, Worker, runtime};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -212,6 +212,8 @@ pub struct Shared {
     pub own: Arc<Counters>,
     /// How many workers there are.
     pub workers: NonZeroUsize,
+    /// How many clients they have.
+    pub places: Arc<Places>,
     /// Which URLs weigh most.
     pub tops: Arc<Tops>,
     /// Who listens to the live stream.
@@ -263,7 +265,7 @@ pub fn start(
 async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receiver<Orders>) {
     let Own { sockets, tls, counters, log, purges, errors } = own;
     let live = orders.borrow_and_update().live.clone();
-    let worker = Worker::new(counters.clone(), live.config.limits_of_worker(shared.workers));
+    let worker = Worker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
     worker.keep_within();
     tls.into_iter().for_each(|it| worker.secure(it));
     let lower = shared.lower.of_worker(&counters);
@@ -303,7 +305,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     // Asked first: a stop may have come before this worker's first look at its orders.
     while !orders.borrow().drain && orders.changed().await.is_ok() && !orders.borrow().drain {
         let live = orders.borrow_and_update().live.clone();
-        worker.set_limits(live.config.limits_of_worker(shared.workers));
+        worker.set_limits(live.config.limits_of_clients());
         front.observer.scopes.switch(live.config.statistics);
         drop(watches.take());
         watches = watched(&live);

@@ -346,9 +346,6 @@ impl<H: Handler> Taking<'_, H> {
         if head.protocol.is_some() {
             self.connection.link.watched.rest(); // It is not this client that makes room.
         }
-        if head.protocol.is_some() && !worker.makes_room() {
-            return self.reset(id, ErrorCode::RefusedStream, ClientGone::Closed);
-        }
         if !end_stream {
             self.state.forgotten.pop_back();
         }
@@ -368,7 +365,7 @@ impl<H: Handler> Taking<'_, H> {
             let (connection, stream) = (&guard.connection, &guard.stream);
             let _place = match stream.is_tunnel {
                 false => None,
-                true => match connection.link.worker.admit_tunnel().await {
+                true => match connection.link.worker.place_for_tunnel().await {
                     None => return connection.reset(stream, ErrorCode::RefusedStream, ClientGone::Closed),
                     place => place,
                 },

@@ -14,6 +14,11 @@ const SILENT: u64 = 250;
 pub(crate) const SHED: usize = 16;
 
 impl Worker {
+    /// Whether another connection would take a descriptor that something else needs.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.within.get() && !descriptors::suffice_for_another()
+    }
+
     /// Closes up to `count` connections that have waited for a request for a while, the first or the next; and where there
     /// are not so many, those whose head has been coming for as long; of each the longest silent first. Called when descriptors
     /// or connections run out; says how many these were. Who asks again and again is not among them.
@@ -110,7 +115,7 @@ pub(super) mod tests {
             let worker = Worker::new(Arc::default(), hours(10));
             let now = clock::monotonic().0 + 10_000;
             let admitted = ages.iter().map(|(reading, age)| {
-                let it = worker.admit(UnixStream::pair().unwrap().0.into()).unwrap();
+                let it = worker.admit(UnixStream::pair().unwrap().0.into(), worker.take_place().unwrap());
                 it.reading.set(*reading);
                 it.read_by.set((now + 3_600_000).saturating_sub(*age));
                 it

@@ -7,7 +7,7 @@ use larder_stdx::clock;
 use larder_transport::Answer;
 use larder_transport::body::{FileOwner, FileSlice, Piece};
 use larder_transport::listener::{self, Bound, Listen};
-use larder_transport::worker::{self, Limits, Worker};
+use larder_transport::worker::{self, Limits, Places, Worker};
 use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
 use larder_wire::http1::request::{Reject, Request, RequestHead};
 use std::fs::File;
@@ -66,16 +66,22 @@ impl Server {
     }
 
     pub fn on(bound: Bound, limits: Limits) -> Self {
-        Self::begin(bound, limits, |_| {})
+        Self::begin(bound, Arc::default(), limits, |_| {})
+    }
+
+    /// One of several that share `places`.
+    pub fn among(places: &Arc<Places>, limits: Limits) -> Self {
+        let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
+        Self::begin(bound, places.clone(), limits, |_| {})
     }
 
     /// One that lets clients in only while descriptors suffice.
     pub fn within_descriptors() -> Self {
         let bound = listener::bind(&Listen::Tcp(([127, 0, 0, 1], 0).into())).unwrap();
-        Self::begin(bound, limits(), |it| it.keep_within())
+        Self::begin(bound, Arc::default(), limits(), |it| it.keep_within())
     }
 
-    fn begin(bound: Bound, limits: Limits, prepare: fn(&Worker)) -> Self {
+    fn begin(bound: Bound, places: Arc<Places>, limits: Limits, prepare: fn(&Worker)) -> Self {
         clock::tick();
         let address = bound.tcp().unwrap_or(([127, 0, 0, 1], 0).into());
         let counters = Arc::new(Counters::default());
@@ -83,7 +89,7 @@ impl Server {
         let shared = counters.clone();
         let thread = std::thread::spawn(move || {
             worker::runtime().unwrap().block_on(async move {
-                let worker = Worker::new(shared, limits);
+                let worker = Worker::among(places, shared, limits);
                 prepare(&worker);
                 tokio::task::spawn_local(worker.clone().watch());
                 tokio::task::spawn_local(listener::serve(bound, worker.clone(), Rc::new(Answers)));
