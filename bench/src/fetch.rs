@@ -18,7 +18,9 @@ pub fn get(stream: &mut TcpStream) -> Result<Vec<u8>, String> {
 /// # Errors
 /// As [`get`].
 pub fn get_target(stream: &mut TcpStream, host: &str, target: &str) -> Result<Vec<u8>, String> {
-    write!(stream, "GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n").map_err(|it| it.to_string())?;
+    // In one write: the second of several waits for the acknowledgement of the first.
+    let request = format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    stream.write_all(request.as_bytes()).map_err(|it| it.to_string())?;
     let mut got = Vec::new();
     let mut part = [0; 65536];
     loop {
