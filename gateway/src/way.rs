@@ -181,35 +181,116 @@ const FIELDS: &[(&str, Deed)] = &[
     ("x-custom-ip-authorization", Deed::Bypass),
     ("http-url", Deed::Way),
     ("base-url", Deed::Way),
+    ("base-uri", Deed::Bypass),
+    ("uri", Deed::Bypass),
+    ("url", Deed::Bypass),
+    ("path", Deed::Bypass),
+    ("x-uri", Deed::Bypass),
+    ("x-url", Deed::Bypass),
+    ("x-path", Deed::Bypass),
+    ("x-rewrite", Deed::Bypass),
+    ("x-redirect", Deed::Bypass),
+    ("redirect", Deed::Bypass),
+    ("x-destination", Deed::Bypass),
+    ("destination", Deed::Bypass),
+    ("query-string", Deed::Bypass),
+    ("document-uri", Deed::Bypass),
+    ("request-method", Deed::Bypass),
+    ("server-name", Deed::Way),
+    ("server-port", Deed::Way),
+    ("remote-ip", Deed::Who),
     ("x-remote-user", Deed::Bypass),
-    ("x-auth-request-user", Deed::Bypass),
-    ("x-ssl-client-cert", Deed::Bypass),
+    ("auth-user", Deed::Bypass),
+    ("auth-type", Deed::Bypass),
+    ("x-arr-clientcert", Deed::Bypass),
 ];
 
-/// Which lengths the names have that begin with a letter, a bit each: most fields are told apart by that.
-const LENGTHS: [u64; 26] = {
+/// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
+/// (Traefik), `-Context`, `-User`; what stood in a request before somebody rewrote it; what shows more than a page; and whom a server in
+/// front has let in, by a password, a token or a certificate.
+const FAMILIES: &[&str] = &[
+    "x-forwarded-",
+    "x-original-",
+    "x-rewrite-",
+    "x-override-",
+    "x-middleware-",
+    "x-invoke-",
+    "x-debug",
+    "redirect-", // Apache's, of what it rewrote
+    "http-",     // what CGI calls a field, once more
+    "remote-",   // CGI; Authelia
+    "x-auth-request-",
+    "x-webauth-",
+    "x-authentik-",
+    "x-goog-authenticated-",
+    "x-goog-iap-",
+    "x-ms-client-principal",
+    "x-ms-token-",
+    "x-amzn-oidc-",
+    "cf-access-",
+    "oidc-",
+    "ssl-client-",
+    "x-ssl-",
+    "x-tls-",
+    "x-client-cert",
+    "x-client-verify",
+    "x-client-dn",
+    "client-cert", // RFC 9440
+    "client-verify",
+];
+
+/// Which lengths names have that begin with a letter, a bit each: most fields are told apart by that.
+type Lengths = [u64; 26];
+
+/// Those of the rows whose deed is [`Deed::Bypass`], or of all.
+const fn lengths(of_all: bool) -> Lengths {
     let (mut lengths, mut at) = ([0; 26], 0);
     while at < FIELDS.len() {
         let name = FIELDS[at].0.as_bytes();
-        lengths[(name[0] - b'a') as usize] |= 1 << name.len();
+        if of_all || matches!(FIELDS[at].1, Deed::Bypass) {
+            lengths[(name[0] - b'a') as usize] |= 1 << name.len();
+        }
         at += 1;
     }
     lengths
+}
+
+const LENGTHS: Lengths = lengths(true);
+const OVERRIDING: Lengths = lengths(false);
+
+/// What comes second in [`FAMILIES`], by their first letter: a bit for the last five of each byte.
+const SECOND: [u32; 26] = {
+    let (mut second, mut at) = ([0; 26], 0);
+    while at < FAMILIES.len() {
+        let name = FAMILIES[at].as_bytes();
+        second[(name[0] - b'a') as usize] |= 1 << (name[1] & 31);
+        at += 1;
+    }
+    second
 };
 
-/// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`
-/// (Traefik), `-Context`, `-User`; what stood in a request before somebody rewrote it; what shows more than a page.
-const FAMILIES: [&str; 7] =
-    ["x-forwarded-", "x-original-", "x-rewrite-", "x-override-", "x-middleware-", "x-invoke-", "x-debug"];
+/// Which letter a name begins with, from 0.
+fn letter(name: &str) -> Option<usize> {
+    let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
+    (letter < 26).then_some(usize::from(letter))
+}
+
+/// Whether a name may be that of a row.
+fn may_be_in(lengths: &Lengths, letter: usize, name: &str) -> bool {
+    name.len() < 64 && lengths[letter] >> name.len() & 1 == 1
+}
+
+fn is_of_family(letter: usize, name: &str) -> bool {
+    let begins = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
+    name.as_bytes().get(1).is_some_and(|it| SECOND[letter] >> (it & 31) & 1 == 1)
+        && FAMILIES.iter().any(begins)
+}
 
 fn deed(name: &str) -> Option<Deed> {
-    let first = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
-    let lengths = *LENGTHS.get(usize::from(first))?;
-    let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
+    let letter = letter(name)?;
     let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
-    let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
-    let family = || (first == b'x' - b'a' && FAMILIES.iter().any(of_family)).then_some(Deed::Bypass);
-    is_known.then(known).flatten().or_else(family)
+    let row = may_be_in(&LENGTHS, letter, name).then(known).flatten();
+    row.or_else(|| is_of_family(letter, name).then_some(Deed::Bypass))
 }
 
 /// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
@@ -256,10 +337,11 @@ pub fn is_left_out(name: &str) -> bool {
     }
 }
 
-/// Whether a field may have the application act on another target, method or base.
+/// Whether a field may have the application act on another target, method or base, or for another user.
 pub fn overrides(name: &str) -> bool {
-    // Asked of every field of every hit; all of these begin so.
-    matches!(name.as_bytes().first(), Some(b'x' | b'X' | b't' | b'T')) && deed(name) == Some(Deed::Bypass)
+    // Asked of every field of every hit: what most of these are is told by a letter and a length.
+    letter(name).is_some_and(|it| may_be_in(&OVERRIDING, it, name) || is_of_family(it, name))
+        && deed(name) == Some(Deed::Bypass)
 }
 
 #[cfg(test)]
@@ -286,6 +368,36 @@ mod tests {
             !overrides("X-Requested-With") && !overrides("x-original-proto") && !overrides(&"x".repeat(99))
         );
         assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));
+    }
+
+    /// They are asked about with every hit: by a letter, a length and a second letter none of them is one.
+    #[test]
+    fn what_browsers_send_overrides_nothing() {
+        for name in [
+            "host",
+            "user-agent",
+            "accept",
+            "accept-encoding",
+            "accept-language",
+            "cookie",
+            "referer",
+            "connection",
+            "cache-control",
+            "pragma",
+            "upgrade-insecure-requests",
+            "sec-fetch-mode",
+            "sec-ch-ua",
+            "if-none-match",
+            "range",
+            "origin",
+            "priority",
+            "te",
+            "dnt",
+            "x-requested-with",
+            "via",
+        ] {
+            assert!(!overrides(name), "{name}");
+        }
     }
 
     #[test]

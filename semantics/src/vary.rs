@@ -28,7 +28,7 @@ const KNOWN_ENCODINGS: [(&[u8], &[u8]); 6] = [
 
 /// What a server before the origin tells of the client and of the way: the origin has it from larder, or from nobody but a
 /// proxy that is believed. Which requests would have the same is not to be told from what clients send.
-const TOLD: [&str; 43] = [
+const TOLD: [&str; 44] = [
     "ali-cdn-real-ip",
     "cdn-src-ip",
     "cf-connecting-ip",
@@ -68,6 +68,7 @@ const TOLD: [&str; 43] = [
     "x-real-ip",
     "x-remote-addr",
     "x-remote-ip",
+    "remote-ip",
     "x-source-ip",
     "x-sucuri-clientip",
     "x-true-client-ip",
