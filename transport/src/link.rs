@@ -122,8 +122,10 @@ impl Link {
         let counters = &self.worker.counters;
         let Ok(session) = Session::new(tls, counters) else { return Err(Unsecured::Gone) };
         *self.session.borrow_mut() = Some(Box::new(session));
+        let mut has_begun = false;
         loop {
             let step = poll_fn(|context| self.greet_on(context)).await;
+            has_begun |= step.is_ok();
             let sent = self.flush().await;
             match step {
                 Ok(Stage::Greeting) if sent.is_ok() => {}
@@ -134,7 +136,8 @@ impl Link {
                 }
                 Ok(_) | Err(Unsecured::Gone) => {
                     match self.watched.expired() {
-                        Expired::No => counters.tls_failed_cut.add(1),
+                        // Who connects and says nothing, as a health check does, has begun nothing.
+                        Expired::No => counters.tls_failed_cut.add(u64::from(has_begun)),
                         _ => counters.tls_failed_timeout.add(1),
                     }
                     return Err(Unsecured::Gone);

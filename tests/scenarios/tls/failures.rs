@@ -159,6 +159,11 @@ impl Hello {
         it
     }
 
+    fn without(mut self, extension: u16) -> Self {
+        self.extensions.retain(|it| it.0 != extension);
+        self
+    }
+
     fn group(mut self, group: u16) -> Self {
         self.extensions[0].1 = list(&[group]);
         self
@@ -202,6 +207,7 @@ const UNKNOWN_CA: Told = Told::Alert(48);
 const DECODE_ERROR: Told = Told::Alert(50);
 const DECRYPT_ERROR: Told = Told::Alert(51);
 const VERSION: Told = Told::Alert(70);
+const MISSING: Told = Told::Alert(109);
 const NO_CERTIFICATE: Told = Told::Alert(116);
 const NO_PROTOCOL: Told = Told::Alert(120);
 
@@ -249,6 +255,26 @@ const CASES: &[Case] = &[
         hello.extensions[3].1 = vec![2, 3, 9];
         it.raw(&hello.bytes())
     }),
+    ("an old version, which knew no signature algorithms", "tls_failed_version", VERSION, |it| {
+        it.raw(&Hello { version: 0x301, ..Hello::new() }.without(13).bytes())
+    }),
+    ("a later one of these", "tls_failed_version", VERSION, |it| {
+        it.raw(&Hello { version: 0x302, ..Hello::new() }.without(13).bytes())
+    }),
+    ("one that says nothing but its version", "tls_failed_version", VERSION, |it| {
+        it.raw(&Hello { version: 0x301, extensions: Vec::new(), ..Hello::new() }.bytes())
+    }),
+    ("no signature algorithms, 1.2", "tls_failed_cipher", HANDSHAKE_FAILURE, |it| {
+        it.raw(&Hello::new().without(13).bytes())
+    }),
+    ("no signature algorithms, 1.3", "tls_failed_malformed", MISSING, |it| {
+        it.raw(&Hello::new_13().without(13).bytes())
+    }),
+    ("the same in pieces", "tls_failed_malformed", MISSING, |it| {
+        let hello = Hello::new_13().without(13).bytes();
+        it.raw(&hello[5..].chunks(11).map(|it| record(22, it)).collect::<Vec<_>>().concat())
+    }),
+    ("no groups, 1.3", "tls_failed_malformed", MISSING, |it| it.raw(&Hello::new_13().without(10).bytes())),
     ("no shared cipher", "tls_failed_cipher", HANDSHAKE_FAILURE, |it| {
         it.raw(&Hello { ciphers: vec![0x2f, 0x35], ..Hello::new() }.bytes())
     }),
@@ -409,7 +435,8 @@ fn who_goes_away_within_is_counted_at_whatever_byte() {
             if is_whole && flight == 1 {
                 break;
             }
-            cuts += 1;
+            // Who connects and says nothing has begun nothing.
+            cuts += u64::from(flight > 0 || length > 0);
             if is_whole {
                 break;
             }

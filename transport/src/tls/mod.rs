@@ -5,6 +5,7 @@
 //! nothing else; no renegotiation, no compression, no early data.
 
 pub mod certificates;
+mod hello;
 pub(crate) mod session;
 
 use crate::worker::Worker;

@@ -2,7 +2,7 @@
 //! at rest holds keys and no buffers.
 
 use super::certificates::{self, Asked};
-use super::{Protocol, Secured, Tls, name_of};
+use super::{Protocol, Secured, Tls, hello, name_of};
 use crate::outbox::{Outbox, SHIFTED, Sent, TURN, shifted};
 use larder_counters::Counters;
 use rustix::io::Errno;
@@ -22,7 +22,7 @@ const SEALED: usize = SEAL + 16 * 1024;
 /// Bytes in one record (RFC 8446 §5.1).
 const RECORD: usize = 16 * 1024;
 /// What a record begins with.
-const HEADER: usize = 5;
+pub(super) const HEADER: usize = 5;
 /// What sealing adds to a record at most.
 const OVERHEAD: usize = 64;
 
@@ -144,6 +144,12 @@ impl Session {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut bytes[used..]);
             let stage = match state {
                 Err(error) => {
+                    if let Some((error, alert)) = hello::judge(&error, &bytes[used..]) {
+                        self.stage = Stage::Broken;
+                        self.sealed.extend([21, 3, 3, 0, 2, 2, alert]);
+                        used = bytes.len();
+                        break Err(error);
+                    }
                     used += discard;
                     self.say_alert(&error, &mut bytes[used..]);
                     break Err(error);
@@ -370,9 +376,7 @@ pub(crate) fn count_failure(error: &Error, counters: &Counters) {
             | PeerIncompatible::Tls12NotOfferedOrEnabled
             | PeerIncompatible::ServerDoesNotSupportTls12Or13
             | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
-            | PeerIncompatible::SupportedVersionsExtensionRequired
-            // Nobody who speaks TLS 1.2 leaves that out.
-            | PeerIncompatible::SignatureAlgorithmsExtensionRequired => &counters.tls_failed_version,
+            | PeerIncompatible::SupportedVersionsExtensionRequired => &counters.tls_failed_version,
             _ => &counters.tls_failed_cipher,
         },
         Error::NoCertificatesPresented | Error::InvalidCertificate(_) => &counters.tls_failed_certificate,

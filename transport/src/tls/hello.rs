@@ -1,0 +1,93 @@
+//! What a client's first message lacks, where rustls refuses it: rustls says `handshake_failure` of some that RFC 8446 has another
+//! alert for. Looked at after the refusal alone; nobody has keys by then, so that the alert can be written here.
+
+use rustls::{Error, InvalidMessage, PeerIncompatible};
+
+/// Alerts (RFC 8446 §6.2).
+const PROTOCOL_VERSION: u8 = 70;
+const MISSING_EXTENSION: u8 = 109;
+
+/// Extensions: supported_groups, signature_algorithms, pre_shared_key, supported_versions, key_share.
+const GROUPS: u16 = 10;
+const SIGNATURES: u16 = 13;
+const SHARED_KEY: u16 = 41;
+const VERSIONS: u16 = 43;
+const KEY_SHARE: u16 = 51;
+
+/// What is said and counted in place of `error`, and with which alert; `None` where that is rustls's to say. `bytes` begin with the
+/// record that the message began in, its pieces already put together.
+pub fn judge(error: &Error, bytes: &[u8]) -> Option<(Error, u8)> {
+    let Error::PeerIncompatible(why) = error else { return None };
+    let hello = Hello::parse(bytes.get(super::session::HEADER..)?)?;
+    match hello.version {
+        ..=0x302 => Some((PeerIncompatible::Tls12NotOffered.into(), PROTOCOL_VERSION)),
+        // RFC 8446 §9.2.
+        0x304 if hello.lacks_an_extension() => {
+            Some((InvalidMessage::MissingData("extension").into(), MISSING_EXTENSION))
+        }
+        _ if *why == PeerIncompatible::SignatureAlgorithmsExtensionRequired => {
+            // In TLS 1.2 it stands for SHA-1 (RFC 5246 §7.4.1.4.1), by which nothing here is signed.
+            Some((PeerIncompatible::NoSignatureSchemesInCommon.into(), 40))
+        }
+        _ => None,
+    }
+}
+
+/// A ClientHello, as far as it is looked at.
+struct Hello<'b> {
+    /// The latest that it offers, of those that exist.
+    version: u16,
+    extensions: &'b [u8],
+}
+
+impl<'b> Hello<'b> {
+    fn parse(message: &'b [u8]) -> Option<Self> {
+        let mut rest = message.strip_prefix(&[1])?;
+        take(&mut rest, 3)?; // Its length.
+        let legacy = number(take(&mut rest, 2)?);
+        take(&mut rest, 32)?;
+        let session = usize::from(take(&mut rest, 1)?[0]);
+        take(&mut rest, session)?;
+        prefixed(&mut rest)?; // Suites.
+        let compressions = usize::from(take(&mut rest, 1)?[0]);
+        take(&mut rest, compressions)?;
+        let mut it = Self { version: legacy.min(0x303), extensions: prefixed(&mut rest).unwrap_or_default() };
+        if let Some(versions) = it.extension(VERSIONS) {
+            let all = versions.get(1..).unwrap_or_default().chunks_exact(2).map(number);
+            it.version = all.filter(|it| *it <= 0x304).max().unwrap_or_default();
+        }
+        Some(it)
+    }
+
+    fn extension(&self, kind: u16) -> Option<&'b [u8]> {
+        let mut rest = self.extensions;
+        loop {
+            let found = number(take(&mut rest, 2)?);
+            let content = prefixed(&mut rest)?;
+            if found == kind {
+                return Some(content);
+            }
+        }
+    }
+
+    fn lacks_an_extension(&self) -> bool {
+        let lacks = |kind| self.extension(kind).is_none();
+        lacks(SHARED_KEY) && [SIGNATURES, GROUPS, KEY_SHARE].into_iter().any(lacks)
+    }
+}
+
+fn number(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |sum, it| sum << 8 | u16::from(*it))
+}
+
+fn take<'b>(rest: &mut &'b [u8], count: usize) -> Option<&'b [u8]> {
+    let (taken, behind) = rest.split_at_checked(count)?;
+    *rest = behind;
+    Some(taken)
+}
+
+/// What is led by its length in two bytes.
+fn prefixed<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let length = usize::from(number(take(rest, 2)?));
+    take(rest, length)
+}
