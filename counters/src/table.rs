@@ -214,6 +214,10 @@ counters! {
     fill_spooled: Count, "Shared bodies, too large to keep, of which the spool held some for readers that were too slow for the others.";
     fill_spool_bytes: Gauge, "Bytes in the spool now.";
     fill_spool_given_up: Limit, "Shared bodies of which the spool took no more: `cache.spool.size` was reached, or its directory failed or was too slow. Who is too slow for the others is left behind then.";
+    fill_hurried: Count, "Bodies, not kept, of which the rest was fetched into the spool because others needed the connection to the origin and their clients were slow.";
+    fill_given_up: Limit, "Fetches given up because others needed the connection to the origin and nobody waited for them any more.";
+    answers_shed: Limit, "Answers cut off because others needed the connection to the origin, their client had taken nothing for a second, and the spool had no room.";
+    uploads_shed: Limit, "Requests refused with 503 because others needed the connection to the origin and the request's body came slower than 4 KiB a second.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";
     background_validations: Count, "Validations started while a stale response was served (RFC 5861 §3).";
@@ -237,6 +241,7 @@ counters! {
     origin_too_many_fields: Limit, "Origin responses refused because the head had too many fields.";
     origin_interim_flood: Limit, "Origins cut off because they sent too many 1xx responses.";
     origin_descriptor_waits: Limit, "Requests that waited because no descriptor was left for a connection to their origin.";
+    origin_pressed: Limit, "Exchanges that waited for their clients, or for nobody, and were told that others need their place with the origin: see `fill_hurried`, `fill_given_up`, `uploads_shed` and `answers_shed`.";
     origin_busy: Limit, "Requests for which one of `proxy.connections` was not free in time, or that found `proxy.queue` full; each that another origin took included.";
     origin_retries_elsewhere: Count, "Requests sent to another origin because one had failed them.";
     origin_retry_budget: Limit, "Requests that were not sent to another origin because `proxy.retry_budget` was used up.";

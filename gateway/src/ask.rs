@@ -25,6 +25,9 @@ use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::sync::Arc;
 
+/// What is logged of a request that its client took back before there was an answer, as nginx has it. Nobody is sent it.
+const TAKEN_BACK: u16 = 499;
+
 impl Machine<'_, '_> {
     /// `Validate` and `Fetch`: leads a shared fetch, or asks alone.
     pub async fn ask(&mut self) -> Step {
@@ -41,6 +44,11 @@ impl Machine<'_, '_> {
                 biased;
                 () = local.rung.notified() => self.pass_interim().await,
                 head = reader.head() => break head,
+                () = self.taken_back() => {
+                    // What it began counts as its own until that has ended: else one client could begin any number.
+                    reader.leave().over().await;
+                    return self.needs_nothing();
+                }
             }
         };
         self.pass_interim().await;
@@ -77,6 +85,12 @@ impl Machine<'_, '_> {
             }
             FillHead::Failed(status) | FillHead::Unreachable(status) => self.origin_failed(status),
         }
+    }
+
+    /// The client has taken its request back: what it waited for belongs to others, or to nobody.
+    pub fn needs_nothing(&mut self) -> Step {
+        self.error = TAKEN_BACK;
+        Step::Error
     }
 
     pub fn forwarded(&self, status: Option<u16>) -> Report {
@@ -283,7 +297,7 @@ impl Machine<'_, '_> {
         let exchange = reserved.send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
         loop {
-            let response = exchange.head().await?;
+            let response = self.unless_taken_back(&exchange, exchange.head()).await?;
             self.local.took(started, exchange.answered(), &response);
             if response.status >= 200 {
                 self.stages.enter(Stage::Lookup);

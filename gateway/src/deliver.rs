@@ -5,7 +5,8 @@ use crate::along::Along;
 use crate::coding::{self, Face};
 use crate::hit::in_not_modified;
 use crate::machine::Step;
-use crate::pass::{Upload, with_upload};
+use crate::pass::{Halted, Upload, with_upload};
+use crate::pressed;
 use crate::run::Machine;
 use crate::stages::{Stage, Stages};
 use crate::upgrade::Switched;
@@ -101,6 +102,12 @@ pub(crate) enum Cut {
 
 impl From<ClientGone> for Cut {
     fn from(_: ClientGone) -> Self {
+        Cut::Client
+    }
+}
+
+impl From<Halted> for Cut {
+    fn from(_: Halted) -> Self {
         Cut::Client
     }
 }
@@ -505,7 +512,13 @@ impl<'c> Machine<'_, 'c> {
                 flush_while_waiting(self.stages, reply, with_upload(&mut direct.upload, exchange.next()));
             let next = next.await??;
             match next {
-                Ok(Some(bytes)) => reply.piece(Piece::Bytes(bytes)).await?,
+                // Both sides speak at once: a place is not given up in the middle of that.
+                Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(Piece::Bytes(bytes)).await?,
+                Ok(Some(bytes)) => {
+                    if let Some(reader) = pressed::send(self.gateway, exchange, reply, bytes).await? {
+                        return pressed::send_rest(reply, reader).await;
+                    }
+                }
                 Ok(None) => break,
                 Err(OriginError::Timeout | OriginError::Disconnected | _) => return Err(Cut::Origin),
             }

@@ -8,6 +8,7 @@ use crate::forward::{self, Ask};
 use crate::hit;
 use crate::judge::Judge;
 use crate::large::{self, Large, Nowhere};
+use crate::pressed;
 use crate::route::{Gateway, Route};
 use crate::run::OriginTold;
 use crate::stages::{self, Stage, Told};
@@ -152,8 +153,8 @@ impl Job {
             Ok(reserved) => {
                 let counted = self.validate && !self.background;
                 self.gateway.counters.cache_validations.add(u64::from(counted));
-                let asking = pin!(self.ask_by(reserved, started, self.question(rest.as_ref())));
-                self.watched(&writer, asking).await
+                let asking = pin!(self.ask_by(reserved, started, self.question(rest.as_ref()), &writer));
+                self.watched(&writer, asking).await.flatten()
             }
             Err(error) => Some(Err(error)),
         };
@@ -186,8 +187,8 @@ impl Job {
     /// Asks without condition, once, after an answer that could not be used.
     async fn ask_whole(self, writer: FillWriter) {
         let asked = {
-            let asking = pin!(self.ask(Ask::Whole));
-            self.watched(&writer, asking).await
+            let asking = pin!(self.ask(Ask::Whole, &writer));
+            self.watched(&writer, asking).await.flatten()
         };
         match asked {
             Some(Ok(again)) => self.receive_or_fail(again, writer).await,
@@ -321,7 +322,7 @@ impl Job {
             };
             writer.head(FillHead::Private(Arc::new(head)), false);
             drop(fields);
-            return self.pour(arrived, writer).await;
+            return pressed::pour(arrived.exchange, writer).await;
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
@@ -484,27 +485,6 @@ impl Job {
         Marks { tags, born }
     }
 
-    /// Carries a body that is not kept to the one reader that may have it.
-    async fn pour(self, arrived: Arrived, mut writer: FillWriter) {
-        loop {
-            if writer.wanted().await.is_err() {
-                return; // Dropping the exchange closes the origin's connection.
-            }
-            match arrived.exchange.next().await {
-                Ok(Some(bytes)) => {
-                    if writer.push(bytes, 0).await.is_err() {
-                        return;
-                    }
-                }
-                Ok(None) => {
-                    let trailers = arrived.exchange.trailers().map(Arc::new);
-                    return writer.finish(FillEnd::Complete(trailers));
-                }
-                Err(_) => return writer.finish(FillEnd::Failed),
-            }
-        }
-    }
-
     /// Carries a body to the readers and, after its verified end, into the store.
     async fn keep(self, arrived: Arrived, head: Arc<SharedHead>, writer: FillWriter) {
         self.keep_between(Bytes::new(), arrived, Bytes::new(), head, writer).await;
@@ -528,18 +508,21 @@ impl Job {
         let holds_last = after.is_empty();
         let mut last = Bytes::new();
         let mut large = Large::NotYet;
+        let exchange = &arrived.exchange;
         loop {
-            if writer.wanted().await.is_err() {
+            if pressed::wanted(exchange, &mut writer).await.is_err() {
                 return;
             }
             let next = if self.cancels() {
                 tokio::select! {
                     biased;
-                    next = arrived.exchange.next() => next,
+                    next = exchange.next() => next,
                     () = writer.deserted() => return,
                 }
             } else {
-                arrived.exchange.next().await
+                let next = self.unless_given_up(exchange, &writer, exchange.next()).await;
+                let Some(next) = next else { return };
+                next
             };
             match next {
                 Ok(Some(bytes)) => {
@@ -551,7 +534,7 @@ impl Job {
                     large.note(&self, &head, &writer, &bytes).await;
                     if holds_last && head.length == Some(length) && length <= most {
                         last = bytes;
-                    } else if writer.push(bytes, most).await.is_err() {
+                    } else if pressed::push(exchange, &mut writer, bytes, most).await.is_err() {
                         return;
                     }
                 }
@@ -566,7 +549,7 @@ impl Job {
         if writer.push(after, most).await.is_err() {
             return;
         }
-        let trailers = arrived.exchange.trailers();
+        let trailers = exchange.trailers();
         if writer.may_store()
             && let Some(stored) = self.store(&head, trailers.clone(), &writer, &last)
         {

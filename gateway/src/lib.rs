@@ -20,6 +20,7 @@ mod large;
 pub mod machine;
 mod pass;
 mod peek;
+mod pressed;
 mod proposal;
 mod question;
 pub mod refusals;

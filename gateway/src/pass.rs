@@ -6,29 +6,40 @@ use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::hit;
 use crate::machine::Step;
+use crate::pressed;
 use crate::run::Machine;
 use crate::stages::Stage;
 use crate::upgrade::{self, Switched};
 use bytes::Bytes;
-use larder_origin::Exchange;
+use larder_counters::Counters;
+use larder_origin::{Exchange, Paced};
 use larder_semantics::cache_status::Report;
 use larder_semantics::{invalidate, tags};
 use larder_stdx::clock;
 use larder_store::{Rule, Scope, Strength};
-use larder_transport::{ClientGone, RequestBody};
+use larder_transport::{ClientGone, Reply, RequestBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The future that carries the request's body to the origin while the response is awaited.
 pub(crate) type Upload<'c> = Pin<Box<dyn Future<Output = Result<(), UploadFailed>> + 'c>>;
 
 /// Why a request body did not reach the origin.
 pub(crate) enum UploadFailed {
-    Client(ClientGone),
+    Halted(Halted),
     Origin,
+}
+
+/// Why a request body is not to be waited for any longer: the origin must not take what it has of it for complete.
+#[derive(Clone, Copy)]
+pub(crate) enum Halted {
+    Client(ClientGone),
+    /// Others need the place with the origin.
+    Pressed,
 }
 
 impl<'c> Machine<'_, 'c> {
@@ -39,14 +50,9 @@ impl<'c> Machine<'_, 'c> {
         }
         let framing = self.framing();
         // What is here of the body is read before the origin hears of the request: most that are malformed stop here.
-        // Nothing of what comes behind an upgrade is.
-        let body = self.body.as_mut().filter(|_| self.upgrade.is_none());
-        let first = match body.map(RequestBody::arrived).transpose() {
-            Ok(first) => first.flatten(),
-            Err(gone) => {
-                self.error = client_status(gone);
-                return Step::Error;
-            }
+        let beginning = match self.beginning(framing).await {
+            Ok(beginning) => beginning,
+            Err(gone) => return self.halted(Halted::Client(gone)),
         };
         let mut outgoing = forward::outgoing(
             self.gateway,
@@ -64,7 +70,10 @@ impl<'c> Machine<'_, 'c> {
             asked.write(&mut outgoing.fields);
         }
         self.stages.enter(Stage::Connect);
-        let asked = self.route.asked(self.request, self.fields, self.client, framing);
+        let mut asked = self.route.asked(self.request, self.fields, self.client, framing);
+        if !beginning.is_whole {
+            asked.paced = Paced::ByClient;
+        }
         let exchange = match self.route.origins.send(asked, outgoing).await {
             Ok(exchange) => exchange,
             Err(error) => {
@@ -73,7 +82,9 @@ impl<'c> Machine<'_, 'c> {
             }
         };
         let mut upload = match self.body.take() {
-            Some(body) if framing != Framing::Empty => Some(carry(first, body, exchange.clone())),
+            Some(body) if framing != Framing::Empty => {
+                Some(carry(beginning.bytes, body, exchange.clone(), self.gateway.counters.clone()))
+            }
             _ => None,
         };
         self.stages.enter(Stage::FirstByte);
@@ -86,10 +97,7 @@ impl<'c> Machine<'_, 'c> {
                     self.error = error.status();
                     return Step::Error;
                 }
-                Err(gone) => {
-                    self.error = client_status(gone);
-                    return Step::Error;
-                }
+                Err(why) => return self.halted(why),
             }
         };
         self.local.took(started, exchange.answered(), &response);
@@ -103,6 +111,19 @@ impl<'c> Machine<'_, 'c> {
         self.invalidate(&response).await;
         let response_time = clock::wall();
         self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
+    }
+
+    /// The request's body did not come.
+    fn halted(&mut self, why: Halted) -> Step {
+        self.error = match why {
+            Halted::Client(gone) => client_status(gone),
+            Halted::Pressed => {
+                // What is still to come would be read first.
+                self.reply.iter_mut().for_each(Reply::close_after);
+                503
+            }
+        };
+        Step::Error
     }
 
     /// The origin has taken the connection out of HTTP, as it was asked, or says so unasked.
@@ -202,12 +223,17 @@ impl<'c> Machine<'_, 'c> {
 }
 
 /// Carries the request's body to the origin.
-fn carry<'c>(first: Option<Bytes>, mut body: RequestBody<'c>, exchange: Rc<Exchange>) -> Upload<'c> {
+fn carry<'c>(
+    first: Option<Bytes>,
+    mut body: RequestBody<'c>,
+    exchange: Rc<Exchange>,
+    counters: Arc<Counters>,
+) -> Upload<'c> {
     Box::pin(async move {
         if let Some(bytes) = first {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
-        while let Some(bytes) = body.next().await.map_err(UploadFailed::Client)? {
+        while let Some(bytes) = pressed::more(&mut body, &exchange, &counters).await? {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
         let trailers = body.trailers();
@@ -222,7 +248,7 @@ fn carry<'c>(first: Option<Bytes>, mut body: RequestBody<'c>, exchange: Rc<Excha
 pub(crate) async fn with_upload<T>(
     upload: &mut Option<Upload<'_>>,
     work: impl Future<Output = T>,
-) -> Result<T, ClientGone> {
+) -> Result<T, Halted> {
     let mut work = std::pin::pin!(work);
     loop {
         let Some(running) = upload.as_mut() else { return Ok(work.await) };
@@ -235,7 +261,7 @@ pub(crate) async fn with_upload<T>(
         match uploaded {
             // The origin may stop reading and answer all the same: its head, or its silence, tells.
             Ok(()) | Err(UploadFailed::Origin) => {}
-            Err(UploadFailed::Client(gone)) => return Err(gone),
+            Err(UploadFailed::Halted(why)) => return Err(why),
         }
     }
 }

@@ -54,20 +54,24 @@ impl Job {
     }
 
     /// Asks, up to the final head; interim ones are for the client that began this.
-    pub async fn ask(&self, ask: Ask<'_>) -> Result<Arrived, OriginError> {
+    /// `None` where it was given up.
+    pub async fn ask(&self, ask: Ask<'_>, writer: &FillWriter) -> Option<Result<Arrived, OriginError>> {
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
-        let reserved = self.route.origins.reserve(self.asked()).await?;
-        self.ask_by(reserved, started, ask).await
+        match self.route.origins.reserve(self.asked()).await {
+            Ok(reserved) => self.ask_by(reserved, started, ask, writer).await,
+            Err(error) => Some(Err(error)),
+        }
     }
 
-    /// Asks by a connection that was waited for since `started`.
+    /// Asks by a connection that was waited for since `started`; `None` where it was given up.
     pub async fn ask_by(
         &self,
         reserved: Reserved,
         started: u64,
         ask: Ask<'_>,
-    ) -> Result<Arrived, OriginError> {
+        writer: &FillWriter,
+    ) -> Option<Result<Arrived, OriginError>> {
         let (route, sent) = (&self.route, self.request.fields.view());
         let mut outgoing =
             forward::outgoing(&self.gateway, &self.request, &sent, route, &self.client, Framing::Empty, ask);
@@ -75,10 +79,16 @@ impl Job {
         let request_time = clock::wall();
         outgoing.asked = Some(started);
         self.told.enter(Stage::Connect); // It may have looked on the disk since it had its place.
-        let exchange = reserved.send(outgoing).await?;
+        let exchange = match reserved.send(outgoing).await {
+            Ok(exchange) => exchange,
+            Err(error) => return Some(Err(error)),
+        };
         self.told.enter(Stage::FirstByte);
         loop {
-            let response = exchange.head().await?;
+            let response = match self.unless_given_up(&exchange, writer, exchange.head()).await? {
+                Ok(response) => response,
+                Err(error) => return Some(Err(error)),
+            };
             self.local.took(started, exchange.answered(), &response);
             if response.status < 200 {
                 self.local.interim.borrow_mut().push_back(response);
@@ -87,7 +97,13 @@ impl Job {
             }
             self.told.enter(Stage::Lookup);
             self.local.origin_status.set(Some(response.status));
-            return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
+            return Some(Ok(Arrived {
+                exchange,
+                response,
+                request_time,
+                response_time: clock::wall(),
+                born,
+            }));
         }
     }
 }

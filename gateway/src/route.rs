@@ -5,7 +5,7 @@ use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use crate::upgrade::Upgrades;
 use larder_counters::Counters;
-use larder_origin::{Asked, Group, is_idempotent};
+use larder_origin::{Asked, Group, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::Telling;
@@ -14,7 +14,7 @@ use larder_store::{Rule, Seq, Store};
 use larder_transport::Client;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ pub struct Gateway {
     pub(crate) id: String,
     /// Buffers, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
+    /// Bytes of small request bodies that are being read before an origin is asked.
+    pub(crate) small_bodies: Cell<u64>,
     /// Who makes forms of stored responses; without them none are made. Shared by all workers.
     pub coders: OnceCell<Arc<Coders>>,
     /// Who brings what a response to an unsafe method purges to every tier of every node; without it, this node's tiers
@@ -76,9 +78,9 @@ impl Gateway {
     ) -> Rc<Self> {
         // The hash is seeded at random for each process, and shared by all its workers.
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
-        let (uses, scratch) = (SharedUses::default(), RefCell::default());
+        let (uses, scratch, small_bodies) = (SharedUses::default(), RefCell::default(), Cell::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
-        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, coders, spread })
+        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, small_bodies, coders, spread })
     }
 }
 
@@ -187,7 +189,8 @@ impl Route {
         let repeatable =
             is_idempotent(&request.method) && matches!(framing, Framing::Empty | Framing::Length(0));
         let key = self.origins.needs_key().then(|| self.hash_by.key(request, fields, client)).flatten();
-        Asked { key, repeatable }
+        let paced = Paced::ByOrigin;
+        Asked { key, repeatable, paced }
     }
 }
 

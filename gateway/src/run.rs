@@ -476,10 +476,11 @@ impl<'c> Machine<'_, 'c> {
         let Some(mut reader) = self.reader.take() else { return Step::Lookup };
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
         let alone = if self.validate { Step::Validate } else { Step::Fetch };
-        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience)));
+        let mut patience = self.patience.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(patience)));
         let head = tokio::select! {
             biased;
             head = reader.head() => head,
+            () = self.taken_back() => return self.needs_nothing(),
             () = patience.as_mut() => {
                 self.gateway.counters.collapse_timeouts.add(1);
                 self.stages.enter(Stage::Lookup);
@@ -487,6 +488,7 @@ impl<'c> Machine<'_, 'c> {
                 return alone;
             }
         };
+        self.patience = Some(patience); // It is one for all that this request waits for.
         self.stages.enter(Stage::Lookup);
         match head {
             FillHead::LookAgain => Step::Lookup,

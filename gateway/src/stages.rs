@@ -12,7 +12,8 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Stage {
-    /// From the first byte of its head, over HTTP/2 of its first frame, until the head was whole.
+    /// From the first byte of its head, over HTTP/2 of its first frame, until the head was whole; and for a small body that is read
+    /// before the origin is asked.
     Parse,
     /// Deciding: routing, the key, the look into RAM, what the rules say.
     Lookup,

@@ -23,6 +23,7 @@ use crate::deadline::Deadlines;
 use crate::group::Turn;
 use crate::http2::Strand;
 use crate::pool::{Place, Trust};
+use crate::resting::{Rested, Rests};
 use crate::unsent::{Keeps, SLICES, Unsent};
 use crate::way::Way;
 use crate::{Limits, Origin, OriginError, Outgoing};
@@ -52,6 +53,7 @@ pub struct Exchange {
     asked: Cell<Option<u64>>,
     /// When that came, where it was measured.
     answered: Cell<Option<u64>>,
+    pub(crate) rested: Rested,
 }
 
 impl Exchange {
@@ -67,7 +69,7 @@ impl Exchange {
         let asked = measured.then(|| asked.unwrap_or_else(clock::precise_micros));
         let state = RefCell::new(State::new(place, way, request, turn));
         // Where it stays: it is large, and handed on often.
-        Rc::new(Self { state, asked: Cell::new(asked), answered: Cell::new(None) })
+        Rc::new(Self { state, asked: Cell::new(asked), answered: Cell::new(None), rested: Rested::default() })
     }
 
     /// Begins by writing the head.
@@ -96,6 +98,7 @@ impl Exchange {
     /// See [`OriginError`]. A response may be there all the same. [`OriginError::Disconnected`] also where the body
     /// would be longer than its announced length: what goes beyond it is never sent.
     pub async fn write(&self, bytes: Bytes) -> Result<(), OriginError> {
+        self.rested.came.set(self.rested.came.get() + bytes.len() as u64);
         self.state.borrow_mut().accept(bytes)?;
         self.flush().await
     }
@@ -156,6 +159,21 @@ impl Exchange {
     #[must_use]
     pub fn trailers(&self) -> Option<FieldList> {
         self.state.borrow().trailers.clone()
+    }
+
+    /// Ends it where it is, whoever holds it still: the connection is closed, and its place is another's.
+    pub fn give_up(&self) {
+        let mut state = self.state.borrow_mut();
+        state.reading = Reading::Failed(OriginError::Busy);
+        state.close();
+    }
+
+    /// Whose place it has that others may wait for, while somebody else is waited for. Once the origin has begun to answer, a client that
+    /// sends is one that speaks with it.
+    pub(crate) fn place_held_for(&self, whose: Rests) -> Option<Rc<Origin>> {
+        let state = self.state.borrow();
+        let rests = whose != Rests::Sends || matches!(state.reading, Reading::Head);
+        (rests && state.place.is_some()).then(|| state.origin.clone())
     }
 
     /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.

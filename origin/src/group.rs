@@ -48,6 +48,17 @@ pub struct Asked {
     pub key: Option<u64>,
     /// Whether it is one for which it is no matter that the origin does not answer: idempotent, and without a body.
     pub repeatable: bool,
+    /// Who says how long it takes.
+    pub paced: Paced,
+}
+
+/// Who says how long a request takes that an origin has to do with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paced {
+    /// The origin: all of the request is here.
+    ByOrigin,
+    /// The client, of whose request some is to come yet. Half of an origin's places are for such, and no more.
+    ByClient,
 }
 
 /// The origins of a route.
@@ -228,7 +239,7 @@ impl Turn {
             self.tries -= 1;
             let origin = self.group.members[at].clone();
             let load = Load::new(origin.clone(), sent);
-            match origin.reserve_by(load).await {
+            match origin.reserve_by(load, self.asked.paced).await {
                 Ok((place, deadline, wait)) => {
                     let wait = if waited == Wait::Some { waited } else { wait };
                     return Ok((place, deadline, wait));

@@ -97,6 +97,11 @@ impl Line {
         self.free.get()
     }
 
+    /// How many wait for one.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.borrow().len()
+    }
+
     /// Takes a place: at once, or once there is one before the time that `by` gives; `None` where there is none until then,
     /// or too many wait. Whoever has it gives it back by [`Line::give_back`].
     pub(crate) async fn take(&self, by: impl FnOnce() -> Instant) -> Option<Wait> {

@@ -6,10 +6,11 @@
 use crate::connection::{Connection, Idle, Spares};
 use crate::deadline::{after, now};
 use crate::dial::Dialer;
-use crate::group::Turn;
+use crate::group::{Paced, Turn};
 use crate::http2::{Needs, Sessions};
 use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
+use crate::resting::Resters;
 use crate::standing::{Admission, Change, Ejection, Sent, Standing};
 use crate::tls::Tls;
 use crate::way::Way;
@@ -19,6 +20,7 @@ use larder_stdx::clock::{self, Monotonic};
 use larder_stdx::descriptors;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,9 +58,11 @@ pub struct Origin {
     pub(crate) sessions: Sessions,
     /// One place for each exchange under way. Since a connection is opened only by an exchange that found none
     /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
-    places: Line,
+    pub(crate) places: Line,
     /// Half as many.
-    onward: Line,
+    pub(crate) onward: Line,
+    /// Whose exchanges wait for others than the origin.
+    pub(crate) resters: Resters,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
     idle: RefCell<VecDeque<Unused>>,
     /// Counts sweeps: the clock of the unused connections.
@@ -168,11 +172,15 @@ impl Drop for Load {
 }
 
 /// The right to one exchange, and to one open connection for it.
-pub(crate) struct Place(Load);
+pub(crate) struct Place {
+    load: Load,
+    /// Where a client says how long it takes.
+    _onward: Option<Onward>,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.origin.places.give_back();
+        self.load.origin.places.give_back();
     }
 }
 
@@ -265,6 +273,7 @@ impl Origin {
             drained,
             places: Line::new(limits.connections, limits.queue, Jam::NewestFirst),
             onward: Line::new(limits.connections / 2, limits.queue, Jam::InOrder),
+            resters: Resters::default(),
             limits,
             counters,
             spares: Spares::default(),
@@ -352,19 +361,33 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Busy`].
     pub async fn reserve(self: &Rc<Self>) -> Result<Reserved, OriginError> {
-        let (place, deadline, wait) = self.reserve_by(Load::new(self.clone(), Sent::Up)).await?;
+        let load = Load::new(self.clone(), Sent::Up);
+        let (place, deadline, wait) = self.reserve_by(load, Paced::ByOrigin).await?;
         Ok(Reserved { place, deadline, wait, turn: None })
     }
 
     pub(crate) async fn reserve_by(
         &self,
         load: Load,
+        paced: Paced,
     ) -> Result<(Place, Cell<Option<Instant>>, Wait), OriginError> {
         let deadline = Cell::new(None); // the clock is read if it comes to that
-        match self.places.take(|| self.wait_until(&deadline)).await {
-            Some(wait) => Ok((Place(load), deadline, wait)),
-            None => Err(self.is_busy()).inspect_err(|it| self.tell(it)),
-        }
+        let onward = match paced {
+            Paced::ByOrigin => None,
+            Paced::ByClient => {
+                self.stand(&self.onward, &deadline).await?;
+                Some(Onward(load.origin.clone()))
+            }
+        };
+        let wait = self.stand(&self.places, &deadline).await?;
+        Ok((Place { load, _onward: onward }, deadline, wait))
+    }
+
+    /// Stands in one of the lines.
+    async fn stand(&self, line: &Line, deadline: &Cell<Option<Instant>>) -> Result<Wait, OriginError> {
+        let taking = line.take(|| self.wait_until(deadline));
+        let taken = if line.free() > 0 { taking.await } else { self.pressing(pin!(taking)).await };
+        taken.ok_or_else(|| self.is_busy()).inspect_err(|it| self.tell(it))
     }
 
     /// Until when a request waits for a place: unless that is said, it has one time for the wait and the connect.
@@ -381,7 +404,8 @@ impl Origin {
     /// # Errors
     /// [`OriginError::Busy`].
     pub async fn onward(self: &Rc<Self>) -> Result<Onward, OriginError> {
-        let taken = self.onward.take(|| after(now(), self.limits.between_bytes)).await;
+        let taking = pin!(self.onward.take(|| after(now(), self.limits.between_bytes)));
+        let taken = self.pressing(taking).await;
         taken.map(|_| Onward(self.clone())).ok_or_else(|| self.is_busy())
     }
 
@@ -539,7 +563,7 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
 impl Place {
     /// The origin it belongs to.
     pub(crate) fn origin(&self) -> &Rc<Origin> {
-        &self.0.origin
+        &self.load.origin
     }
 
     /// A connection for it, or a stream of one.
@@ -553,9 +577,9 @@ impl Place {
 
     /// The origin answered.
     pub(crate) fn answered(&self) {
-        let Load { origin, sent } = &self.0;
+        let Load { origin, sent } = &self.load;
         origin.became(origin.standing.answered(sent.get(), clock::monotonic()));
-        self.0.end_trying();
+        self.load.end_trying();
     }
 
     /// It did not. What a request may provoke by itself, an answer that is no HTTP, is nobody's reason to leave it alone.
@@ -574,9 +598,9 @@ impl Place {
             | OriginError::InterimFlood => false,
         };
         if counts {
-            let Load { origin, sent } = &self.0;
+            let Load { origin, sent } = &self.load;
             origin.became(origin.standing.failed(sent.get(), &origin.ejection, clock::monotonic()));
-            self.0.end_trying();
+            self.load.end_trying();
         }
     }
 }

@@ -5,7 +5,7 @@ mod scripted;
 use larder_counters::Counters;
 use larder_origin::{
     AllEjected, Asked, Balance, Change, Ejection, Group, Http2, Limits, Membership, Origin, OriginError,
-    Rules, State,
+    Paced, Rules, State,
 };
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
@@ -25,8 +25,8 @@ const EJECTION: Ejection =
 const SHORT: Ejection = Ejection { time: Duration::from_secs(5), ..EJECTION };
 static MOVED: Mutex<()> = Mutex::new(());
 
-const SAFE: Asked = Asked { key: None, repeatable: true };
-const UNSAFE: Asked = Asked { key: None, repeatable: false };
+const SAFE: Asked = Asked { key: None, repeatable: true, paced: Paced::ByOrigin };
+const UNSAFE: Asked = Asked { key: None, repeatable: false, paced: Paced::ByOrigin };
 
 fn rules() -> Rules {
     Rules {

@@ -7,9 +7,11 @@
 //! looks, so that none is missed. The reading end is in `reader`; what goes to the spool rather than that somebody is left
 //! behind, in `spooling`; by what one that was left behind can go on, in `sums`.
 
+use self::hurry::Hurry;
+pub use self::hurry::Otherwise;
 use self::pace::Pace;
-pub use self::reader::FillReader;
 use self::reader::Place;
+pub use self::reader::{FillReader, Left};
 use self::spooling::{InSpool, Spooling};
 use self::sums::Sums;
 pub use self::sums::{Sum, Summing};
@@ -36,6 +38,7 @@ const PIECE: u64 = 64 * 1024;
 /// Bytes that are fetched before the reader asks for the first: most bodies are no longer, and leave whole.
 const FIRST: u64 = 16 * 1024;
 
+mod hurry;
 mod pace;
 mod reader;
 mod spooling;
@@ -302,7 +305,7 @@ impl Fill {
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), Place::Leader);
         let (pace, spooling, sums) = (Pace::default(), Spooling::NotYet, Sums::NotYet);
-        (FillWriter { fill, pace, spooling, sums, finished: false }, reader)
+        (FillWriter { fill, pace, spooling, sums, hurry: Hurry::No, finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -442,6 +445,7 @@ pub struct FillWriter {
     pace: Pace,
     spooling: Spooling,
     sums: Sums,
+    hurry: Hurry,
     finished: bool,
 }
 
@@ -482,7 +486,7 @@ impl FillWriter {
                 let state = self.fill.state.lock();
                 match state.keeping {
                     Keeping::Window if state.readers == 0 => return Err(Abandoned),
-                    Keeping::Window if !state.wants() => {}
+                    Keeping::Window if self.hurry == Hurry::No && !state.wants() => {}
                     Keeping::Whole | Keeping::Window => return Ok(()),
                 }
             }
@@ -498,7 +502,7 @@ impl FillWriter {
     /// If this future is dropped, the bytes were not added.
     ///
     /// # Errors
-    /// Nobody reads and nothing is kept: stop fetching.
+    /// Nobody reads and nothing is kept, or those who read are cut off: stop fetching.
     pub async fn push(&mut self, bytes: Bytes, max_object: u64) -> Result<(), Abandoned> {
         if bytes.is_empty() {
             return Ok(());
@@ -608,17 +612,6 @@ impl FillWriter {
     #[must_use]
     pub fn readers(&self) -> usize {
         self.fill.state.lock().readers
-    }
-
-    /// Waits until nobody reads any more. After that nobody can join either.
-    pub async fn deserted(&self) {
-        loop {
-            let drained = self.fill.drained.notified();
-            if self.fill.store.flights.leave_if(&self.fill, || self.readers() == 0) {
-                return;
-            }
-            drained.await;
-        }
     }
 
     /// Ends the fill. Call after the response is in the store, so that no request falls between.

@@ -24,7 +24,7 @@ mod tiers;
 pub mod yards;
 
 pub use disk::{Disk, Waited};
-pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter};
+pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, Otherwise};
 pub use forms::{Form, Forms, NotMade};
 pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
 pub use ram::{Body, OnDisk, Settings, Shared, Shelf, Store, Stored};

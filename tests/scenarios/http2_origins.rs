@@ -189,11 +189,13 @@ fn an_upload_whose_origin_dies_is_sent_to_another_where_that_does_no_harm() {
         let larder = before_all(&[&dies, &echoes], ", balance = \"round_robin\"", "");
         for number in 0..2 {
             let mut client = larder.client();
-            client.send(format!("{method} /{number} HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nabc"));
+            client.send(format!(
+                "{method} /{number} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+            ));
             let asked = |it: &Http2Origin| it.received().len();
             until("it is asked", || asked(&dies) + asked(&echoes) > number);
             let is_dead = asked(&dies) == 1;
-            client.send("defghi");
+            client.send("6\r\ndefghi\r\n0\r\n\r\n");
             let answer = client.read();
             let expect = if is_dead { status } else { 200 };
             assert_eq!(expect, answer.status, "{method}");
@@ -324,7 +326,7 @@ fn a_truncated_upload_does_not_end() {
         }
     });
     let larder = before(&origin, "", "");
-    for head in ["Content-Length: 9\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
+    for head in ["Content-Length: 100000\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
         let mut client = larder.client();
         client.send(format!("POST /a HTTP/1.1\r\nHost: h\r\n{head}"));
         until("it was asked", || !origin.received().is_empty());

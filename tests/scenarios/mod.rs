@@ -45,6 +45,7 @@ mod passing;
 mod poisoning;
 mod prediction;
 mod presets;
+mod pressed;
 mod proxied;
 mod purge;
 mod requests;

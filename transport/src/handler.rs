@@ -125,6 +125,15 @@ impl<'c> RequestBody<'c> {
         }
     }
 
+    /// Whether all of it has arrived and was taken.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        match &self.0 {
+            Incoming::Http1(it) => it.is_whole(),
+            Incoming::Http2(it) => it.is_whole(),
+        }
+    }
+
     /// The trailer section, after [`RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         match &mut self.0 {
@@ -217,6 +226,14 @@ impl<'c> Reply<'c> {
     pub async fn gone(&self) {
         match &self.0 {
             Outgoing::Http1(it) => it.gone().await,
+            Outgoing::Http2(it) => it.gone().await,
+        }
+    }
+
+    /// Waits until the client has taken its request back. Over HTTP/1 it cannot say so: there this waits for ever.
+    pub async fn taken_back(&self) {
+        match &self.0 {
+            Outgoing::Http1(_) => std::future::pending().await,
             Outgoing::Http2(it) => it.gone().await,
         }
     }

@@ -7,7 +7,7 @@
 //! others than its own reader and the origin. What a reader needs to stay is to be less than a window behind: that window
 //! is therefore wide, where RAM has room, beside the bursts of a mebibyte or so in which a send buffer drains.
 
-use super::{Abandoned, Fill, FillWriter, State, WINDOW};
+use super::{Abandoned, Fill, FillWriter, Hurry, PIECE, State, WINDOW};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -43,12 +43,13 @@ impl FillWriter {
         let fill = self.fill.clone();
         loop {
             let drained = fill.drained.notified();
-            let (room, waiting) = {
+            let (room, waiting, held) = {
                 let state = fill.state.lock();
-                (state.room(fill.widest()), state.waiting)
+                (state.room(fill.widest()), state.waiting, state.held())
             };
             match room {
                 Room::Nobody => return Err(Abandoned),
+                _ if self.hurry != Hurry::No && held >= PIECE => self.hurry_on().await?,
                 Room::Yes => {
                     self.fill.store.ledger.charge(cost);
                     self.fill.store.trim();

@@ -140,6 +140,30 @@ impl FillReader {
     }
 }
 
+/// A fill that somebody has left who must know when it is over.
+pub struct Left(Arc<Fill>);
+
+impl FillReader {
+    /// Leaves, as dropping it does.
+    #[must_use]
+    pub fn leave(self) -> Left {
+        Left(self.fill.clone())
+    }
+}
+
+impl Left {
+    /// Waits until the fill has ended.
+    pub async fn over(self) {
+        loop {
+            let arrived = self.0.arrived.notified();
+            if self.0.state.lock().end.is_some() {
+                return;
+            }
+            arrived.await;
+        }
+    }
+}
+
 impl Drop for FillReader {
     fn drop(&mut self) {
         self.fill.change(0, &self.fill.drained, |state| {

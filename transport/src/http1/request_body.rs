@@ -167,6 +167,11 @@ impl<'c> RequestBody<'c> {
         self.take()
     }
 
+    /// Whether all of it has arrived and was taken.
+    pub fn is_whole(&self) -> bool {
+        self.connection.body.borrow().is_at_end()
+    }
+
     /// The trailer section, after [`RequestBody::next`] returned `None`.
     pub fn trailers(&mut self) -> Option<FieldList> {
         self.connection.body.borrow_mut().trailers.take()

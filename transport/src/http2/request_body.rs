@@ -62,6 +62,11 @@ impl RequestBody {
         Ok(part)
     }
 
+    pub fn is_whole(&self) -> bool {
+        let body = self.stream.body.borrow();
+        body.is_whole && body.bytes.is_empty()
+    }
+
     /// Reads what is left of the body of a request that was answered, within bounds: a client that is reset for what it sends
     /// may not look at its answer.
     pub async fn drain(mut self) {

@@ -1,0 +1,271 @@
+//! What becomes of an exchange whose place with the origin others need: a body goes on from the spool, a fetch that nobody waits for is
+//! given up, a request whose body does not come is refused. Who is told so, and when, is in `larder_origin`'s `resting`; small bodies
+//! are read before there is an exchange at all.
+
+use crate::deliver::{Cut, Sent};
+use crate::fetch::Job;
+use crate::pass::{Halted, UploadFailed};
+use crate::route::Gateway;
+use crate::run::Machine;
+use crate::stages::Stage;
+use bytes::{Bytes, BytesMut};
+use larder_counters::Counters;
+use larder_origin::{Exchange, OriginError, Pressed, Rests};
+use larder_semantics::field::FieldList;
+use larder_semantics::policy::Policy;
+use larder_semantics::stored::Meta;
+use larder_stdx::clock;
+use larder_store::fill::{Abandoned, SharedHead};
+use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, Otherwise};
+use larder_transport::body::Piece;
+use larder_transport::{ClientGone, Reply, RequestBody};
+use larder_wire::http1::Framing;
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Bodies of requests up to so many bytes are read before an origin is asked...
+const SMALL: u64 = 64 * 1024;
+/// ...as long as all that are being read on a worker take no more than this.
+const SMALL_TOGETHER: u64 = 16 * 1024 * 1024;
+
+fn otherwise(pressed: Pressed) -> Otherwise {
+    if pressed.is_still { Otherwise::Cut } else { Otherwise::Wait }
+}
+
+/// [`FillWriter::wanted`], for the body of this exchange.
+pub(crate) async fn wanted(exchange: &Exchange, writer: &mut FillWriter) -> Result<(), Abandoned> {
+    loop {
+        let wanted = exchange.resting(Rests::Takes, pin!(writer.wanted())).await;
+        match wanted {
+            Ok(done) => return done,
+            Err(pressed) => writer.hurry(otherwise(pressed)),
+        }
+    }
+}
+
+/// [`FillWriter::push`], for the body of this exchange.
+pub(crate) async fn push(
+    exchange: &Exchange,
+    writer: &mut FillWriter,
+    bytes: Bytes,
+    max_object: u64,
+) -> Result<(), Abandoned> {
+    loop {
+        let pushed = exchange.resting(Rests::Takes, pin!(writer.push(bytes.clone(), max_object))).await;
+        match pushed {
+            Ok(done) => return done,
+            Err(pressed) => writer.hurry(otherwise(pressed)),
+        }
+    }
+}
+
+/// Carries a body that is not kept to the one reader that may have it.
+pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter) {
+    loop {
+        if wanted(&exchange, &mut writer).await.is_err() {
+            return exchange.give_up();
+        }
+        match exchange.next().await {
+            Ok(Some(bytes)) => {
+                if push(&exchange, &mut writer, bytes, 0).await.is_err() {
+                    return exchange.give_up();
+                }
+            }
+            Ok(None) => {
+                let trailers = exchange.trailers().map(Arc::new);
+                return writer.finish(FillEnd::Complete(trailers));
+            }
+            Err(_) => return writer.finish(FillEnd::Failed),
+        }
+    }
+}
+
+/// Sends a piece of a body that is this client's own. Where others need the place with the origin meanwhile, the rest comes by what is
+/// returned.
+pub(crate) async fn send(
+    gateway: &Gateway,
+    exchange: Rc<Exchange>,
+    reply: &mut Reply<'_>,
+    bytes: Bytes,
+) -> Result<Option<FillReader>, ClientGone> {
+    let mut piece = pin!(reply.piece(Piece::Bytes(bytes)));
+    let pressed = match exchange.resting(Rests::Takes, piece.as_mut()).await {
+        Ok(sent) => return sent.map(|()| None),
+        Err(pressed) => pressed,
+    };
+    let reader = hand_over(gateway, exchange.clone(), pressed);
+    piece.await?;
+    Ok(Some(reader))
+}
+
+/// Sends the rest of a body that goes on without the origin.
+pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
+    loop {
+        match reader.next().await {
+            Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
+            Err(FillEnd::Complete(trailers)) => return Ok(trailers),
+            Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
+        }
+    }
+}
+
+/// The rest of a body that is one client's own, without the place of its exchange: it comes by the spool.
+fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, pressed: Pressed) -> FillReader {
+    let store = &gateway.store;
+    let nobodys = store.hash(&[]);
+    let (mut writer, reader) = store.begin_alone(nobodys, &[], store.removals(nobodys));
+    let now = clock::wall();
+    let head = SharedHead {
+        status: 200,
+        fields: FieldList::new(),
+        length: None,
+        vary: Vec::new(),
+        variant: Box::default(),
+        meta: Meta::of(200, &[], &Policy::default(), now, now),
+        marks: Marks::default(),
+    };
+    writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
+    writer.hurry(otherwise(pressed));
+    tokio::task::spawn_local(pour(exchange, writer));
+    reader
+}
+
+impl Job {
+    /// Does `work` of an exchange; `None` where others need its place, and nobody waits for the answer any more.
+    pub async fn unless_given_up<T>(
+        &self,
+        exchange: &Exchange,
+        writer: &FillWriter,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        if self.background {
+            return Some(work.await);
+        }
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = is_needless(exchange, writer) => {
+                self.gateway.counters.fill_given_up.add(1);
+                None
+            }
+        }
+    }
+}
+
+/// Waits until others need the place of this exchange and nobody reads what it brings; then nobody can begin to.
+async fn is_needless(exchange: &Exchange, writer: &FillWriter) {
+    loop {
+        writer.unread().await;
+        // Somebody may have joined meanwhile, who will be waited for.
+        let _ = exchange.resting(Rests::ForNobody, pin!(std::future::pending::<()>())).await;
+        if writer.leaves_unread() {
+            return;
+        }
+    }
+}
+
+/// What is here of a request's body before the origin is asked.
+pub(crate) struct Beginning {
+    pub bytes: Option<Bytes>,
+    /// Nothing of it is to come.
+    pub is_whole: bool,
+}
+
+impl Machine<'_, '_> {
+    /// Waits until the client has taken its request back.
+    pub async fn taken_back(&self) {
+        match &self.reply {
+            Some(reply) => reply.taken_back().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Does `work` of an exchange for this client alone.
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`]: the client has taken its request back, and others need the place.
+    pub async fn unless_taken_back<T>(
+        &self,
+        exchange: &Exchange,
+        work: impl Future<Output = Result<T, OriginError>>,
+    ) -> Result<T, OriginError> {
+        let is_needless = async {
+            self.taken_back().await;
+            let _ = exchange.resting(Rests::ForNobody, pin!(std::future::pending::<()>())).await;
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            () = is_needless => {
+                self.gateway.counters.fill_given_up.add(1);
+                Err(OriginError::Busy)
+            }
+        }
+    }
+
+    /// Reads what is here of the request's body; of a small one, which says how long it is, all. So no client holds a place with an
+    /// origin by sending it slowly.
+    pub async fn beginning(&mut self, framing: Framing) -> Result<Beginning, ClientGone> {
+        let is_told_to_wait = self.request.expects_continue;
+        // Nothing of what comes behind an upgrade is read.
+        let Some(body) = self.body.as_mut().filter(|_| self.upgrade.is_none()) else {
+            return Ok(Beginning { bytes: None, is_whole: true });
+        };
+        let bytes = body.arrived()?;
+        let length = match framing {
+            Framing::Length(length) => Some(length),
+            Framing::Empty => Some(0),
+            Framing::Chunked | Framing::Close => None,
+        };
+        let here = bytes.as_ref().map_or(0, |it| it.len() as u64);
+        let is_whole = length.map_or_else(|| body.is_whole(), |it| it <= here);
+        let Some(length) = length.filter(|it| !is_whole && !is_told_to_wait && *it <= SMALL) else {
+            return Ok(Beginning { bytes, is_whole });
+        };
+        let Some(_room) = Room::take(&self.gateway.small_bodies, length) else {
+            return Ok(Beginning { bytes, is_whole });
+        };
+        self.stages.enter(Stage::Parse);
+        let mut all = BytesMut::with_capacity(usize::try_from(length).unwrap_or_default());
+        all.extend_from_slice(&bytes.unwrap_or_default());
+        while let Some(more) = body.next().await? {
+            all.extend_from_slice(&more);
+        }
+        Ok(Beginning { bytes: Some(all.freeze()).filter(|it| !it.is_empty()), is_whole: true })
+    }
+}
+
+/// So many bytes of the room in which small bodies are read.
+struct Room<'g>(&'g Cell<u64>, u64);
+
+impl<'g> Room<'g> {
+    fn take(taken: &'g Cell<u64>, bytes: u64) -> Option<Self> {
+        let all = Some(taken.get() + bytes).filter(|it| *it <= SMALL_TOGETHER)?;
+        taken.set(all);
+        Some(Self(taken, bytes))
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - self.1);
+    }
+}
+
+/// The next bytes of a request's body, for this exchange.
+pub(crate) async fn more(
+    body: &mut RequestBody<'_>,
+    exchange: &Exchange,
+    counters: &Counters,
+) -> Result<Option<Bytes>, UploadFailed> {
+    match exchange.resting(Rests::Sends, pin!(body.next())).await {
+        Ok(next) => next.map_err(|it| UploadFailed::Halted(Halted::Client(it))),
+        Err(Pressed { .. }) => {
+            counters.uploads_shed.add(1);
+            Err(UploadFailed::Halted(Halted::Pressed))
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Exchanges that wait for somebody else than their origin: for a client that is to take of the answer or to send of the request, or
+//! for nobody. Where others wait for a place, such an exchange is told, the one that has rested longest first. What becomes of it then
+//! is its owner's affair: that the client goes on without the origin, or is sent away.
+
+use crate::{Exchange, Origin};
+use larder_stdx::clock;
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Poll, Waker};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long an exchange must have rested in all before it is told, milliseconds.
+const GRACE: u64 = 1_000;
+/// How often one that waits for a place looks who rests.
+const LOOK: Duration = Duration::from_millis(250);
+/// Bytes a second that a client is to send, over all the time in which it was waited for, so that it is not sent away for others.
+const LEAST_RATE: u64 = 4096;
+
+/// Whom an exchange waits for. In the order in which they are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rests {
+    /// Nobody reads the answer any more.
+    ForNobody,
+    /// A client is to take of the answer.
+    Takes,
+    /// A client is to send of its request. Told only where it has been slower than 4 KiB a second.
+    Sends,
+}
+
+/// Others wait for the place of this exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pressed {
+    /// Its client did nothing at all for a second or more.
+    pub is_still: bool,
+}
+
+/// The exchanges of one worker with one origin that rest.
+#[derive(Default)]
+pub(crate) struct Resters {
+    list: RefCell<Vec<Rc<Rester>>>,
+    /// When it was looked last who may be told, by the monotonic clock.
+    looked: Cell<u64>,
+}
+
+struct Rester {
+    whose: Rests,
+    /// Since when it rests, by the monotonic clock.
+    since: u64,
+    /// Since when its client has done nothing: also where it was told meanwhile.
+    still: u64,
+    /// For how many milliseconds it has rested before.
+    before: u64,
+    /// Bytes of the request's body that have come until now.
+    came: u64,
+    told: Cell<Option<Pressed>>,
+    waker: Cell<Option<Waker>>,
+}
+
+impl Rester {
+    /// For how many milliseconds it has rested in all, if that is enough to be told.
+    fn ripe(&self, now: u64) -> Option<u64> {
+        let rested = self.before + now.saturating_sub(self.since);
+        let is_fast = || self.came.saturating_mul(1000) >= rested.saturating_mul(LEAST_RATE);
+        let may = rested >= GRACE && self.told.get().is_none() && !(self.whose == Rests::Sends && is_fast());
+        may.then_some(rested)
+    }
+
+    fn tell(&self, now: u64) {
+        self.told.set(Some(Pressed { is_still: now.saturating_sub(self.still) >= GRACE }));
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+/// What of a rest is the exchange's own.
+#[derive(Default)]
+pub(crate) struct Rested {
+    /// For how many milliseconds, until now.
+    time: Cell<u64>,
+    /// Since when what is waited for has not come.
+    still: Cell<Option<u64>>,
+    /// Bytes of the request's body that were accepted.
+    pub came: Cell<u64>,
+}
+
+/// A rest under way.
+struct Resting<'e> {
+    exchange: &'e Exchange,
+    origin: Rc<Origin>,
+    rester: Rc<Rester>,
+}
+
+impl<'e> Resting<'e> {
+    fn begin(exchange: &'e Exchange, origin: Rc<Origin>, whose: Rests) -> Self {
+        let Rested { time, still, came } = &exchange.rested;
+        let since = clock::monotonic().0;
+        let rester = Rc::new(Rester {
+            whose,
+            since,
+            still: still.get().unwrap_or(since),
+            before: time.get(),
+            came: came.get(),
+            told: Cell::new(None),
+            waker: Cell::new(None),
+        });
+        still.set(Some(rester.still));
+        origin.resters.list.borrow_mut().push(rester.clone());
+        Self { exchange, origin, rester }
+    }
+}
+
+impl Drop for Resting<'_> {
+    fn drop(&mut self) {
+        let Self { exchange, origin, rester } = self;
+        let mut list = origin.resters.list.borrow_mut();
+        if let Some(at) = list.iter().position(|it| Rc::ptr_eq(it, rester)) {
+            list.swap_remove(at);
+        }
+        exchange.rested.time.set(rester.before + clock::monotonic().0.saturating_sub(rester.since));
+    }
+}
+
+impl Exchange {
+    /// Waits for `work`, which is not the origin's. It may be waited for further after this, and all is as before then.
+    ///
+    /// # Errors
+    /// [`Pressed`]: others wait for the place that this exchange has, and it has waited for a second in all. Never where it has none any
+    /// more, since all of the answer is here.
+    pub async fn resting<T>(
+        &self,
+        whose: Rests,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Pressed> {
+        let mut rest = None;
+        poll_fn(|context| {
+            if let Poll::Ready(done) = work.as_mut().poll(context) {
+                self.rested.still.set(None);
+                return Poll::Ready(Ok(done));
+            }
+            if rest.is_none() {
+                rest = self.place_held_for(whose).map(|it| Resting::begin(self, it, whose));
+            }
+            let Some(Resting { rester, .. }) = &rest else { return Poll::Pending };
+            if let Some(pressed) = rester.told.get()
+                && self.place_held_for(whose).is_some()
+            {
+                return Poll::Ready(Err(pressed));
+            }
+            rester.waker.set(Some(context.waker().clone()));
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Origin {
+    /// Waits for `place` in one of the lines, and has those who rest told meanwhile.
+    pub(crate) async fn pressing<T>(&self, mut place: Pin<&mut impl Future<Output = T>>) -> T {
+        loop {
+            match timeout(LOOK, place.as_mut()).await {
+                Ok(place) => return place,
+                Err(_) => self.press(),
+            }
+        }
+    }
+
+    /// Tells as many of those who rest as wait for a place.
+    fn press(&self) {
+        let now = clock::monotonic().0;
+        let Resters { list, looked } = &self.resters;
+        if looked.replace(now) == now {
+            return; // Another that waits has just done so.
+        }
+        let list = list.borrow();
+        let mut ripe: Vec<_> = list.iter().filter_map(|it| Some((it.ripe(now)?, it))).collect();
+        ripe.sort_by(|(a, one), (b, other)| one.whose.cmp(&other.whose).then(b.cmp(a)));
+        let (mut places, mut onward) = (self.places.waiting(), self.onward.waiting());
+        for (_, rester) in ripe {
+            let is_wanted = places > 0 || onward > 0 && rester.whose == Rests::Sends;
+            if is_wanted {
+                places = places.saturating_sub(1);
+                onward = onward.saturating_sub(usize::from(rester.whose == Rests::Sends));
+                self.counters.origin_pressed.add(1);
+                rester.tell(now);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Clients that rest, while others need the connections to the application: the others have them. Nobody is cut for that whose answer the
+//! spool can hold, or who sends.
+
+use crate::harness::http2::{Http2, request};
+use crate::harness::origin::{Gate, Origin, Script, response};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, until};
+use std::sync::Arc;
+
+const LENGTH: usize = 12_000_000;
+
+fn body() -> Vec<u8> {
+    (0..LENGTH as u32 / 4).flat_map(u32::to_be_bytes).collect()
+}
+
+/// An application that has a large answer for `/large`, and a small one for others, not before the gate is open for `/slow`.
+fn application(gate: &Arc<Gate>) -> Origin {
+    let gate = gate.clone();
+    let mut large = response("HTTP/1.1 200 OK\nCache-Control: no-store\nContent-Length: 12000000\n\n");
+    large.extend(body());
+    Origin::scripted(move |it| {
+        let small = Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"));
+        match it.target() {
+            path if path.starts_with("/large") => vec![Script::Send(large.clone())],
+            path if path.starts_with("/slow") => vec![Script::Gate(gate.clone()), small],
+            _ => vec![small],
+        }
+    })
+}
+
+fn larder(origin: &Origin, connections: usize, top: &str) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 1\n{top}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
+         proxy = {{ to = [\"{}\"], connections = {connections}, connect_timeout = \"20s\" }}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// A client that asks and reads nothing, once its answer has begun to come.
+fn taker(larder: &Larder, asks: &str) -> Client {
+    let mut client = larder.client();
+    client.send(asks);
+    until("it has begun", || larder.counter("origin_bytes_received") > 100_000);
+    client
+}
+
+/// Asks for a small answer, and lets two seconds pass once that is waited for.
+fn another(larder: &Larder) -> crate::harness::Response {
+    let mut client = larder.client();
+    client.send("GET /small HTTP/1.1\r\nHost: h\r\n\r\n");
+    larder.pass(2_000);
+    client.read()
+}
+
+fn counted<const N: usize>(larder: &Larder, names: [&str; N]) -> [u64; N] {
+    names.map(|it| larder.counter(it))
+}
+
+const OUTCOMES: [&str; 5] = ["origin_busy", "fill_hurried", "answers_shed", "uploads_shed", "fill_given_up"];
+
+#[test]
+fn who_takes_nothing_goes_on_from_the_spool() {
+    let asks = [
+        "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST /large HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab",
+    ];
+    for asks in asks {
+        let origin = application(&Gate::new());
+        let larder = larder(&origin, 1, "");
+        let mut slow = taker(&larder, asks);
+        assert_eq!("here", another(&larder).text(), "{asks}");
+        assert_eq!([0, 1, 0, 0, 0], counted(&larder, OUTCOMES), "{asks}");
+        assert!(larder.counter("origin_bytes_received") > LENGTH as u64, "all of it is here");
+        assert_eq!(body(), slow.read().body, "{asks}");
+        until("the spool is empty", || larder.counter("fill_spool_bytes") == 0);
+    }
+}
+
+#[test]
+fn without_a_spool_who_takes_nothing_is_cut() {
+    let asks = [
+        "GET /large HTTP/1.1\r\nHost: h\r\n\r\n",
+        "POST /large HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab",
+    ];
+    for asks in asks {
+        let origin = application(&Gate::new());
+        let larder = larder(&origin, 1, "[cache.spool]\nsize = \"off\"\n");
+        let _slow = taker(&larder, asks);
+        assert_eq!("here", another(&larder).text(), "{asks}");
+        assert_eq!([0, 1, 1, 0, 0], counted(&larder, OUTCOMES), "{asks}");
+    }
+}
+
+/// Streams that let nothing be sent, as many as there are connections.
+#[test]
+fn shut_windows_deny_nobody() {
+    const CONNECTIONS: usize = 16;
+    let origin = application(&Gate::new());
+    let larder = larder(&origin, CONNECTIONS, "");
+    let mut client = Http2::with_settings(&larder, &[(4, 0)]);
+    let ids: Vec<_> = (0..CONNECTIONS).map(|it| client.ask(&format!("/large/{it}"))).collect();
+    ids.iter().for_each(|id| assert_eq!(200, client.until(*id, |it| it.status == 200).status));
+    assert_eq!("here", another(&larder).text());
+    assert_eq!(0, larder.counter("origin_busy"));
+    assert_eq!(0, larder.counter("answers_shed"));
+}
+
+/// A body that does not come, of a length that is not read before the application is asked, or of none that is said.
+#[test]
+fn who_does_not_send_is_refused() {
+    for head in
+        ["Content-Length: 100000", "Transfer-Encoding: chunked", "Content-Length: 9\r\nExpect: 100-continue"]
+    {
+        let origin = application(&Gate::new());
+        let larder = larder(&origin, 1, "");
+        let mut silent = larder.client();
+        silent.send(format!("POST /silent HTTP/1.1\r\nHost: h\r\n{head}\r\n\r\n"));
+        until("it is with the application", || {
+            origin.requests() == 1 || larder.counter("origin_requests") == 1
+        });
+        assert_eq!("here", another(&larder).text(), "{head}");
+        if head.contains("Expect") {
+            assert!(silent.is_told_to_continue());
+        }
+        let refused = silent.read();
+        assert_eq!((503, Some("1")), (refused.status, refused.field("retry-after")), "{head}");
+        assert!(silent.is_closed(), "{head}");
+        assert_eq!([0, 0, 0, 1, 0], counted(&larder, OUTCOMES), "{head}");
+    }
+}
+
+/// One that sends is not refused for others, as long as it does.
+#[test]
+fn who_sends_is_waited_for() {
+    let origin = application(&Gate::new());
+    let larder = larder(&origin, 1, "");
+    let mut sends = larder.client();
+    sends.send("POST /up HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n").send([b'x'; 90_000]);
+    until("it came", || larder.counter("origin_bytes_sent") > 90_000);
+    let mut other = larder.client();
+    other.send("GET /small HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it is here", || larder.counter("requests") == 2);
+    larder.pass(3_000);
+    assert_eq!("here", sends.send([b'x'; 10_000]).read().text());
+    assert_eq!("here", other.read().text());
+    assert_eq!([0; 5], counted(&larder, OUTCOMES));
+}
+
+/// A small body is read before the application is asked: however slowly it comes, it keeps nobody from a connection.
+#[test]
+fn a_small_body_is_read_first() {
+    let origin = application(&Gate::new());
+    let larder = larder(&origin, 1, "");
+    let mut slow = larder.client();
+    slow.send("POST /up HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+    until("it is here", || larder.counter("requests") == 1);
+    assert_eq!("here", larder.get("/small").text());
+    assert_eq!(1, origin.requests());
+    assert_eq!("here", slow.send("cde").read().text());
+    assert_eq!(b"abcde", &origin.received()[1].body[..]);
+    assert_eq!([0; 5], counted(&larder, OUTCOMES));
+}
+
+/// Bodies that clients may take their time for have half of the connections.
+#[test]
+fn half_of_the_connections_are_not_for_those_who_send() {
+    let origin = application(&Gate::new());
+    let larder = larder(&origin, 2, "");
+    let mut client = Http2::connect(&larder);
+    for _ in 0..2 {
+        client.head(&request("POST", "/silent", &[]), 0);
+    }
+    until("one is with the application", || larder.counter("origin_requests") == 1);
+    assert_eq!("here", larder.get("/small").text());
+    assert_eq!([0; 5], counted(&larder, OUTCOMES));
+}
+
+/// What nobody waits for any more is fetched to its end, unless others need the connection.
+#[test]
+fn what_nobody_waits_for_is_given_up() {
+    let gate = Gate::new();
+    let origin = application(&gate);
+    let larder = larder(&origin, 1, "");
+    let mut client = Http2::connect(&larder);
+    let id = client.ask("/slow");
+    until("it is with the application", || gate.waiting() == 1);
+    client.send(crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes()));
+    let small = client.ask("/small");
+    until("it is here", || larder.counter("requests") == 2);
+    larder.pass(2_000);
+    assert_eq!("here", client.answer(small).text());
+    assert_eq!([0, 0, 0, 0, 1], counted(&larder, OUTCOMES));
+    gate.open();
+}
