@@ -412,24 +412,44 @@ fn a_trial_needs_no_files() {
     assert_eq!("trial", Client::connect(clear.address).get("/a.txt").text());
 }
 
-/// OpenSSL shows what it cannot read as it came: sixteen bytes a line.
+/// A successful OCSP response, whose signed part is a text.
+fn ocsp(said: &str) -> Vec<u8> {
+    let element = |tag: u8, parts: &[&[u8]]| {
+        let content = parts.concat();
+        [&[tag, u8::try_from(content.len()).unwrap()], &content[..]].concat()
+    };
+    let basic =
+        element(0x30, &[&element(0x30, &[said.as_bytes()]), &element(0x30, &[]), &element(3, &[&[0]])]);
+    let kind = element(6, &[&[0x2b, 6, 1, 5, 5, 7, 48, 1, 1]]);
+    let typed = element(0x30, &[&kind, &element(4, &[&basic])]);
+    element(0x30, &[&element(0x0a, &[&[0]]), &element(0xa0, &[&typed])])
+}
+
 #[test]
 fn what_the_authority_said_is_stapled_and_read_again() {
     let (authority, origin) = (Authority::new(), pages());
     let certificate = authority.sign("one", &["one.test"]);
     let staple = authority.path("one.ocsp");
-    std::fs::write(&staple, "said at first").unwrap();
+    std::fs::write(&staple, ocsp("said at first")).unwrap();
     let with_it = certificate.replace(" }", &format!(", ocsp = {staple:?} }}"));
     let larder = before(&origin, &[with_it], "");
-    let shown = |version: &str| openssl(&larder, &[version, "-status", "-servername", "one.test"], "Q");
+    let shown = |version: &str, said: &str| {
+        let told = openssl(&larder, &[version, "-status", "-msg", "-servername", "one.test"], "Q");
+        let hex: String = said.bytes().map(|it| format!("{it:02x}")).collect();
+        (told.split_whitespace().collect::<String>().contains(&hex), told)
+    };
     for version in ["-tls1_2", "-tls1_3"] {
-        let told = shown(version);
-        assert!(told.contains("said at first"), "{version}: {told}");
+        let (is_shown, told) = shown(version, "said at first");
+        assert!(is_shown, "{version}: {told}");
     }
     // Nobody who does not ask.
     assert!(!openssl(&larder, &["-tls1_2", "-msg"], "Q").contains("CertificateStatus"));
-    std::fs::write(&staple, "said later").unwrap();
-    until("the new one is stapled", || shown("-tls1_3").contains("said later"));
+    std::fs::write(&staple, ocsp("said later")).unwrap();
+    until("the new one is stapled", || shown("-tls1_3", "said later").0);
+    // What is none is not taken over.
+    std::fs::write(&staple, "noise").unwrap();
+    until("that is told", || larder.counter("config_rejections") == 1);
+    assert!(shown("-tls1_3", "said later").0);
 }
 
 #[test]
@@ -493,6 +513,20 @@ fn what_is_wrong_with_certificates_is_said() {
     check(
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
         "larder.toml:3: tls.certificates.key: ",
+    );
+    std::fs::write(at("noise"), [7; 300]).unwrap();
+    std::fs::write(at("later"), [0x30, 3, 0x0a, 1, 3]).unwrap();
+    for (file, expect) in
+        [("noise", "/noise is no OCSP response in DER"), ("later", "to be asked later (3); fetch it anew")]
+    {
+        let files = format!("cert = {:?}, key = {:?}, ocsp = {:?}", at("one.pem"), at("one.key"), at(file));
+        check(&format!("[tls]\ncertificates = [{{ {files} }}]"), expect);
+        check(&format!("[tls]\ncertificates = [{{ {files} }}]"), "larder.toml:3: tls.certificates.ocsp: ");
+    }
+    let folder_as_key = format!("cert = {:?}, key = {:?}", at("one.pem"), folder.path());
+    check(
+        &format!("[tls]\ncertificates = [{{ {folder_as_key} }}]"),
+        "is a directory; a file of PEM is wanted",
     );
     let pipe = at("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());

@@ -1,14 +1,16 @@
 //! Certificates with their keys: read from PEM files, checked, and chosen by the name that a client asks for.
 
+use super::ocsp;
 use larder_stdx::error::plain;
 use rustls::SupportedCipherSuite;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,6 +72,9 @@ impl Certificate {
         let read = |part, path: &Path| read_file(path).map_err(|it| Wrong(part, it));
         let (chain, key) = (read(Part::Cert, &files.cert)?, read(Part::Key, &files.key)?);
         let ocsp = files.ocsp.as_deref().map(|it| read(Part::Ocsp, it)).transpose()?;
+        if let (Some(path), Some(ocsp)) = (&files.ocsp, &ocsp) {
+            ocsp::check(ocsp).map_err(|it| Wrong(Part::Ocsp, format!("{} {it}", path.display())))?;
+        }
         let file = files.cert.display().to_string();
         let it = Self::of_pem(&chain, &key, ocsp, &file, &files.key.display().to_string())?;
         let mut odd = Vec::new();
@@ -101,11 +106,9 @@ impl Certificate {
         let of_cert = |it: String| Wrong(Part::Cert, it);
         let of_key = |it: String| Wrong(Part::Key, it);
         let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
-        let certs = certs.map_err(|it| of_cert(format!("{file} is no PEM file of certificates: {it}.")))?;
+        let certs = certs.map_err(|it| of_cert(format!("{file} is PEM that is damaged: {it}.")))?;
         let Some(first) = certs.first() else {
-            return Err(of_cert(format!(
-                "{file} has no certificate in it; it begins with -----BEGIN CERTIFICATE-----."
-            )));
+            return Err(of_cert(Wanted::Certificate.lacks(chain, file)));
         };
         let (names, until) = facts(first, file).map_err(of_cert)?;
         let key = private_key(key, key_file).map_err(of_key)?;
@@ -113,7 +116,11 @@ impl Certificate {
             of_key(format!("{key_file} is a key of a kind that is not used here; make one of RSA, P-256, P-384 or Ed25519."))
         })?;
         let mut key = CertifiedKey::new(certs, key);
-        key.keys_match().map_err(|_| of_key(format!("{key_file} is not the key of {file}.")))?;
+        key.keys_match().map_err(|_| {
+            of_key(format!(
+                "{key_file} is not the key of {file}, but of another certificate; the two belong together."
+            ))
+        })?;
         key.ocsp = ocsp;
         Ok(Self { names, until, file: file.to_owned(), key: Arc::new(key) })
     }
@@ -137,15 +144,60 @@ impl Certificate {
 /// # Errors
 /// One sentence.
 pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
-    let about = std::fs::metadata(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))?;
+    let about = std::fs::metadata(path).map_err(|it| unreadable(path, &it))?;
     // To open a pipe is to wait for whoever writes into it.
     if !about.is_file() {
-        return Err(format!("{} is no plain file.", path.display()));
+        let what = if about.is_dir() { "is a directory" } else { "is no plain file" };
+        return Err(format!("{} {what}; a file of PEM is wanted, or of DER for OCSP.", path.display()));
     }
     if about.len() > LONGEST {
         return Err(format!("{} is over 1 MiB; no certificate or key is.", path.display()));
     }
-    std::fs::read(path).map_err(|it| format!("{}: {}.", path.display(), plain(&it)))
+    std::fs::read(path).map_err(|it| unreadable(path, &it))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    let why = plain(error);
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("{}: {why}; the user that larder runs as must be able to read it.", path.display())
+        }
+        _ => format!("{}: {why}.", path.display()),
+    }
+}
+
+/// Which of the two a file should have in it.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Certificate,
+    Key,
+}
+
+impl Wanted {
+    /// What is in a file instead, in one sentence.
+    fn lacks(self, text: &[u8], file: &str) -> String {
+        let (what, other, mark, openssl) = match self {
+            Wanted::Certificate => ("certificate", "private key", "CERTIFICATE", "x509"),
+            Wanted::Key => ("private key", "certificate", "PRIVATE KEY", "pkey"),
+        };
+        let others = match self {
+            Wanted::Certificate => &b"PRIVATE KEY-----"[..],
+            Wanted::Key => b"-----BEGIN CERTIFICATE-----",
+        };
+        if text.trim_ascii().is_empty() {
+            format!("{file} is empty; a {what} in PEM is wanted.")
+        } else if text.windows(others.len()).any(|it| it == others) {
+            format!(
+                "{file} has no {what} in it but a {other}: `cert` names the certificate, `key` its private key."
+            )
+        } else if text[0] == 0x30 {
+            format!(
+                "{file} is DER, and PEM is wanted: `openssl {openssl} -inform der -in {file}` writes that."
+            )
+        } else {
+            format!("{file} has no {what} in it: in PEM, one follows a line -----BEGIN {mark}-----.")
+        }
+    }
 }
 
 fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String> {
@@ -155,14 +207,16 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
             "{file} is encrypted, and larder has nobody to ask for its password; `openssl pkey -in {file}` writes it plain."
         ));
     }
-    PrivateKeyDer::from_pem_slice(text).map_err(|_| {
-        format!("{file} has no private key in it; it is PEM, and begins with -----BEGIN PRIVATE KEY-----.")
+    PrivateKeyDer::from_pem_slice(text).map_err(|it| match it {
+        pem::Error::NoItemsFound => Wanted::Key.lacks(text, file),
+        damaged => format!("{file} is PEM that is damaged: {damaged}."),
     })
 }
 
 /// The names of a certificate, and until when it holds.
 fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), String> {
-    let wrong = || format!("{file}: its first certificate cannot be read.");
+    let wrong =
+        || format!("{file}: its first certificate is none: what is between BEGIN and END is damaged.");
     let (_, it) = X509Certificate::from_der(it).map_err(|_| wrong())?;
     let mut names = Vec::new();
     if let Ok(Some(alternative)) = it.subject_alternative_name() {
@@ -246,5 +300,40 @@ impl ResolvesServerCert for Names {
         let suits = |it: &&Arc<CertifiedKey>| it.key.choose_scheme(hello.signature_schemes()).is_some();
         let found = found.and_then(|all| all.iter().find(suits).or(all.first()));
         found.or(self.first.as_ref()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_wrong_file_has_its_sentence() {
+        let of_cert = |chain: &[u8]| Certificate::of_pem(chain, b"", None, "a.pem", "a.key").unwrap_err();
+        let of_key = |key: &[u8]| private_key(key, "a.key").unwrap_err();
+        let key = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        let certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (found, expect) in [
+            (of_cert(b" \n").1, "a.pem is empty; a certificate"),
+            (of_cert(key).1, "a.pem has no certificate in it but a private key: `cert` names"),
+            (of_cert(&[0x30, 0x82]).1, "`openssl x509 -inform der -in a.pem`"),
+            (of_cert(b"what").1, "has no certificate in it: in PEM, one follows a line"),
+            (of_cert(&certificate[..40]).1, "a.pem is PEM that is damaged: "),
+            (of_cert(certificate).1, "its first certificate is none"),
+            (of_key(b""), "a.key is empty; a private key"),
+            (of_key(certificate), "a.key has no private key in it but a certificate"),
+            (of_key(&[0x30, 0x82]), "`openssl pkey -inform der -in a.key`"),
+            (of_key(b"what"), "in PEM, one follows a line -----BEGIN PRIVATE KEY-----"),
+            (of_key(&key[..40]), "a.key is PEM that is damaged: "),
+            (of_key(b"-----BEGIN ENCRYPTED PRIVATE KEY-----"), "openssl pkey -in a.key` writes it plain"),
+            (
+                unreadable(Path::new("a.key"), &ErrorKind::PermissionDenied.into()),
+                "the user that larder runs as",
+            ),
+            (read_file(Path::new("/")).unwrap_err(), "/ is a directory; a file"),
+        ] {
+            assert!(found.contains(expect), "{found} for {expect}");
+            assert!(found.ends_with('.') && found.matches(". ").count() == 0, "{found}");
+        }
     }
 }

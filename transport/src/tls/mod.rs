@@ -6,6 +6,7 @@
 
 pub mod certificates;
 mod hello;
+mod ocsp;
 pub(crate) mod session;
 
 use crate::worker::Worker;
