@@ -249,7 +249,8 @@ counters! {
     origin_readmissions: Count, "Times that an origin that had been left alone was used again.";
     origin_health_checks: Count, "Times that an origin was asked whether it is well (`proxy.health.path`).";
     origin_health_failures: Count, "Times that it did not say so.";
-    origin_refused_ejected: Limit, "Requests refused because every origin of their route was left alone or drained.";
+    origin_refused_ejected: Limit, "Requests refused because every origin of their route was left alone, or all but those that were drained.";
+    origin_refused_drained: Count, "Requests refused because every origin of their route was drained.";
     files_loads: Count, "Lookups of static files that asked the disk.";
     files_evictions: Count, "Files closed because the open-file cache was full.";
     files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second the file did not stand still, or for half a minute no descriptor was left.";

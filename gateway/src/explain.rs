@@ -447,6 +447,9 @@ fn readable(bytes: &[u8]) -> String {
 pub const ONLY_IF_CACHED: &str =
     "Nothing that is stored may answer this request, and it forbids asking the application (only-if-cached).";
 
+/// The sentence of the 503 where every origin is drained: somebody wants that.
+pub const DRAINED: &str = "The application is out of use at the moment: all of its origins are drained.";
+
 /// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) where nobody passes its protocol on.
 pub const NOT_PASSED: &str = "Nothing here goes on in the protocol that was asked for.";
 

@@ -605,6 +605,7 @@ impl<'c> Machine<'_, 'c> {
         let (status, asked) = (self.error, self.local.origin_status.get());
         let (sentence, report) = match status {
             _ if self.only_if_cached => (explain::ONLY_IF_CACHED, Some(Report::OnlyIfCached)),
+            503 if self.route.origins.is_drained() => (explain::DRAINED, Some(self.forwarded(asked))),
             // It was the origin's to answer.
             502..=504 => (explain::error_sentence(status), Some(self.forwarded(asked))),
             _ => (explain::error_sentence(status), None),

@@ -28,6 +28,8 @@ pub enum OriginError {
     Busy,
     /// Every origin of the route is left alone, or drained.
     Ejected,
+    /// Every origin of the route is drained: somebody wants that.
+    Drained,
     /// It did not begin with the request (RFC 9113 §8.7): nothing of it was looked at.
     Refused,
     /// It broke the rules of HTTP/2, or does not speak it.
@@ -53,7 +55,7 @@ impl OriginError {
     pub fn status(&self) -> u16 {
         match self {
             Self::ConnectTimeout | Self::Timeout => 504,
-            Self::Busy | Self::NoDescriptor | Self::Ejected => 503,
+            Self::Busy | Self::NoDescriptor | Self::Ejected | Self::Drained => 503,
             Self::Status(status) => *status,
             Self::Connect(_)
             | Self::Tls(_)
@@ -80,6 +82,7 @@ impl OriginError {
                 | Self::Refused
                 | Self::Busy
                 | Self::Ejected
+                | Self::Drained
         )
     }
 
@@ -87,7 +90,7 @@ impl OriginError {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Busy | Self::NoDescriptor | Self::Unsayable => Blame::Us,
+            Self::Busy | Self::NoDescriptor | Self::Unsayable | Self::Drained => Blame::Us,
             _ => Blame::Origin,
         }
     }
@@ -112,6 +115,7 @@ impl OriginError {
             Self::InterimFlood => "the origin sent more interim responses than are allowed",
             Self::Busy => "every connection to the origin is in use",
             Self::Ejected => "every origin of the route is left alone or drained",
+            Self::Drained => "every origin of the route is drained",
             Self::Status(status) => return Cow::Owned(format!("the origin answered {status}")),
         })
     }

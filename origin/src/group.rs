@@ -127,7 +127,7 @@ impl Group {
     /// Waits for a place with one of the origins: see [`Origin::reserve`].
     ///
     /// # Errors
-    /// [`OriginError::Busy`], or [`OriginError::Ejected`] where none may be asked.
+    /// [`OriginError::Busy`], or where none may be asked [`OriginError::Ejected`] or [`OriginError::Drained`].
     pub async fn reserve(self: &Rc<Self>, asked: Asked) -> Result<Reserved, OriginError> {
         let mut turn = self.turn(asked);
         let (place, deadline, wait) = turn.reserve().await?;
@@ -145,10 +145,22 @@ impl Group {
     /// [`Origin::onward`] of one of the origins.
     ///
     /// # Errors
-    /// As there, and [`OriginError::Ejected`].
+    /// As there, and what [`Group::reserve`] has where none may be asked.
     pub async fn onward(self: &Rc<Self>, asked: Asked) -> Result<Onward, OriginError> {
-        let (at, _) = self.choose(0, asked).ok_or(OriginError::Ejected)?;
+        let (at, _) = self.choose(0, asked).ok_or_else(|| self.refusal())?;
         self.members[at].onward().await
+    }
+
+    /// Whether nobody is asked because every origin is drained.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let now = clock::monotonic();
+        self.members.iter().all(|it| it.admission(now) == Admission::Drained)
+    }
+
+    /// Why none may be asked.
+    fn refusal(&self) -> OriginError {
+        if self.is_drained() { OriginError::Drained } else { OriginError::Ejected }
     }
 
     fn turn(self: &Rc<Self>, asked: Asked) -> Turn {
@@ -231,9 +243,13 @@ impl Turn {
         loop {
             let Some((at, sent)) = self.group.choose(self.tried, self.asked) else {
                 let it = &self.group.members[0];
-                it.counters.origin_refused_ejected.add(1);
-                it.tell(&OriginError::Ejected);
-                return Err(OriginError::Ejected);
+                let why = self.group.refusal();
+                match why {
+                    OriginError::Drained => it.counters.origin_refused_drained.add(1),
+                    _ => it.counters.origin_refused_ejected.add(1),
+                }
+                it.tell(&why);
+                return Err(why);
             };
             self.tried |= 1 << at;
             self.tries -= 1;
@@ -259,6 +275,7 @@ impl Turn {
             OriginError::Disconnected | OriginError::Timeout | OriginError::Status(_) => true,
             OriginError::NoDescriptor
             | OriginError::Ejected
+            | OriginError::Drained
             | OriginError::Unsayable
             | OriginError::BadHead(_)
             | OriginError::BadBody

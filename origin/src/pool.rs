@@ -590,6 +590,7 @@ impl Place {
             OriginError::NoDescriptor
             | OriginError::Busy
             | OriginError::Ejected
+            | OriginError::Drained
             | OriginError::Refused
             | OriginError::NotHttp2
             | OriginError::Unsayable

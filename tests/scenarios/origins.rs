@@ -368,7 +368,8 @@ fn run_explain(larder: &Larder) -> String {
 #[test]
 fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     let (a, b) = (named("a"), named("b"));
-    let larder = before(&[a.url(), format!("{} drain", b.url())], "", "");
+    let log = "[log]\naccess = \"off\"\nerror = \"errors.log\"";
+    let larder = before(&[a.url(), format!("{} drain", b.url())], log, "");
     let said = command(&larder, "drain http://127.0.0.1:1");
     assert!(
         said.contains("No route has the origin http://127.0.0.1:1; GET /api/v1/origins lists them."),
@@ -380,7 +381,17 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     // Nobody is left: that is said, and done.
     let said = command(&larder, &format!("drain {}", a.url()));
     assert!(said.contains("warning: route */* has no other origin: it answers with 503 now"), "{said}");
-    assert_eq!(503, larder.get("/").status);
+    let answer = larder.get("/");
+    assert_eq!(503, answer.status);
+    assert!(answer.text().contains("all of its origins are drained"), "{answer:?}");
+    assert_eq!([1, 0], ["origin_refused_drained", "origin_refused_ejected"].map(|it| larder.counter(it)));
+    until("that is what is logged", || {
+        std::fs::read_to_string(larder.folder.path().join("errors.log"))
+            .is_ok_and(|it| it.contains("why=\"every origin of the route is drained\""))
+    });
+    let explained =
+        run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]).out;
+    assert!(explained.contains("drained by the operator"), "{explained}");
     // Who has no token changes nothing.
     let mut client = crate::harness::Client::connect(larder.admin);
     let target = format!("/api/v1/origins/drain?origin={}", a.url());

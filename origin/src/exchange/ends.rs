@@ -31,6 +31,7 @@ impl State {
             | OriginError::Unsayable
             | OriginError::Busy
             | OriginError::Ejected
+            | OriginError::Drained
             | OriginError::Status(_) => {}
         }
         self.give_up(error.clone());
