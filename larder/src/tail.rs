@@ -84,7 +84,12 @@ pub fn line(record: &Value, screen: Screen) -> String {
     let took = record["duration_us"].as_u64().map_or("-".to_owned(), |it| micros(it as f64));
     let cut = if record["end"] == "cut" { " cut off" } else { "" };
     let size = bytes(record["bytes"].as_u64().unwrap_or(0) as f64);
-    let (method, route) = (text("method"), text("route"));
+    // An extended CONNECT of HTTP/2 is a GET for every rule, and is told as what its client sent.
+    let (method, connects) = match record["connect_protocol"].as_str() {
+        Some(protocol) => ("CONNECT".to_owned(), format!(" :protocol {}", harmless(protocol))),
+        None => (text("method"), String::new()),
+    };
+    let route = text("route");
     // The narrower the terminal, the more goes for the URL: size and route first, then the time.
     let width = screen.width.unwrap_or(usize::MAX);
     let mut line = Line::new(screen);
@@ -98,8 +103,10 @@ pub fn line(record: &Value, screen: Screen) -> String {
         line = line.put(Ink::Dim, &format!("{route} "));
     }
     let url = text("url");
-    let url = screen.width.map_or(url.clone(), |_| url_within(&url, line.room().saturating_sub(cut.len())));
-    line.put(Ink::Plain, &url).put(Ink::Red, cut).end()
+    let url = screen
+        .width
+        .map_or(url.clone(), |_| url_within(&url, line.room().saturating_sub(cut.len() + connects.len())));
+    line.put(Ink::Plain, &url).put(Ink::Dim, &connects).put(Ink::Red, cut).end()
 }
 
 /// Columns below which neither size nor route is told.

@@ -77,6 +77,7 @@ impl Handler for Front {
             self.observer.finished(&Finished {
                 client: &self.clients.borrow().seen(client, head.fields),
                 method: head.method,
+                protocol: head.protocol,
                 target: head.target,
                 version: head.version,
                 authority: head.authority,
@@ -160,6 +161,7 @@ impl Handler for Front {
             self.observer.finished(&Finished {
                 client,
                 method: &request.method,
+                protocol: request.protocol.as_deref(),
                 target: &request.target,
                 version: request.version,
                 authority: &request.authority,

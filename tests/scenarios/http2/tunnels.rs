@@ -1,6 +1,7 @@
 //! Row P7 over HTTP/2 (RFC 8441): a stream that goes on in another protocol is what a connection is over HTTP/1.1, and what only
 //! looks like one is refused by the book.
 
+use crate::harness::command;
 use crate::harness::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, WINDOW_UPDATE, block, frame, request,
 };
@@ -8,6 +9,7 @@ use crate::harness::origin::{Gate, Script, response};
 use crate::harness::secure::Authority;
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, until};
+use crate::scenarios::stream::Listener;
 use crate::scenarios::upgrades::{echo, is_open, masked, websocket};
 use base64::Engine as _;
 use std::io::{Read, Write};
@@ -452,6 +454,26 @@ fn silence_ends_it() {
     is_open(&larder, 0);
     assert_eq!(1, larder.counter("upgrades_idle"));
     assert_eq!("plain", client.get("/page").text());
+}
+
+#[test]
+fn it_is_told_and_explained_as_what_it_was() {
+    let origin = doing(echo);
+    let larder = Larder::before(&origin, "");
+    let mut listener = Listener::to(&larder, "");
+    let mut client = Http2::connect(&larder);
+    let id = open(&mut client);
+    client.data(id, b"", END_STREAM);
+    assert!(client.answer(id).complete);
+    let told = listener.request();
+    assert_eq!(
+        (Some("GET"), Some("websocket")),
+        (told["method"].as_str(), told["connect_protocol"].as_str())
+    );
+    let (admin, id) = (larder.admin.to_string(), told["id"].as_str().unwrap());
+    let said = command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]).out;
+    assert!(said.contains(" CONNECT ") && said.contains("http://h/chat :protocol websocket"), "{said}");
+    assert!(said.contains("verdict  pass") && said.contains("another protocol"), "{said}");
 }
 
 /// One worker that lets three connections in.

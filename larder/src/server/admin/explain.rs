@@ -303,7 +303,8 @@ fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
     let mut storage = Storage::new();
     match request::parse(&text, &Limits { scheme: kept.scheme, ..*limits }, &mut storage)? {
         Parsed::Head(head, _) => {
-            Ok(Request { version: Version::Http11, authority: kept.authority.clone(), ..head.to_owned() })
+            let (authority, protocol) = (kept.authority.clone(), kept.protocol.clone());
+            Ok(Request { version: Version::Http11, authority, protocol, ..head.to_owned() })
         }
         Parsed::Partial => Err(Reject::HeadTooLarge),
     }

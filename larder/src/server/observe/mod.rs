@@ -81,6 +81,8 @@ pub struct Finished<'a> {
     pub client: &'a Client,
     /// Its method; `-` where its head was refused.
     pub method: &'a str,
+    /// The protocol that it asks for by an extended CONNECT of HTTP/2; its method is that of the GET which it is for every rule.
+    pub protocol: Option<&'a str>,
     /// Its target, as it came; `-` where its head was refused.
     pub target: &'a str,
     /// Its version.
@@ -195,6 +197,7 @@ impl Observer {
         self.finished(&Finished {
             client,
             method: "-",
+            protocol: None,
             target: "-",
             version: Version::Http11,
             authority: "",

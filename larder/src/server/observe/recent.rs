@@ -29,6 +29,8 @@ pub struct Kept {
     pub id: Id,
     /// Its method; `-` where its head was refused.
     pub method: String,
+    /// The protocol that it asked for by an extended CONNECT, where it is one.
+    pub protocol: Option<Box<str>>,
     /// That of its connection.
     pub scheme: Scheme,
     /// Its target, as it came.
@@ -101,6 +103,7 @@ impl Keeper {
         let kept = Kept {
             id,
             method: it.method.to_owned(),
+            protocol: it.protocol.map(Into::into),
             scheme: it.client.scheme,
             target: it.target.to_owned(),
             authority: it.authority.to_owned(),
@@ -123,7 +126,8 @@ impl Keeper {
 }
 
 fn weight(it: &Kept) -> usize {
-    let texts = [it.method.len(), it.target.len(), it.authority.len()];
+    let protocol = it.protocol.as_ref().map_or(0, |it| it.len());
+    let texts = [it.method.len(), it.target.len(), it.authority.len(), protocol];
     let blocks = texts.iter().chain(&it.fields.blocks()).map(|it| on_heap(*it)).sum::<u64>();
     let own = blocks + on_heap(size_of::<Kept>() + 2 * size_of::<usize>());
     usize::try_from(own).unwrap_or(usize::MAX) + it.then.len()

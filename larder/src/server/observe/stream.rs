@@ -265,6 +265,9 @@ fn record(it: &Finished<'_>, id: Id) -> Value {
         "user_agent": field("user-agent"),
         "referer": field("referer"),
     });
+    if let Some(protocol) = it.protocol {
+        record["connect_protocol"] = short(protocol.into()).into();
+    }
     if let Some((_, spent)) = &it.spent {
         record["stages"] =
             spent.iter().map(|(stage, micros)| (stage.name().to_owned(), Value::from(micros))).collect();

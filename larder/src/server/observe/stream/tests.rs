@@ -21,6 +21,7 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
     work(&Finished {
         client: &client,
         method: "GET",
+        protocol: None,
         target: "/list/a?page=2",
         version: Version::Http11,
         authority: "WWW.example.com:8080",
