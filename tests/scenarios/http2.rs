@@ -322,6 +322,46 @@ fn what_http1_could_not_say_reaches_no_origin() {
     assert_eq!(17, larder.counter("requests_rejected"));
 }
 
+/// A client that is reset while it sends may not look at its answer: it may send on for a while, of which nothing is kept.
+#[test]
+fn who_is_answered_while_it_sends_is_not_reset_for_that() {
+    let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");
+    let mut client = Http2::connect(&larder);
+    let id = client.head(&request("POST", "/up", &[("content-length", "300000")]), 0);
+    assert_eq!(413, client.until(id, |it| it.complete).status);
+    let mut credit = 128 * 1024;
+    for number in 0..30 {
+        while credit < 10_000 {
+            let it = client.read().expect("it is given credit");
+            assert!(it.kind != RST_STREAM, "after {number} parts");
+            if (it.kind, it.stream) == (WINDOW_UPDATE, id) {
+                credit += it.code();
+            }
+        }
+        credit -= 10_000;
+        client.data(id, &[b'x'; 10_000], if number == 29 { END_STREAM } else { 0 });
+    }
+    assert_eq!("kept", client.get("/kept").text());
+    assert_eq!(None, client.so_far(id).reset);
+    // Who stands still has no place for ever.
+    let id = client.head(&request("POST", "/up", &[("content-length", "300000")]), 0);
+    assert_eq!(Some(0), client.until(id, |it| it.reset.is_some()).reset);
+    assert_eq!(413, client.so_far(id).status);
+    // Nor does one of the many who use it lose what it was told.
+    let (folder, url) = (tempfile::tempdir().unwrap(), format!("http://{}/up", larder.address));
+    for size in [2_000, 150_000, 300_000, 3_000_000] {
+        let body = folder.path().join("body");
+        std::fs::write(&body, vec![b'x'; size]).unwrap();
+        let data = format!("@{}", body.display());
+        let arguments =
+            ["-s", "--http2-prior-knowledge", "-o", "-", "-w", "%{http_code}", "--data-binary", &data, &url];
+        let out =
+            std::process::Command::new("curl").args(arguments).output().expect("tests/install has curl");
+        let out = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert!(out.ends_with("413"), "{size}: {out}");
+    }
+}
+
 #[test]
 fn what_is_too_large_is_told_so() {
     let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");

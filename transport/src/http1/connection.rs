@@ -23,7 +23,7 @@ const BATCH: u64 = 64 * 1024;
 /// Batches of one connection that are answered before the others have their turn.
 const TURNS: usize = 8;
 /// Bytes of an unread request body that are read and thrown away, so that the connection may live on.
-pub(crate) const DRAIN: u64 = 256 * 1024;
+pub(super) const DRAIN: u64 = 256 * 1024;
 
 /// One connection. Shared by the request body and the reply of the request that is being answered.
 pub(super) struct Connection {

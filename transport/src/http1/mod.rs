@@ -14,7 +14,7 @@ mod reply;
 mod request_body;
 mod tunnel;
 
-pub(crate) use connection::{DRAIN, serve, turn_away};
+pub(crate) use connection::{serve, turn_away};
 pub(crate) use reply::Reply;
 pub(crate) use request_body::RequestBody;
 pub(crate) use tunnel::Tunnel;

@@ -495,6 +495,12 @@ impl Connection {
     /// The client may send more on this stream.
     pub fn give_credit(&self, stream: &Stream, bytes: usize) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        self.let_send(stream, bytes);
+        self.owe(bytes);
+    }
+
+    /// The same, where the connection's credit was given back already.
+    pub fn let_send(&self, stream: &Stream, bytes: u32) {
         let mut body = stream.body.borrow_mut();
         body.owed += bytes;
         if body.owed >= STREAM_WINDOW / 2 && !body.is_whole {
@@ -503,11 +509,10 @@ impl Connection {
             self.link.with_output(|out| frame::write_window_update(stream.id, owed, out.text()));
             self.wake();
         }
-        self.owe(bytes);
     }
 
     /// Bytes of the connection's window were used up.
-    fn owe(&self, bytes: u32) {
+    pub fn owe(&self, bytes: u32) {
         let due = self.state.borrow_mut().owe(bytes);
         if let Some(due) = due {
             self.link.with_output(|out| frame::write_window_update(0, due, out.text()));

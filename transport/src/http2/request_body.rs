@@ -3,12 +3,20 @@
 use super::connection::Shared;
 use super::stream::Stream;
 use super::waiting::{Side, wait};
-use crate::http1::DRAIN;
 use crate::link::ClientGone;
 use bytes::Bytes;
 use larder_semantics::field::FieldList;
 use larder_wire::http2::frame::End;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// Bytes that are thrown away of the body of a request that was answered.
+const DRAIN: u64 = 1024 * 1024;
+/// How long a client that was answered may be silent before its stream is reset, and how long it may take in all.
+const SILENCE: Duration = Duration::from_secs(2);
+const WHOLE: Duration = Duration::from_secs(10);
 
 /// The body of one request.
 pub(crate) struct RequestBody {
@@ -67,24 +75,42 @@ impl RequestBody {
         body.is_whole && body.bytes.is_empty()
     }
 
-    /// Reads what is left of the body of a request that was answered, within bounds: a client that is reset for what it sends
-    /// may not look at its answer.
-    pub async fn drain(mut self) {
-        let is_worth_it = {
-            let body = self.stream.body.borrow();
-            let is_long = body.left.is_some_and(|it| it > DRAIN);
-            self.stream.is_answered() && !is_long && !body.waits && body.refused.is_none()
-        };
-        if !is_worth_it {
+    /// Throws away what is left of the body of a request that was answered, within bounds: a client that is reset for what it
+    /// sends may not look at its answer, even where the reset says that nothing is wrong (RFC 9113 §8.1). Beyond the bound it has
+    /// no credit, and its time to say that it will send no more.
+    pub async fn drain(self) {
+        let (connection, stream) = (&self.connection, &self.stream);
+        if !stream.is_answered() {
             return;
         }
-        let mut left = DRAIN;
-        while let Ok(Some(bytes)) = self.next().await {
-            match left.checked_sub(bytes.len() as u64) {
-                Some(rest) => left = rest,
-                None => return,
+        let mut seen = {
+            let mut body = stream.body.borrow_mut();
+            body.refused.get_or_insert(ClientGone::Closed);
+            body.came - body.bytes.len() as u64
+        };
+        connection.owe(stream.take_unread());
+        let most = seen + DRAIN;
+        let is_over = || stream.gone.get().is_some() || stream.body.borrow().is_whole;
+        let drained = async {
+            while !is_over() {
+                let came = stream.body.borrow().came;
+                if came > seen && seen < most {
+                    connection.let_send(stream, u32::try_from(came - seen).unwrap_or(u32::MAX));
+                    seen = came;
+                }
+                let changed = poll_fn(|context| {
+                    if is_over() || stream.body.borrow().came > came {
+                        return Poll::Ready(());
+                    }
+                    stream.wait(context);
+                    Poll::Pending
+                });
+                if tokio::time::timeout(SILENCE, changed).await.is_err() {
+                    return;
+                }
             }
-        }
+        };
+        let _ = tokio::time::timeout(WHOLE, drained).await;
     }
 
     pub fn trailers(&mut self) -> Option<FieldList> {
