@@ -240,57 +240,44 @@ const FAMILIES: &[&str] = &[
 ];
 
 /// Which lengths names have that begin with a letter, a bit each: most fields are told apart by that.
-type Lengths = [u64; 26];
-
-/// Those of the rows whose deed is [`Deed::Bypass`], or of all.
-const fn lengths(of_all: bool) -> Lengths {
+const LENGTHS: [u64; 26] = {
     let (mut lengths, mut at) = ([0; 26], 0);
     while at < FIELDS.len() {
         let name = FIELDS[at].0.as_bytes();
-        if of_all || matches!(FIELDS[at].1, Deed::Bypass) {
-            lengths[(name[0] - b'a') as usize] |= 1 << name.len();
-        }
+        lengths[(name[0] - b'a') as usize] |= 1 << name.len();
         at += 1;
     }
     lengths
-}
-
-const LENGTHS: Lengths = lengths(true);
-const OVERRIDING: Lengths = lengths(false);
-
-/// What comes second in [`FAMILIES`], by their first letter: a bit for the last five of each byte.
-const SECOND: [u32; 26] = {
-    let (mut second, mut at) = ([0; 26], 0);
-    while at < FAMILIES.len() {
-        let name = FAMILIES[at].as_bytes();
-        second[(name[0] - b'a') as usize] |= 1 << (name[1] & 31);
-        at += 1;
-    }
-    second
 };
 
-/// Which letter a name begins with, from 0.
-fn letter(name: &str) -> Option<usize> {
-    let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
-    (letter < 26).then_some(usize::from(letter))
-}
-
-/// Whether a name may be that of a row.
-fn may_be_in(lengths: &Lengths, letter: usize, name: &str) -> bool {
-    name.len() < 64 && lengths[letter] >> name.len() & 1 == 1
-}
-
-fn is_of_family(letter: usize, name: &str) -> bool {
-    let begins = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
-    name.as_bytes().get(1).is_some_and(|it| SECOND[letter] >> (it & 31) & 1 == 1)
-        && FAMILIES.iter().any(begins)
-}
+/// What tells most fields from those that are [`Deed::Bypass`], by the last five bits of their first letter: which lengths the rows have
+/// that begin so, and what comes third in the families, a bit for each.
+const QUICK: [(u64, u32); 32] = {
+    let (mut quick, mut at) = ([(0, 0); 32], 0);
+    while at < FIELDS.len() {
+        let name = FIELDS[at].0.as_bytes();
+        if matches!(FIELDS[at].1, Deed::Bypass) {
+            quick[(name[0] & 31) as usize].0 |= 1 << name.len();
+        }
+        at += 1;
+    }
+    at = 0;
+    while at < FAMILIES.len() {
+        let name = FAMILIES[at].as_bytes();
+        quick[(name[0] & 31) as usize].1 |= 1 << (name[2] & 31);
+        at += 1;
+    }
+    quick
+};
 
 fn deed(name: &str) -> Option<Deed> {
-    let letter = letter(name)?;
+    let letter = (name.as_bytes().first()? | 0x20).wrapping_sub(b'a');
+    let lengths = *LENGTHS.get(usize::from(letter))?;
+    let is_known = name.len() < 64 && lengths >> name.len() & 1 == 1;
     let known = || FIELDS.iter().find(|it| name.eq_ignore_ascii_case(it.0)).map(|it| it.1);
-    let row = may_be_in(&LENGTHS, letter, name).then(known).flatten();
-    row.or_else(|| is_of_family(letter, name).then_some(Deed::Bypass))
+    let of_family = |it: &&str| name.get(..it.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(it));
+    let family = || FAMILIES.iter().any(of_family).then_some(Deed::Bypass);
+    is_known.then(known).flatten().or_else(family)
 }
 
 /// Whether a client's field of that name is passed on. Not where applications may take it for another: CGI and its kin
@@ -339,9 +326,11 @@ pub fn is_left_out(name: &str) -> bool {
 
 /// Whether a field may have the application act on another target, method or base, or for another user.
 pub fn overrides(name: &str) -> bool {
-    // Asked of every field of every hit: what most of these are is told by a letter and a length.
-    letter(name).is_some_and(|it| may_be_in(&OVERRIDING, it, name) || is_of_family(it, name))
-        && deed(name) == Some(Deed::Bypass)
+    let [first, _, third, ..] = name.as_bytes() else { return false };
+    // Asked of every field of every hit.
+    let (lengths, thirds) = QUICK[usize::from(first & 31)];
+    let may_be = lengths >> (name.len() & 63) | u64::from(thirds >> (third & 31));
+    may_be & 1 == 1 && deed(name) == Some(Deed::Bypass)
 }
 
 #[cfg(test)]
@@ -370,7 +359,7 @@ mod tests {
         assert!(!overrides("x-forwarded-for") && !overrides("x-real-ip") && !overrides("x-forward"));
     }
 
-    /// They are asked about with every hit: by a letter, a length and a second letter none of them is one.
+    /// They are asked about with every hit: by two letters and a length none of them is one.
     #[test]
     fn what_browsers_send_overrides_nothing() {
         for name in [
