@@ -559,6 +559,7 @@ impl Job {
         if writer.push(last, most).await.is_err() {
             return;
         }
+        writer.put_by().await;
         let watch = writer.watch();
         writer.finish(FillEnd::Complete(trailers.clone().map(Arc::new)));
         large.keep(&self, &head, trailers, &watch).await;

@@ -75,6 +75,7 @@ pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter) {
                 }
             }
             Ok(None) => {
+                writer.put_by().await;
                 let trailers = exchange.trailers().map(Arc::new);
                 return writer.finish(FillEnd::Complete(trailers));
             }

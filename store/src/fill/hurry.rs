@@ -3,7 +3,7 @@
 //! not known here.
 
 use super::spooling::Spooling;
-use super::{Abandoned, FillWriter};
+use super::{Abandoned, Fill, FillWriter};
 
 /// How the origin's connection is weighed against the readers of a body that is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,12 @@ impl FillWriter {
             }
             drained.await;
         }
+    }
+
+    /// Before the end of a body that was hurried: what its readers have not taken of it is not to lie in RAM for as long as they take.
+    pub async fn put_by(&mut self) {
+        let holds = |fill: &Fill| fill.state.lock().held() > 0;
+        while self.hurry != Hurry::No && holds(&self.fill) && self.spool().await {}
     }
 
     /// Brings what is held to the spool, whoever waits; where that takes no more, the connection is not to be waited for by others for
