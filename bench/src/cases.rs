@@ -96,6 +96,7 @@ pub fn all() -> Vec<Case> {
         many(),
         streams(),
         sealed_streams(),
+        large_streams(),
         sealed(),
         static_and_cached(),
         workers(),
@@ -327,6 +328,21 @@ fn sealed_streams() -> Case {
             ],
         ),
         claims: vec![per_cpu("h2o", AtLeast(1.0)), limit("larder", "lighttpd"), limit("larder", "haproxy")],
+    }
+}
+
+fn large_streams() -> Case {
+    Case {
+        name: "h2c-26k",
+        title: "a cached page against a file of the same 26,510 bytes, HTTP/2 in clear, 20 connections with 10 streams each",
+        page: 26_510,
+        origin: Origin::Storable,
+        lanes: lanes(
+            Streams,
+            20,
+            &[("larder", LARDER), ("larder file", Server::LarderFiles), ("h2o", Server::H2o)],
+        ),
+        claims: vec![per_cpu("larder file", AtLeast(0.98)), limit("larder", "h2o")],
     }
 }
 

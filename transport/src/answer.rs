@@ -169,7 +169,7 @@ impl Frames {
             self.sent += part;
             let end = if self.sent == length { End::Stream } else { End::Open };
             frame::write_data_header(self.stream, usize::try_from(part).unwrap_or(0), end, out.text());
-            out.push(piece);
+            out.push_frame(piece);
         }
         if self.sent < length {
             self.rest = Some(body.slice(self.sent, length - self.sent));

@@ -10,15 +10,18 @@ use std::os::fd::BorrowedFd;
 
 /// Pieces of memory up to this many bytes are copied into the text: cheaper than another entry for the kernel.
 const COPY: usize = 16 * 1024;
-/// Text over this many bytes does not stay allocated in an outbox at rest.
-const KEEP: usize = 96 * 1024;
+/// The same for frames, of which there are many: the text would grow with them, and be moved whenever the socket takes no more.
+const COPY_FRAME: usize = 4 * 1024;
+/// Text over this many bytes does not stay allocated in an outbox at rest. Not less than a connection writes in one turn: what is given
+/// back to the system each time is faulted in again each time.
+pub(crate) const KEEP: usize = 256 * 1024;
 /// Bytes that one call of [`Outbox::send`] hands to the kernel at most, about: a client that reads as fast as we
 /// write must not keep the others waiting.
 pub(crate) const TURN: u64 = 4 * 1024 * 1024;
 /// Bytes of a file that are copied at once.
 const READ: usize = 256 * 1024;
 /// Pieces of memory in one system call.
-const GATHER: usize = 16;
+const GATHER: usize = 32;
 /// Text begins at another multiple of [`STEP`] each time, up to this, and never at the start of its block: see [`shifted`].
 const SHIFT: usize = 1024;
 const STEP: usize = 64;
@@ -70,14 +73,19 @@ impl Outbox {
 
     /// Appends a piece; file pieces are sent by `sendfile` after the text before them.
     pub fn push(&mut self, piece: Piece) {
-        match &piece {
-            Piece::Bytes(bytes) if bytes.len() <= COPY => return self.text.extend_from_slice(bytes),
-            Piece::File(slice) if slice.length <= COPY as u64 => {
-                if let Some(bytes) = slice.owner.mapped(slice.offset, slice.length) {
-                    return self.text.extend_from_slice(bytes);
-                }
-            }
-            _ => {}
+        self.push_or_copy(piece, COPY);
+    }
+
+    /// Appends a piece of [`COPY`] bytes at most that is one of many.
+    pub fn push_frame(&mut self, piece: Piece) {
+        self.push_or_copy(piece, COPY_FRAME);
+    }
+
+    fn push_or_copy(&mut self, piece: Piece, copied: usize) {
+        if piece.len() <= copied as u64
+            && let Some(bytes) = in_memory(&piece)
+        {
+            return self.text.extend_from_slice(bytes);
         }
         if !piece.is_empty() {
             self.waiting += piece.len();
@@ -109,11 +117,9 @@ impl Outbox {
             let begun = self.begun;
             let step = match self.pieces.front_mut() {
                 None => rustix::net::send(socket, &self.text[self.sent..], SendFlags::NOSIGNAL),
-                Some((until, Piece::File(slice))) if *until == self.sent => match slice.owner.kept() {
-                    Kept::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
-                    Kept::Ours => send_file(socket, slice),
-                    Kept::Theirs => copy_file(socket, slice),
-                },
+                Some((until, piece)) if *until == self.sent && in_memory(piece).is_none() => {
+                    send_from_file(socket, piece, begun)
+                }
                 Some(_) => self.send_gathered(socket),
             };
             match step {
@@ -190,14 +196,16 @@ impl Outbox {
             match next {
                 None => break,
                 // Two places for each turn of the loop.
-                Some((_, Piece::Bytes(bytes))) if used + 2 < GATHER => {
-                    room[used] = IoSlice::new(bytes);
-                    used += 1;
-                }
-                Some(_) => {
-                    flags |= SendFlags::MORE;
-                    break;
-                }
+                Some((_, piece)) => match in_memory(piece).filter(|_| used + 2 < GATHER) {
+                    Some(bytes) => {
+                        room[used] = IoSlice::new(bytes);
+                        used += 1;
+                    }
+                    None => {
+                        flags |= SendFlags::MORE;
+                        break;
+                    }
+                },
             }
         }
         if let [one] = &room[..used] {
@@ -245,6 +253,26 @@ impl Outbox {
         if self.text.capacity() > KEEP {
             self.text.shrink_to(KEEP);
         }
+    }
+}
+
+/// What lies in memory of a piece: of one in a file only where it is short, since for longer ones `sendfile` costs less.
+fn in_memory(piece: &Piece) -> Option<&[u8]> {
+    match piece {
+        Piece::Bytes(bytes) => Some(bytes),
+        Piece::File(slice) if slice.length <= COPY as u64 => slice.owner.mapped(slice.offset, slice.length),
+        Piece::File(_) => None,
+    }
+}
+
+fn send_from_file(socket: BorrowedFd<'_>, piece: &Piece, begun: bool) -> Result<usize, Errno> {
+    match piece {
+        Piece::Bytes(bytes) => rustix::net::send(socket, bytes, SendFlags::NOSIGNAL),
+        Piece::File(slice) => match slice.owner.kept() {
+            Kept::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
+            Kept::Ours => send_file(socket, slice),
+            Kept::Theirs => copy_file(socket, slice),
+        },
     }
 }
 
@@ -397,6 +425,32 @@ mod tests {
             assert!(text == part[..count], "turn {turn}: {count} bytes");
         }
         assert_ne!(0, outbox.sent % SHIFT, "it does not begin where its block does");
+    }
+
+    /// Ten answers of 26,510 bytes in frames: the text has the heads of these alone, however much there is.
+    #[test]
+    fn frames_are_not_copied() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let (mut outbox, mut expect) = (Outbox::default(), Vec::new());
+        for at in 0..10_u8 {
+            for length in [16_384, 10_126] {
+                outbox.text().extend_from_slice(&[at; 9]);
+                outbox.push_frame(Piece::Bytes(Bytes::from(vec![b'a' + at; length])));
+                expect.extend_from_slice(&[at; 9]);
+                expect.resize(expect.len() + length, b'a' + at);
+            }
+        }
+        assert_eq!((180, 265_280), (outbox.text.len(), outbox.len()));
+        let mut got = Vec::new();
+        let mut part = [0; 7001];
+        while outbox.send(ours.as_fd(), &mut 0).unwrap() != Sent::All {
+            let count = theirs.read(&mut part).unwrap();
+            got.extend_from_slice(&part[..count]);
+        }
+        drop(ours);
+        theirs.read_to_end(&mut got).unwrap();
+        assert!(expect == got);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::frames::{Ended, Taking};
 use super::stream::{Ending, Stream};
 use crate::handler::{Client, Handler};
 use crate::link::{ClientGone, Link};
-use crate::outbox::{Outbox, Sent};
+use crate::outbox::{KEEP, Outbox, SHIFTED, Sent};
 use crate::worker::{Expired, Reading};
 use larder_semantics::field::Field;
 use larder_wire::http1::request::Limits;
@@ -22,7 +22,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 /// Bytes that wait to be written before more is taken from the streams.
-const BATCH: u64 = 128 * 1024;
+pub(super) const BATCH: u64 = 128 * 1024;
+/// With a frame more, a head, and where they begin.
+const _: () = assert!(BATCH as usize + 2 * MAX_SIZE + SHIFTED < KEEP);
 /// Bytes that wait to be written before nothing more is read: what is read may have to be answered.
 pub(super) const FULL: u64 = 512 * 1024;
 /// Reads and writes of one connection before the others have their turn.
@@ -323,7 +325,7 @@ impl Connection {
             let end = if ends { End::Stream } else { End::Open };
             frame::write_data_header(stream.id, usize::try_from(length).unwrap_or(0), end, out.text());
             if let Some(part) = part {
-                out.push(part);
+                out.push_frame(part);
             }
             state.floods.sent_data();
             state.window -= length.cast_signed();

@@ -1,6 +1,6 @@
 //! What each frame of a client does (RFC 9113 §5, §6, §8), and what it costs where it is against the rules.
 
-use super::connection::{Block, FULL, Guard, STREAM_WINDOW, Shared, State};
+use super::connection::{BATCH, Block, FULL, Guard, STREAM_WINDOW, Shared, State};
 use super::floods::Kind;
 use super::reply::Reply;
 use super::request_body::RequestBody;
@@ -328,7 +328,9 @@ impl<H: Handler> Taking<'_, H> {
         worker.counters.http2_requests.add(1);
         let is_plain = head.framing == Framing::Empty && !head.needs_encoding;
         if is_plain && head.protocol.is_none() {
-            let window = self.state.window.min(self.state.first_window);
+            // What would make this write a long one waits for the next, behind its stream.
+            let room = BATCH.saturating_sub(self.out.len()).cast_signed();
+            let window = self.state.window.min(self.state.first_window).min(room);
             let mut answer = Answer::http2(id, window, self.out);
             self.client.began.set(self.began);
             if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
