@@ -5,6 +5,9 @@ use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW};
 use bytes::Bytes;
 use std::sync::Arc;
 
+/// The part of the RAM budget beyond which bodies on their way are fetched as they are taken.
+const PART: u64 = 8;
+
 /// One reader. Dropping it leaves.
 pub struct FillReader {
     fill: Arc<Fill>,
@@ -70,9 +73,11 @@ impl FillReader {
     }
 
     /// From now on `bytes` of a body that is not kept may lie between its origin and this reader, where it has no other: [`WINDOW`]
-    /// at most, and by default.
+    /// at most, and by default; and a piece at a time where the bodies of all who read so have an eighth of the RAM budget already.
     pub fn may_lie(&mut self, bytes: u64) {
-        self.ahead = bytes.min(WINDOW);
+        let ledger = &self.fill.store.ledger;
+        let is_much = ledger.fills.get() > ledger.budget() / PART;
+        self.ahead = bytes.min(if is_much { 0 } else { WINDOW });
     }
 
     /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.

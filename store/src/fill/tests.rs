@@ -174,6 +174,29 @@ fn no_more_is_fetched_for_a_lone_reader_than_it_lets_lie() {
     assert!(step(&mut writer));
 }
 
+/// Many clients that take nothing: once what lies here for all of them is much, no more is fetched for any.
+#[test]
+fn where_much_lies_here_a_body_comes_as_it_is_taken() {
+    let store = store(8 << 20);
+    let private = || FillHead::Private(Arc::new(head()));
+    let mut all: Vec<_> = (0..100_u8).map(|it| lead(&store, &[it])).collect();
+    for (writer, reader) in &mut all {
+        writer.head(private(), false);
+        reader.may_lie(u64::MAX);
+        while now(writer.wanted()).is_some() {
+            push(writer, &[7; PIECE as usize]);
+            reader.may_lie(u64::MAX);
+            if writer.fill.state.lock().length == PIECE {
+                now(reader.next()).unwrap().unwrap();
+            }
+        }
+    }
+    let held = store.ledger.fills.get();
+    assert!((1 << 20..(1 << 20) + 2 * WINDOW).contains(&held), "an eighth and what was on its way: {held}");
+    let (writer, reader) = &mut all[99];
+    assert!(now(reader.next()).is_none() && now(writer.wanted()).is_some(), "who waits for more has it");
+}
+
 #[test]
 fn look_again_and_failed_end_the_company() {
     for head in [FillHead::LookAgain, FillHead::Failed(504), FillHead::Unreachable(502)] {
