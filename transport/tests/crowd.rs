@@ -72,6 +72,10 @@ fn who_rests_at_another_worker_makes_room() {
         assert_eq!("", servers[1].connect().rest());
         assert_eq!([[0, 0], [2, 1]], seen());
         drop((resting, kept));
+        let open = || servers.iter().map(|it| it.counters.connections_open.get()).sum::<u64>();
+        while open() > 0 {
+            std::thread::yield_now();
+        }
         asks(&servers[1]);
     });
 }
