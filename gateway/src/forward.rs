@@ -205,7 +205,8 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<
         // larder compresses itself.
         _ if policy.key.strict && !in_key(policy, "accept-encoding") => return Some("identity"),
         _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::AsSent | Ask::Rest(..) | Ask::Onward(_, Coding::Other) => return None,
+        Ask::AsSent | Ask::Rest(..) => return None,
+        Ask::Onward(_, Coding::Other | Coding::Deflate | Coding::Several(_)) => return None,
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,

@@ -19,8 +19,39 @@ pub enum Coding {
     Brotli,
     /// `zstd` (RFC 8878).
     Zstd,
+    /// `deflate` (RFC 9110 §8.4.1.2). It is decoded where it comes, and never made or asked for.
+    Deflate,
+    /// Two or three of these, one over the other: decoded where they come.
+    Several(Several),
     /// Any other.
     Other,
+}
+
+/// Two or three codings, in the order in which they were applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Several([Plied; 3]);
+
+/// One of [`Several`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Plied {
+    None,
+    Gzip,
+    Brotli,
+    Zstd,
+    Deflate,
+}
+
+impl Several {
+    /// What was applied, the first first.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = Coding> {
+        self.0.into_iter().filter_map(|it| match it {
+            Plied::None => None,
+            Plied::Gzip => Some(Coding::Gzip),
+            Plied::Brotli => Some(Coding::Brotli),
+            Plied::Zstd => Some(Coding::Zstd),
+            Plied::Deflate => Some(Coding::Deflate),
+        })
+    }
 }
 
 impl Coding {
@@ -34,11 +65,33 @@ impl Coding {
             Coding::Brotli
         } else if is("zstd") {
             Coding::Zstd
+        } else if is("deflate") {
+            Coding::Deflate
         } else if is("identity") {
             Coding::Identity
         } else {
             Coding::Other
         }
+    }
+
+    /// All of `codings` as one, in the order in which they were applied: `Other` where one of them is not known, or there are more than
+    /// three.
+    #[must_use]
+    pub fn over(codings: impl IntoIterator<Item = Coding>) -> Coding {
+        let mut plied = [Plied::None; 3];
+        let (mut count, mut last) = (0, Coding::Identity);
+        for it in codings.into_iter().filter(|it| *it != Coding::Identity) {
+            let Some(slot) = plied.get_mut(count) else { return Coding::Other };
+            *slot = match it {
+                Coding::Gzip => Plied::Gzip,
+                Coding::Brotli => Plied::Brotli,
+                Coding::Zstd => Plied::Zstd,
+                Coding::Deflate => Plied::Deflate,
+                Coding::Identity | Coding::Several(_) | Coding::Other => return Coding::Other,
+            };
+            (count, last) = (count + 1, it);
+        }
+        if count > 1 { Coding::Several(Several(plied)) } else { last }
     }
 }
 
@@ -49,6 +102,7 @@ pub struct Accepted {
     gzip: Quality,
     brotli: Quality,
     zstd: Quality,
+    deflate: Quality,
     other: Quality,
 }
 
@@ -59,9 +113,16 @@ impl Accepted {
     pub fn read(fields: &[Field<'_>]) -> Accepted {
         let mut lines = field::all(fields, "accept-encoding").peekable();
         if lines.peek().is_none() {
-            return Accepted { identity: BEST, gzip: BEST, brotli: BEST, zstd: BEST, other: BEST };
+            return Accepted {
+                identity: BEST,
+                gzip: BEST,
+                brotli: BEST,
+                zstd: BEST,
+                deflate: BEST,
+                other: BEST,
+            };
         }
-        let mut named: [Option<Quality>; 4] = [None; 4];
+        let mut named: [Option<Quality>; 5] = [None; 5];
         let mut any = None;
         for (name, quality) in lines.flat_map(field::members).take(64).filter_map(weighted) {
             let slot = match Coding::of(name) {
@@ -69,8 +130,9 @@ impl Accepted {
                 Coding::Gzip => &mut named[1],
                 Coding::Brotli => &mut named[2],
                 Coding::Zstd => &mut named[3],
+                Coding::Deflate => &mut named[4],
                 Coding::Other if name == b"*" => &mut any,
-                Coding::Other => continue,
+                Coding::Other | Coding::Several(_) => continue,
             };
             *slot = Some(slot.map_or(quality, |it: Quality| it.max(quality)));
         }
@@ -81,11 +143,12 @@ impl Accepted {
             gzip: named[1].unwrap_or(rest),
             brotli: named[2].unwrap_or(rest),
             zstd: named[3].unwrap_or(rest),
+            deflate: named[4].unwrap_or(rest),
             other: rest,
         }
     }
 
-    /// The quality of `coding`; 0 is "not acceptable". Identity that nobody named has the least, 1.
+    /// The quality of `coding`, of several that of the least; 0 is "not acceptable". Identity that nobody named has the least, 1.
     #[must_use]
     pub fn quality(&self, coding: Coding) -> Quality {
         match coding {
@@ -93,6 +156,8 @@ impl Accepted {
             Coding::Gzip => self.gzip,
             Coding::Brotli => self.brotli,
             Coding::Zstd => self.zstd,
+            Coding::Deflate => self.deflate,
+            Coding::Several(all) => all.iter().map(|it| self.quality(it)).min().unwrap_or(0),
             Coding::Other => self.other,
         }
     }
@@ -100,7 +165,7 @@ impl Accepted {
     /// Whether everything is accepted alike: there is no `Accept-Encoding`, or it says no more than `*`.
     #[must_use]
     pub fn is_indifferent(&self) -> bool {
-        [self.gzip, self.brotli, self.zstd, self.other].iter().all(|it| *it == self.identity)
+        [self.gzip, self.brotli, self.zstd, self.deflate, self.other].iter().all(|it| *it == self.identity)
             && self.identity > 0
     }
 }
@@ -165,6 +230,25 @@ mod tests {
         check(&["identity;q=0, gzip"], [0, 1000, 0, 0, 0]);
         check(&["gzip;q=0, *;q=0.1"], [100, 0, 100, 100, 100]);
         check(&["gzip;q=2, br;q=, zstd;x=1, gz ip"], [1, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn one_over_the_other() {
+        use Coding::{Brotli, Deflate, Gzip, Identity, Other};
+        let check = |all: &[Coding], expect: Option<&[Coding]>| match Coding::over(all.iter().copied()) {
+            Coding::Several(it) => assert_eq!(expect, Some(&it.iter().collect::<Vec<_>>()[..]), "{all:?}"),
+            one => assert_eq!(expect.unwrap_or(&[Other])[0], one, "{all:?}"),
+        };
+        check(&[], Some(&[Identity]));
+        check(&[Identity, Deflate], Some(&[Deflate]));
+        check(&[Gzip, Identity, Brotli], Some(&[Gzip, Brotli]));
+        check(&[Gzip, Gzip, Gzip], Some(&[Gzip, Gzip, Gzip]));
+        check(&[Gzip, Gzip, Gzip, Gzip], None);
+        check(&[Gzip, Other], None);
+        let fields = [Field { name: "accept-encoding", value: b"gzip, br;q=0.5, deflate;q=0" }];
+        let accepted = Accepted::read(&fields);
+        let quality = |all: &[Coding]| accepted.quality(Coding::over(all.iter().copied()));
+        assert_eq!((500, 0), (quality(&[Gzip, Brotli]), quality(&[Deflate, Gzip])));
     }
 
     #[test]

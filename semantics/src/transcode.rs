@@ -67,7 +67,7 @@ impl Codings {
     /// From the bits that [`Codings::bits`] gave.
     #[must_use]
     pub fn from_bits(bits: u8) -> Codings {
-        Codings(bits & 0b1111)
+        Codings(bits & 0b1_1111)
     }
 
     /// One bit for each, for an atomic.
@@ -99,7 +99,8 @@ fn bit(coding: Coding) -> u8 {
     place(coding).map_or(0, |it| 1 << it)
 }
 
-/// The place of a coding's form among [`PLACES`]; `None` for `Other`.
+/// The place of a coding's form among [`PLACES`]; `None` for `Other`. Those that are never made share one: only what is stored can be of
+/// them.
 #[must_use]
 pub fn place(coding: Coding) -> Option<usize> {
     match coding {
@@ -107,12 +108,13 @@ pub fn place(coding: Coding) -> Option<usize> {
         Coding::Gzip => Some(1),
         Coding::Brotli => Some(2),
         Coding::Zstd => Some(3),
+        Coding::Deflate | Coding::Several(_) => Some(4),
         Coding::Other => None,
     }
 }
 
 /// How many forms there can be of one representation, the stored one included.
-pub const PLACES: usize = 4;
+pub const PLACES: usize = 5;
 
 /// Which forms there may be of one stored response. Made once, when it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,18 +152,10 @@ pub fn handled(status: u16, fields: &[Field<'_>], policy: &Policy) -> Option<Cod
     (coding != Coding::Other).then_some(coding)
 }
 
-/// The one content coding of a response; `Other` where there are several or it is not known.
+/// The content coding of a response, or those that lie one over the other; `Other` where one is not known, or there are more than three.
 #[must_use]
 pub fn coding_of(fields: &[Field<'_>]) -> Coding {
-    let mut named = field::all(fields, "content-encoding")
-        .flat_map(field::members)
-        .map(Coding::of)
-        .filter(|it| *it != Coding::Identity);
-    match (named.next(), named.next()) {
-        (None, _) => Coding::Identity,
-        (Some(one), None) => one,
-        (Some(_), Some(_)) => Coding::Other,
-    }
+    Coding::over(field::all(fields, "content-encoding").flat_map(field::members).map(Coding::of))
 }
 
 /// Which forms there may be of a response whose plain or coded body has `length` bytes; `None` where it stays the
@@ -247,7 +241,7 @@ pub fn choose(plan: Plan, made: Codings, refused: Codings, accepted: Accepted, e
     let best = |among: Codings| {
         let mut best: Option<(Coding, Quality)> = None;
         // Before all: what is stored, then the order; the plain form is the last among equals.
-        let coded = plan.order.iter().chain([Coding::Gzip, Coding::Brotli, Coding::Zstd]);
+        let coded = plan.order.iter().chain([Coding::Gzip, Coding::Brotli, Coding::Zstd]).chain([plan.own]);
         for it in coded.chain([Coding::Identity]).filter(|it| among.has(*it)) {
             let quality = quality(it);
             if quality > 0 && best.is_none_or(|best| quality > best.1) {
@@ -370,14 +364,14 @@ pub fn form_fields(stored: &FieldList, coding: Coding) -> FieldList {
     fields
 }
 
-/// The name of a coding in `Content-Encoding`; `None` for identity, which is never named there, and for `Other`.
+/// The name in `Content-Encoding` of a coding that is made; `None` for identity, which is never named there, and for others.
 #[must_use]
 pub fn token(coding: Coding) -> Option<&'static str> {
     match coding {
         Coding::Gzip => Some("gzip"),
         Coding::Brotli => Some("br"),
         Coding::Zstd => Some("zstd"),
-        Coding::Identity | Coding::Other => None,
+        Coding::Identity | Coding::Deflate | Coding::Several(_) | Coding::Other => None,
     }
 }
 

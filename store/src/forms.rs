@@ -107,7 +107,7 @@ impl Forms {
     /// Which are made.
     #[must_use]
     pub fn made(&self) -> Codings {
-        const ALL: [Coding; PLACES] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
+        const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
         let made = ALL.into_iter().zip(&self.slots).filter(|it| it.1.load().is_some());
         made.fold(Codings::NONE, |set, it| set.with(it.0))
     }

@@ -71,7 +71,10 @@ pub fn encode_within(
             };
             brotli::BrotliCompress(&mut &plain[..], &mut out, &params).map(drop)
         }
-        Coding::Zstd | Coding::Identity | Coding::Other => Err(io::ErrorKind::Unsupported.into()),
+        // Zstd was above; the others are not made.
+        Coding::Zstd | Coding::Identity | Coding::Deflate | Coding::Several(_) | Coding::Other => {
+            Err(io::ErrorKind::Unsupported.into())
+        }
     };
     match done {
         Ok(()) => Ok(Some(out.bytes)),
@@ -117,7 +120,7 @@ pub fn memory(coding: Coding, levels: Levels, length: u64) -> u64 {
         Coding::Gzip => 420 << 10,
         Coding::Brotli => brotli_memory(levels.brotli, length),
         Coding::Zstd => zstd_memory(levels.zstd, length),
-        Coding::Identity | Coding::Other => 0,
+        Coding::Identity | Coding::Deflate | Coding::Several(_) | Coding::Other => 0,
     };
     result + coder
 }
@@ -126,12 +129,16 @@ pub fn memory(coding: Coding, levels: Levels, length: u64) -> u64 {
 /// to 20 times as large, and windows are as large as their content.
 #[must_use]
 pub fn decoding_memory(coding: Coding, length: u64, most: u64) -> u64 {
-    let window = match coding {
-        Coding::Gzip => 64 << 10,
+    window(coding, length) + (16 * length).min(most)
+}
+
+fn window(coding: Coding, length: u64) -> u64 {
+    match coding {
+        Coding::Gzip | Coding::Deflate => 64 << 10,
         Coding::Brotli | Coding::Zstd => (16 * length).clamp(256 << 10, 8 << 20),
+        Coding::Several(all) => all.iter().map(|it| window(it, length) + STEP as u64).sum(),
         Coding::Identity | Coding::Other => 0,
-    };
-    window + (16 * length).min(most)
+    }
 }
 
 /// The power of two that holds so many bytes.
@@ -233,6 +240,9 @@ pub struct Decoder {
 
 enum Engine {
     Gzip(Decompress),
+    Deflate(Deflate),
+    /// What was applied last, and what lies beneath.
+    Several(Box<Layers>),
     Brotli(Box<BrotliState<HeapAlloc<u8>, HeapAlloc<u32>, HeapAlloc<HuffmanCode>>>),
     Zstd(DCtx<'static>),
 }
@@ -252,6 +262,14 @@ impl Decoder {
                 let mut context = DCtx::try_create()?;
                 context.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW)).ok()?;
                 Engine::Zstd(context)
+            }
+            Coding::Deflate => Engine::Deflate(Deflate::Unknown),
+            Coding::Several(all) => {
+                let mut all = all.iter();
+                let (outer, inner) = (all.next_back()?, Coding::over(all));
+                // What lies between is not held: it may be as large as its ratio allows.
+                let (outer, inner) = (Decoder::new(outer, u64::MAX)?, Decoder::new(inner, most)?);
+                Engine::Several(Box::new(Layers { outer, inner, between: Vec::new(), at: 0 }))
             }
             Coding::Identity | Coding::Other => return None,
         };
@@ -314,6 +332,19 @@ impl Decoder {
                 self.ended = matches!(status.map_err(|_| Undecodable::Broken)?, Status::StreamEnd);
                 Ok((span(before_in, engine.total_in()), span(before_out, engine.total_out())))
             }
+            Engine::Deflate(engine) => {
+                if self.ended {
+                    return Ok((input.len(), 0)); // Padding, as behind gzip.
+                }
+                let (moved, ended) = engine.turn(input, out)?;
+                self.ended = ended;
+                Ok(moved)
+            }
+            Engine::Several(layers) => {
+                let (moved, ended) = layers.turn(input, out)?;
+                self.ended = ended;
+                Ok(moved)
+            }
             Engine::Brotli(state) => {
                 if self.ended {
                     return Err(Undecodable::Broken); // Nothing follows a brotli stream.
@@ -350,6 +381,74 @@ impl Decoder {
                 Ok(moved)
             }
         }
+    }
+}
+
+/// Bytes taken and brought, and whether a whole stream has ended.
+type Turn = ((usize, usize), bool);
+
+/// `deflate` is a zlib stream (RFC 9110 §8.4.1.2); some servers send what is within, and browsers take both.
+enum Deflate {
+    /// Nothing has come, or the first byte of what may be a zlib header.
+    Unknown,
+    Half(u8),
+    Known(Decompress),
+}
+
+impl Deflate {
+    fn turn(&mut self, input: &[u8], out: &mut [u8]) -> Result<Turn, Undecodable> {
+        let (first, taken, second) = match (&*self, input) {
+            (Deflate::Known(_), _) | (_, []) => return self.decompress(input, out),
+            (Deflate::Unknown, [one]) => {
+                *self = Deflate::Half(*one);
+                return Ok(((1, 0), false));
+            }
+            (Deflate::Unknown, [one, two, ..]) => (*one, 0, *two),
+            (Deflate::Half(one), [two, ..]) => (*one, 1, *two),
+        };
+        // CM 8, a window of 32 KiB at most, and the check of the two bytes (RFC 1950 §2.2).
+        let is_zlib = first & 0x8f == 8 && (u16::from(first) * 256 + u16::from(second)).is_multiple_of(31);
+        let mut engine = Decompress::new(is_zlib);
+        if taken == 1 {
+            engine.decompress(&[first], &mut [], FlushDecompress::None).map_err(|_| Undecodable::Broken)?;
+        }
+        *self = Deflate::Known(engine);
+        self.decompress(input, out)
+    }
+
+    fn decompress(&mut self, input: &[u8], out: &mut [u8]) -> Result<Turn, Undecodable> {
+        let Deflate::Known(engine) = self else { return Ok(((0, 0), false)) };
+        let (before_in, before_out) = (engine.total_in(), engine.total_out());
+        let status = engine.decompress(input, out, FlushDecompress::None).map_err(|_| Undecodable::Broken)?;
+        let moved = (span(before_in, engine.total_in()), span(before_out, engine.total_out()));
+        Ok((moved, matches!(status, Status::StreamEnd)))
+    }
+}
+
+/// One decoder over the other.
+struct Layers {
+    outer: Decoder,
+    inner: Decoder,
+    /// What came out of the outer and has not gone into the inner, from `at` on.
+    between: Vec<u8>,
+    at: usize,
+}
+
+impl Layers {
+    fn turn(&mut self, mut input: &[u8], out: &mut [u8]) -> Result<Turn, Undecodable> {
+        let all = input.len();
+        if self.at == self.between.len() {
+            self.between.resize(STEP, 0);
+            let (_, brought) = self.outer.step(&mut input, &mut self.between)?;
+            self.between.truncate(brought);
+            self.at = 0;
+        }
+        let mut piece = &self.between[self.at..];
+        let (_, brought) = self.inner.step(&mut piece, out)?;
+        self.at = self.between.len() - piece.len();
+        let is_empty = self.at == self.between.len();
+        let ended = is_empty && self.outer.ended && self.inner.ended;
+        Ok(((all - input.len(), brought), ended))
     }
 }
 

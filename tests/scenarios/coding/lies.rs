@@ -46,10 +46,16 @@ fn what_is_not_in_its_coding_is_never_served_as_something_else() {
 #[test]
 fn a_bomb_takes_neither_memory_nor_time() {
     let zeros = vec![b' '; 8 << 20];
-    for coding in ["gzip", "br", "zstd"] {
+    for coding in ["gzip", "br", "zstd", "deflate", "gzip, br"] {
         // Gzip members follow one another: 4 GiB in 4 MiB. A brotli of 256 MiB has a few hundred bytes.
         let bomb = match coding {
             "gzip" => codec::encode(Coding::Gzip, LEVELS, &zeros).unwrap().unwrap().repeat(512),
+            "deflate" => super::zlib(&vec![b' '; 256 << 20]),
+            // 4 GiB in 20 KiB.
+            "gzip, br" => super::over(
+                Coding::Brotli,
+                &codec::encode(Coding::Gzip, LEVELS, &zeros).unwrap().unwrap().repeat(512),
+            ),
             "zstd" => codec::encode(Coding::Zstd, LEVELS, &zeros).unwrap().unwrap().repeat(512),
             _ => self::coded("br", &vec![b' '; 256 << 20]),
         };

@@ -75,6 +75,41 @@ fn what_ends_early_or_late_is_broken() {
     }
 }
 
+/// In that coding, or those, whether it becomes smaller or not.
+fn plied(coding: Coding, plain: &[u8]) -> Vec<u8> {
+    let deflated = |plain: &[u8]| {
+        let mut coder = flate2::write::ZlibEncoder::new(Vec::new(), Compression::new(6));
+        coder.write_all(plain).unwrap();
+        coder.finish().unwrap()
+    };
+    match coding {
+        Coding::Deflate => deflated(plain),
+        Coding::Several(all) => all.iter().fold(plain.to_vec(), |bytes, it| plied(it, &bytes)),
+        one => encode_within(one, LEVELS, plain, 2 * plain.len() + 100).unwrap().unwrap(),
+    }
+}
+
+#[test]
+fn what_is_never_made_is_decoded() {
+    use Coding::{Brotli, Deflate, Gzip, Zstd};
+    let plain = text(100_000, 8);
+    for all in [&[Deflate][..], &[Gzip, Brotli], &[Gzip, Gzip], &[Zstd, Deflate, Gzip], &[Deflate, Deflate]] {
+        let coding = Coding::over(all.iter().copied());
+        let coded = plied(coding, &plain);
+        assert!(Ok(&plain) == decode(coding, &coded, MOST).as_ref(), "{all:?}");
+        assert!(Ok(&plain) == decode_by(coding, &coded, 1).as_ref(), "{all:?} by bytes");
+        for length in [0, 1, 5, coded.len() / 2, coded.len() - 1] {
+            assert!(decode(coding, &coded[..length], MOST).is_err(), "{all:?} {length}");
+        }
+        assert_eq!(Err(Undecodable::Broken), decode(coding, b"<p>plain text</p>", MOST), "{all:?}");
+        assert_eq!(Err(Undecodable::TooLarge), decode(coding, &coded, 99_999), "{all:?}");
+        let bomb = plied(coding, &vec![b' '; 64 << 20]);
+        assert_eq!(Err(Undecodable::Bomb), decode(coding, &bomb, 1 << 40), "{all:?}");
+    }
+    let raw = &plied(Deflate, &plain)[2..];
+    assert!(plain == decode(Deflate, &raw[..raw.len() - 4], MOST).unwrap(), "as some servers send it");
+}
+
 #[test]
 fn a_damaged_gzip_is_broken() {
     let mut whole = coded(Coding::Gzip, &text(5000, 3));
