@@ -496,6 +496,22 @@ fn the_older_form_is_not_taken_under_a_sum() {
 }
 
 #[test]
+fn without_an_expiry_a_server_keeps_pages_as_long_as_it_has_room() {
+    each(
+        |it| it.expire = Duration::ZERO,
+        async |a, b, _| {
+            assert_eq!(Settled::Stored, put(&a, "http://a/", &text("hello")).await);
+            assert_eq!(b"hello"[..], hit(get(&b, "http://a/").await).body);
+            // Also behind its lifetime there is something to validate, and one node whose turn that is.
+            let stale =
+                page(&[("Cache-Control", "max-age=0"), ("ETag", "\"a\"")], &[], Body::Heap("old".into()));
+            assert_eq!(Settled::Stored, put(&a, "http://b/", &stale).await);
+            assert_eq!(b"old"[..], hit(get(&b, "http://b/").await).body);
+        },
+    );
+}
+
+#[test]
 fn one_node_of_four_recomputes() {
     let servers = [Memcached::start(On::Unix, &[])];
     let settings = settings(&servers);

@@ -248,7 +248,7 @@ pub const TABLE: &[Key] = &[
     start("cache.fleet.md5_keys", Kind::Bool, Some("false"),
         "Every key is the prefix and the MD5 of the rest; otherwise only those that memcached would not take.", "true"),
     start("cache.fleet.expire", seconds(MEMCACHED_LONGEST), Some("1d"),
-        "How long a server keeps an item; 0 leaves it to its memory.", r#""6h""#),
+        "How long a server keeps an item at most: no longer than its lifetime and `stale_grace`. 0 leaves it to the server's memory, also beyond these, for 30 days.", r#""6h""#),
     start("cache.fleet.put", Kind::Bool, Some("true"),
         "Write to the fleet what the origin answers; otherwise it is only read. Where applications write (`filled_by`), larder never does.", "false"),
     start("cache.fleet.no_block", Kind::Bool, Some("true"),

@@ -64,7 +64,7 @@ enum Written {
 
 impl Fleet {
     /// Queues a response to be written: under its key as the newest, and under its variant's. Kept for its lifetime and
-    /// `stale_grace`, at most `expire`. Once a server has it, `stored.recheck` is set.
+    /// `stale_grace`, at most `expire`; as long as memcached counts, 30 days, where that is zero. Once a server has it, `stored.recheck` is set.
     pub fn put(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>) -> Put {
         self.put_in_turn(key, stored, None)
     }
@@ -109,6 +109,10 @@ impl Fleet {
         // A part would stand in the place of the whole.
         if !self.settings.put || meta.partial.is_some() || !is_useful {
             return None;
+        }
+        if self.settings.expire.is_zero() {
+            // Not for ever: of what has no end memcached tells nobody that it is his turn to make it anew.
+            return Some(MAX_EXPIRE);
         }
         let remaining = meta.lifetime.seconds.saturating_sub(meta.age(clock::wall()));
         let most = self.settings.expire.as_secs().min(MAX_EXPIRE.into());

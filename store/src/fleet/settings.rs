@@ -79,7 +79,7 @@ pub struct Settings {
     pub hash: Hash,
     /// How keys are written.
     pub keys: Keys,
-    /// The longest time that anything is kept there.
+    /// The longest time that anything is kept there; zero leaves that to its memory.
     pub expire: Duration,
     /// Whether anything is written there.
     pub put: bool,
