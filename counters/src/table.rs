@@ -256,6 +256,7 @@ counters! {
     files_busy: Limit, "Requests for static files refused (503): too many waited for the disk already, or for a second the file did not stand still, or for half a minute no descriptor was left.";
     fleet_gets: Count, "Responses looked for in the fleet.";
     fleet_hits: Count, "Responses that were found in the fleet.";
+    fleet_purged: Count, "Of these, those that were not used: a purge has met them, or nothing tells that they are younger.";
     fleet_misses: Count, "Responses that the fleet does not have.";
     fleet_unavailable: Count, "Responses about which no server of the fleet could say anything in time.";
     fleet_wins: Count, "Times that this node was told to recompute an item of the fleet.";

@@ -374,7 +374,10 @@ impl Job {
             return Said::Stands(turn);
         }
         let stored = self.gateway.of_fleet(policy, &self.request, *found);
-        match stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it)) {
+        let is_kept = stored.is_some();
+        let admitted = stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it));
+        self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
+        match admitted {
             // What is held may be doubted for want of what the fleet's copy tells.
             Some(it) if compared == Compared::Newer || self.serves(&it) => Said::Has(Arc::new(it), turn),
             _ if compared != Compared::Newer => Said::Stands(turn),

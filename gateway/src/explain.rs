@@ -77,6 +77,8 @@ pub enum Holds {
         /// For how long it still holds.
         seconds: u32,
     },
+    /// One that is not used: a purge has met it, or nothing tells that it is younger than that.
+    Purged,
     /// It could not be asked in time.
     Unknown,
 }

@@ -69,7 +69,9 @@ impl Gateway {
                         tiers::compare(&found.envelope.meta, &it.meta, || below::is_same(&found, it))
                     });
                     let found = self.of_fleet(policy, request, *found);
+                    let is_kept = found.is_some();
                     match found.and_then(|it| self.store.admit_foreign(key, it)) {
+                        None if is_kept => Holds::Purged,
                         None => Holds::Nothing,
                         Some(found) => {
                             let held_serves = chosen.as_ref().is_some_and(|it| serves(&it.0));
@@ -83,7 +85,7 @@ impl Gateway {
                     }
                 }
             };
-            doubted = matches!(holds, Holds::Nothing | Holds::Unshared { .. })
+            doubted = matches!(holds, Holds::Nothing | Holds::Purged | Holds::Unshared { .. })
                 && match &chosen {
                     Some((it, Tier::Ram)) => it.is_due(now.0) && it.is_shared() == Shared::Yes,
                     Some((it, _)) => self.is_shared(it),

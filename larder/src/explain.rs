@@ -124,6 +124,7 @@ fn holds(tier: &Value) -> String {
             tier["status"], tier["seconds"]
         ),
         Some("response") => "a response that answers this request's kind".to_owned(),
+        Some("purged") => "a response that is not used: a purge has met it, or it may be older".to_owned(),
         Some("unknown") => "could not be asked in time".to_owned(),
         _ => "nothing".to_owned(),
     }

@@ -398,6 +398,11 @@ fn fill(memcached: &Memcached, key: &str, page: &str) {
 
 /// [`fill`] by an application whose clock was moved by so many `seconds`, as larder's was: it writes dates.
 fn fill_after(memcached: &Memcached, seconds: i64, key: &str, page: &str) {
+    fill_with(memcached, seconds, key, page, &[]);
+}
+
+/// [`fill_after`], with more of what the program is told.
+fn fill_with(memcached: &Memcached, seconds: i64, key: &str, page: &str, more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page");
     std::fs::write(&file, page).unwrap();
@@ -407,7 +412,11 @@ fn fill_after(memcached: &Memcached, seconds: i64, key: &str, page: &str) {
          sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
     );
     let mut command = std::process::Command::new("python3");
-    command.args(["-c", &moved, program, &memcached.name(), key]).arg(&file).args(["--max-age", "600"]);
+    command
+        .args(["-c", &moved, program, &memcached.name(), key])
+        .arg(&file)
+        .args(["--max-age", "600"])
+        .args(more);
     assert!(command.status().unwrap().success());
 }
 
@@ -505,6 +514,36 @@ fn after_a_soft_purge_what_an_application_wrote_since_is_found() {
 }
 
 #[test]
+fn what_an_application_writes_right_after_a_purge_is_seen_if_it_says_what_it_knows() {
+    let memcached = Memcached::start();
+    let origin = Origin::fixed("HTTP/1.1 404 Not Found\nCache-Control: no-store\n\nnone");
+    let sections = format!(
+        "[cache.fleet]\nservers = [{:?}]\ntimeout = \"1s\"\nlease = \"10s\"\nfilled_by = \"applications\"\n",
+        memcached.name()
+    );
+    let larder = Larder::before_with(&origin, "", &sections);
+    in_sync(&larder);
+    let (name, url) = (memcached.name(), "http://h/page");
+    let knowing = ["--logs", &name];
+    let purge = || {
+        assert_eq!(200, larder.admin_post("/cache/purge", "{\"url\": \"http://h/page\"}").status);
+    };
+    fill_with(&memcached, 0, url, "first", &knowing);
+    assert_eq!("first", larder.get("/page").text());
+    purge();
+    assert_eq!("miss: nothing, purged", explained(&larder, url));
+    fill_with(&memcached, 0, url, "second", &knowing);
+    assert_eq!("second", larder.get("/page").text());
+    assert_eq!((0, 0), (origin.requests(), larder.counter("fleet_purged")));
+    // One that says nothing but its `Date` may be older.
+    purge();
+    fill(&memcached, url, "third");
+    assert_eq!("miss: nothing, purged", explained(&larder, url));
+    assert_eq!("none", larder.get("/page").text());
+    assert_eq!((1, 1), (origin.requests(), larder.counter("fleet_purged")));
+}
+
+#[test]
 fn a_page_of_the_older_form_is_served() {
     let memcached = Memcached::start();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nof the origin");
@@ -518,6 +557,20 @@ fn a_page_of_the_older_form_is_served() {
     assert_eq!(0, origin.requests());
 }
 
+/// The verdict on a URL, and what each tier holds of it.
+fn explained(larder: &Larder, url: &str) -> String {
+    let mut client = super::super::harness::Client::connect(larder.admin);
+    let body = format!("{{\"url\": {url:?}}}");
+    client.send(format!(
+        "POST /cache/explain HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
+        larder.admin_lines(),
+        body.len()
+    ));
+    let answer: serde_json::Value = serde_json::from_slice(&client.read().body).unwrap();
+    let holds = answer["tiers"].as_array().unwrap().iter().map(|it| it["holds"].as_str().unwrap());
+    format!("{}: {}", answer["verdict"]["name"].as_str().unwrap(), holds.collect::<Vec<_>>().join(", "))
+}
+
 #[test]
 fn explain_tells_what_each_tier_holds() {
     let memcached = Memcached::start();
@@ -525,18 +578,7 @@ fn explain_tells_what_each_tier_holds() {
     let folder = tempfile::tempdir().unwrap();
     let top = fleet(&[&memcached], "timeout = \"1s\"") + &disk(folder.path());
     let larder = Larder::before_with(&origin, "", &top);
-    let ask = || {
-        let body = "{\"url\": \"http://h/1000\"}";
-        let mut client = super::super::harness::Client::connect(larder.admin);
-        client.send(format!(
-            "POST /cache/explain HTTP/1.1\r\n{}\r\nContent-Length: {}\r\n\r\n{body}",
-            larder.admin_lines(),
-            body.len()
-        ));
-        let answer: serde_json::Value = serde_json::from_slice(&client.read().body).unwrap();
-        let holds = answer["tiers"].as_array().unwrap().iter().map(|it| it["holds"].as_str().unwrap());
-        format!("{}: {}", answer["verdict"]["name"].as_str().unwrap(), holds.collect::<Vec<_>>().join(", "))
-    };
+    let ask = || explained(&larder, "http://h/1000");
     assert_eq!("miss: nothing, nothing, nothing", ask());
     let other = node(&origin, &memcached);
     other.get("/1000");

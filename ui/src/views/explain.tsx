@@ -221,6 +221,8 @@ function holds(what: string, count?: number): string {
       return 'nothing; its answers are known not to be shared';
     case 'unshared':
       return 'nothing; another node found that its answer may not be shared';
+    case 'purged':
+      return 'a response that is not used: a purge has met it, or it may be older';
     case 'unknown':
       return 'could not be asked in time';
     default:

@@ -356,6 +356,7 @@ fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value,
             Holds::HitForMiss => "hit-for-miss",
             Holds::Nothing => "nothing",
             Holds::Response => "response",
+            Holds::Purged => "purged",
             Holds::Unknown => "unknown",
         };
         json!({ "tier": it.tier.name(), "holds": holds })
