@@ -9,7 +9,7 @@ use socket2::{Domain, SockRef, Type};
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -72,7 +72,45 @@ impl Dialer {
         if let Some(ip) = self.address.ip() {
             return connect(SocketAddr::new(ip, port)).await.map_err(|it| refused(&it));
         }
-        let addresses = self.resolve(host, port).await?;
+        let (addresses, is_new) = self.resolve(host, port).await?;
+        if is_new {
+            return self.try_each(&addresses, deadline).await;
+        }
+        let mut first = pin!(self.try_each(&addresses, deadline));
+        let half = deadline.saturating_duration_since(now()) / 2;
+        let failed = match timeout(half, &mut first).await {
+            Ok(Err(error)) if !matches!(error, OriginError::NoDescriptor) => Some(error),
+            Ok(result) => return result,
+            Err(_) => None,
+        };
+        // Nobody answers where the name led to when it was asked. It may have moved: this very request is to find it there.
+        self.distrust(&addresses);
+        let moved = async {
+            let (fresh, _) = self.resolve(host, port).await?;
+            let moved: Vec<SocketAddr> = fresh.iter().filter(|it| !addresses.contains(it)).copied().collect();
+            self.try_each(&moved, deadline).await
+        };
+        match failed {
+            // Where it has not, what was wrong there is what is told.
+            Some(failed) => moved.await.map_err(|it| match it {
+                OriginError::NoDescriptor => it,
+                _ => failed,
+            }),
+            // The old one may be slow and no more.
+            None => {
+                let mut moved = pin!(moved);
+                tokio::select! {
+                    biased;
+                    Ok(it) = &mut first => Ok(it),
+                    Ok(it) = &mut moved => Ok(it),
+                    else => Err(OriginError::ConnectTimeout),
+                }
+            }
+        }
+    }
+
+    /// Opens a socket to the first of these that answers.
+    async fn try_each(&self, addresses: &[SocketAddr], deadline: Instant) -> Result<Socket, OriginError> {
         let mut last = OriginError::ConnectTimeout;
         for (tried, address) in addresses.iter().enumerate() {
             // An address that swallows packets must leave time for those after it.
@@ -86,17 +124,19 @@ impl Dialer {
                 Err(_) => last = OriginError::ConnectTimeout,
             }
         }
-        self.distrust();
+        self.distrust(addresses);
         Err(last)
     }
 
-    async fn resolve(&self, host: &str, port: u16) -> Result<Rc<[SocketAddr]>, OriginError> {
+    /// Where the name leads to, and whether the resolver has just been asked.
+    async fn resolve(&self, host: &str, port: u16) -> Result<(Rc<[SocketAddr]>, bool), OriginError> {
         if let Some(addresses) = self.known() {
-            return Ok(addresses);
+            return Ok((addresses, false));
         }
         let _only_one = self.asking.lock().await;
+        // Whoever was before has asked since.
         if let Some(addresses) = self.known() {
-            return Ok(addresses);
+            return Ok((addresses, true));
         }
         let found = match resolver_has_descriptors() {
             true => tokio::net::lookup_host((host, port)).await.map(Iterator::collect::<Rc<[_]>>),
@@ -117,7 +157,7 @@ impl Dialer {
         };
         let until = Monotonic(clock::monotonic().0 + KEPT);
         *self.answer.borrow_mut() = Some(Answer { addresses: addresses.clone(), until });
-        Ok(addresses)
+        Ok((addresses, true))
     }
 
     fn known(&self) -> Option<Rc<[SocketAddr]>> {
@@ -125,9 +165,11 @@ impl Dialer {
         answer.as_ref().filter(|it| it.until > clock::monotonic()).map(|it| it.addresses.clone())
     }
 
-    /// None of the addresses answered: ask again next time.
-    fn distrust(&self) {
-        if let Some(answer) = &mut *self.answer.borrow_mut() {
+    /// None of these addresses answered: the resolver is asked again, unless it has named others since.
+    fn distrust(&self, addresses: &[SocketAddr]) {
+        if let Some(answer) = &mut *self.answer.borrow_mut()
+            && *answer.addresses == *addresses
+        {
             answer.until = clock::monotonic();
         }
     }
@@ -240,3 +282,55 @@ macro_rules! through_either {
 
 through_either!(Stream: Plain, Tls);
 through_either!(Socket: Tcp, Unix);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::Protocol;
+    use std::net::Ipv4Addr;
+    use std::time::Duration;
+
+    /// A dialer to a listener, whose name led to this address until now.
+    async fn moved_from(old: Ipv4Addr, port: u16, time: Duration) -> Result<Socket, OriginError> {
+        let dialer = Dialer::new(Address::Tcp("localhost".to_owned(), port));
+        let until = Monotonic(clock::monotonic().0 + KEPT);
+        let addresses = Rc::from([SocketAddr::from((old, port))]);
+        *dialer.answer.borrow_mut() = Some(Answer { addresses, until });
+        dialer.dial(now() + time).await
+    }
+
+    #[tokio::test]
+    async fn a_name_that_moved_is_found_by_the_request_that_finds_nobody_at_its_old_address() {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let result = moved_from(Ipv4Addr::new(127, 0, 0, 2), port, Duration::from_secs(10)).await;
+        assert!(result.is_ok(), "{:?}", result.err());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_moved_from_an_address_that_swallows_packets_is_found_in_time() {
+        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let old = Ipv4Addr::new(127, 0, 0, 3);
+        // Nobody takes from its queue, which has room for one.
+        let silent = socket2::Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).unwrap();
+        silent.bind(&SocketAddr::from((old, port)).into()).unwrap();
+        silent.listen(0).unwrap();
+        let _in_queue = TcpStream::connect((old, port)).await.unwrap();
+        let result = moved_from(old, port, Duration::from_secs(1)).await;
+        assert!(result.is_ok(), "{:?}", result.err());
+        assert_eq!(
+            listener.local_addr().unwrap().ip(),
+            result.unwrap().as_socket(|it| { it.peer_addr().unwrap().as_socket().unwrap().ip() })
+        );
+    }
+
+    #[tokio::test]
+    async fn where_a_name_leads_to_nobody_what_was_wrong_is_told() {
+        let unused = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = unused.local_addr().unwrap().port();
+        drop(unused);
+        let result = moved_from(Ipv4Addr::new(127, 0, 0, 2), port, Duration::from_secs(10)).await;
+        assert!(matches!(result, Err(OriginError::Connect(_))), "{:?}", result.err());
+    }
+}
