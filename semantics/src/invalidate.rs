@@ -8,6 +8,12 @@ use crate::target as spelling;
 /// The most `Location` and `Content-Location` lines of one response that are followed, of each.
 const MAX_LINES: usize = 4;
 
+/// Whether a request that was answered so invalidates anything: its method is not safe, and it did not fail.
+#[must_use]
+pub fn is_due(method: &str, status: u16) -> bool {
+    !method::is_safe(method) && (200..400).contains(&status)
+}
+
 /// The targets to invalidate, origin-form, on the request's own origin: its target, and those that
 /// `Location` and `Content-Location` name on the same origin, spelled as keys are ([`crate::target`]). Empty for safe methods and for error
 /// responses (4xx, 5xx).
@@ -23,7 +29,7 @@ pub fn targets(
     status: u16,
     response: &[Field<'_>],
 ) -> Vec<String> {
-    if method::is_safe(method) || !(200..400).contains(&status) || !target.starts_with('/') {
+    if !is_due(method, status) || !target.starts_with('/') {
         return Vec::new();
     }
     let base = Base { scheme, authority, target };

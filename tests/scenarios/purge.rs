@@ -440,6 +440,32 @@ fn the_error_log_tells_of_purges_as_far_as_its_levels_say() {
 }
 
 #[test]
+fn the_error_log_tells_each_step_of_purges_to_who_follows_them() {
+    let origin = tagged();
+    let config = |levels: &str| {
+        format!(
+            "listen = [\"127.0.0.1:0\"]\n[admin]\nlisten = \"127.0.0.1:0\"\n[log]\nerror = \"error.log\"\n{levels}\n\
+             [[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
+            origin.url()
+        )
+    };
+    let larder = Larder::start(Setup { config: config(""), env: Vec::new() });
+    let log = || std::fs::read_to_string(larder.folder.path().join("error.log")).unwrap_or_default();
+    let told = |what: &str| log().lines().any(|it| it.replace('"', "").contains(what));
+    let change = |target: &str| larder.client().request("POST", target, "", "");
+    change("/before");
+    purge(&larder, json!({ "tag": "before" }));
+    reload(&larder, &config("levels = { purge = \"debug\" }"));
+    change("/while");
+    until("what a request removes is told", || {
+        told(" debug invalidated method=POST url=http://h/while status=200")
+    });
+    purge(&larder, json!({ "tag": "while" }));
+    until("where it stands is told", || told(" debug purge-receipt seq=2 of=ram state=past"));
+    assert!(!told("/before") && !told("purge-receipt seq=1"), "{}", log());
+}
+
+#[test]
 fn from_the_command_line() {
     let origin = tagged();
     let larder = Larder::before(&origin, "");

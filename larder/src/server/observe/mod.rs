@@ -20,6 +20,7 @@ use larder_gateway::OriginTold;
 use larder_gateway::stages::Spent;
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
+use larder_semantics::invalidate;
 use larder_stdx::clock;
 use larder_transport::{Client, Unintroduced};
 use larder_wire::http1::Version;
@@ -230,7 +231,7 @@ impl Observer {
 
     /// Whether somebody follows what the tiers below RAM, or the origins, do for single requests.
     fn follows(&self) -> bool {
-        [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin]
+        [Subsystem::Disk, Subsystem::Fleet, Subsystem::Origin, Subsystem::Purge]
             .iter()
             .any(|it| self.errors.tells(*it, Level::Debug))
     }
@@ -238,12 +239,21 @@ impl Observer {
     /// Tells whoever follows the subsystem that answered.
     fn follow(&self, it: &Finished<'_>) {
         let outcome = it.outcome;
+        let is_forwarded = matches!(outcome.report, Some(Report::Forwarded { .. }));
+        if is_forwarded && invalidate::is_due(it.method, outcome.status) {
+            self.follow_one(it, Subsystem::Purge, "invalidated", "");
+        }
         let (subsystem, event, why) = match outcome.report {
             Some(Report::Hit { tier: Tier::Disk, .. }) => (Subsystem::Disk, "disk-hit", ""),
             Some(Report::Hit { tier: Tier::Fleet, .. }) => (Subsystem::Fleet, "fleet-hit", ""),
             Some(Report::Forwarded { reason, .. }) => (Subsystem::Origin, "origin-asked", reason.name()),
             _ => return,
         };
+        self.follow_one(it, subsystem, event, why);
+    }
+
+    fn follow_one(&self, it: &Finished<'_>, subsystem: Subsystem, event: &str, why: &str) {
+        let outcome = it.outcome;
         if !self.errors.tells(subsystem, Level::Debug) {
             return;
         }

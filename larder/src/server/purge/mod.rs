@@ -102,6 +102,18 @@ pub enum State {
     Uncertain(String),
 }
 
+impl State {
+    /// As the API and the log name it, and what there is to say of it.
+    fn spell(&self) -> (&'static str, Option<&str>) {
+        match self {
+            State::Past => ("past", None),
+            State::Logged(when) => ("logged", Some(when)),
+            State::Silent(since) => ("silent", Some(since)),
+            State::Uncertain(why) => ("uncertain", Some(why)),
+        }
+    }
+}
+
 impl Done {
     /// Whether it is certain everywhere.
     #[must_use]
@@ -113,11 +125,9 @@ impl Done {
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, what) = spell(&self.asked.scope);
-        let receipt = |it: &Receipt| match &it.state {
-            State::Past => json!({ "of": it.of, "state": "past" }),
-            State::Logged(when) => json!({ "of": it.of, "state": "logged", "detail": when }),
-            State::Silent(since) => json!({ "of": it.of, "state": "silent", "detail": since }),
-            State::Uncertain(why) => json!({ "of": it.of, "state": "uncertain", "detail": why }),
+        let receipt = |it: &Receipt| match it.state.spell() {
+            (state, None) => json!({ "of": it.of, "state": state }),
+            (state, Some(detail)) => json!({ "of": it.of, "state": state, "detail": detail }),
         };
         let receipts: Vec<Value> = self.receipts.iter().map(receipt).collect();
         json!({
@@ -303,6 +313,12 @@ impl Tiers {
         let seq = done.seq.to_string();
         let mut values = vec![(kind, what.as_str()), ("strength", strength(done.asked.strength))];
         values.extend([("seq", seq.as_str()), ("by", by)]);
+        for receipt in done.receipts.iter().filter(|_| self.teller.tells(Level::Debug)) {
+            let (state, detail) = receipt.state.spell();
+            let mut values = vec![("seq", seq.as_str()), ("of", &receipt.of), ("state", state)];
+            values.extend(detail.map(|it| ("detail", it)));
+            self.teller.event(Level::Debug, "purge-receipt", &values);
+        }
         let uncertain = done.receipts.iter().find_map(|it| match &it.state {
             State::Uncertain(why) => Some(why.as_str()),
             State::Past | State::Logged(_) | State::Silent(_) => None,
