@@ -239,6 +239,35 @@ fn each_url_is_asked_for_by_its_own_scheme() {
 }
 
 #[test]
+fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed() {
+    let text = |target: &str| match target {
+        "/index.xml" => {
+            "<sitemapindex><sitemap><loc>http://h/cut.xml</loc></sitemap><sitemap><loc>http://h/cut.gz</loc></sitemap></sitemapindex>"
+        }
+        "/cut.xml" => "<urlset><url><loc>http://h/a</loc></url><url><loc>http://h/b",
+        "/cut.gz" => "\u{1f}",
+        _ => "page",
+    };
+    let origin = Origin::scripted(move |it: &Received| {
+        let text = format!(
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nConnection: close\r\n\r\n{}",
+            text(it.target())
+        );
+        let mut bytes = text.into_bytes();
+        // It begins as a gzip file does, and is over.
+        bytes.extend_from_slice(if it.target() == "/cut.gz" { &[0x8b] } else { &[] });
+        vec![Script::Send(bytes), Script::Close]
+    });
+    let larder = Larder::before(&origin, "");
+    let ended = warm(&larder, "", &["--sitemap", "http://h/cut.xml"]);
+    let why = "1 sitemaps were cut short: what they name behind that is not known, first http://h/cut.xml";
+    assert!(ended.code == 1 && ended.out.contains(why), "{ended:?}");
+    assert!(larder.get("/a").is_hit());
+    let told = json(&warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]));
+    assert_eq!((1, 2), (told["urls"].as_u64().unwrap(), told["incomplete"].as_u64().unwrap()));
+}
+
+#[test]
 fn a_sitemap_that_names_pages_of_both_schemes() {
     let sitemap = "<urlset><url><loc>https://h/a</loc></url><url><loc>http://h/b</loc></url></urlset>";
     let origin = Origin::new(move |it: &Received| {

@@ -47,6 +47,10 @@ pub struct Summary {
     pub first_unread: usize,
     /// Whether more URLs were found than are kept.
     pub cut: bool,
+    /// Sitemaps that end before their end, and the first of them.
+    pub incomplete: usize,
+    /// See `incomplete`.
+    pub first_incomplete: String,
     /// Requests that were answered to their last byte.
     pub done: u64,
     /// Answered from the cache.
@@ -160,9 +164,18 @@ impl Run {
             pace.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             tokio::sync::Mutex::new(pace)
         });
-        let Urls { pages, elsewhere, unread, first_unread, cut } = urls;
+        let Urls { pages, elsewhere, unread, first_unread, cut, incomplete, first_incomplete } = urls;
         let found = pages.len();
-        let summary = Summary { found, elsewhere, unread, first_unread, cut, ..Summary::default() };
+        let summary = Summary {
+            found,
+            elsewhere,
+            unread,
+            first_unread,
+            cut,
+            incomplete,
+            first_incomplete,
+            ..Summary::default()
+        };
         Self {
             larder,
             progress: Progress::new(pages.len()),
@@ -284,10 +297,10 @@ impl Run {
 }
 
 impl Summary {
-    /// Whether everything that was to be asked for was answered.
+    /// Whether everything that was to be asked for was known, and answered.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.errors == 0 && matches!(self.end, End::Done | End::Budget)
+        self.errors == 0 && self.incomplete == 0 && matches!(self.end, End::Done | End::Budget)
     }
 
     /// For programs.
@@ -297,7 +310,7 @@ impl Summary {
             self.by_status.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
         json!({
             "urls": self.found, "elsewhere": self.elsewhere, "unread": self.unread,
-            "cut": self.cut, "done": self.done, "hits": self.hits,
+            "cut": self.cut, "incomplete": self.incomplete, "done": self.done, "hits": self.hits,
             "misses": self.misses, "stored": self.stored, "unknown": self.unknown, "errors": self.errors,
             "first_error": self.first_error, "by_status": by_status, "bytes": self.bytes, "seconds": self.seconds,
             "end": self.end.name(),
@@ -332,6 +345,13 @@ impl Summary {
         }
         if self.cut {
             let _ = writeln!(out, "  more URLs were found than are kept ({})", urls::MOST);
+        }
+        if self.incomplete > 0 {
+            let (count, first) = (self.incomplete, &self.first_incomplete);
+            let _ = writeln!(
+                out,
+                "  {count} sitemaps were cut short: what they name behind that is not known, first {first}"
+            );
         }
         if let Some(error) = &self.first_error {
             let _ = writeln!(out, "  first failure: {error}");

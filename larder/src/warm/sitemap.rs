@@ -8,6 +8,8 @@ pub struct Sitemap {
     pub pages: Vec<String>,
     /// URLs of further sitemaps.
     pub sitemaps: Vec<String>,
+    /// Whether it ends before what it began with does: it was cut short.
+    pub cut: bool,
 }
 
 /// Bytes of one location at most; the protocol allows 2,048 characters.
@@ -28,18 +30,28 @@ pub fn read(text: &str) -> Sitemap {
     while let Some(start) = rest.find('<') {
         rest = &rest[start..];
         if let Some(comment) = rest.strip_prefix("<!--") {
-            rest = comment.find("-->").map_or("", |end| &comment[end + 3..]);
+            let end = comment.find("-->");
+            found.cut |= end.is_none();
+            rest = end.map_or("", |end| &comment[end + 3..]);
             continue;
         }
-        let Some(end) = rest.find('>') else { break };
+        let Some(end) = rest.find('>') else {
+            found.cut = true;
+            break;
+        };
         let tag = &rest[1..end];
         rest = &rest[end + 1..];
         match local_name(tag) {
             "sitemap" => within_index = true,
             "/sitemap" | "url" => within_index = false,
+            "urlset" | "sitemapindex" => found.cut = !tag.ends_with('/'),
+            "/urlset" | "/sitemapindex" => found.cut = false,
             // `image:loc` and `video:…_loc` are no pages.
             "loc" if !tag.contains(':') || tag.starts_with("sm:") || tag.starts_with("sitemap:") => {
-                let close = rest.find("</").unwrap_or(rest.len());
+                let Some(close) = rest.find("</") else {
+                    found.cut = true; // And so may be the location.
+                    break;
+                };
                 if let Some(url) = location(&rest[..close]) {
                     if within_index { found.sitemaps.push(url) } else { found.pages.push(url) }
                 }
@@ -55,8 +67,12 @@ pub fn read(text: &str) -> Sitemap {
 fn local_name(tag: &str) -> &str {
     let name = tag.split(|it: char| it.is_whitespace()).next().unwrap_or("");
     match name.strip_prefix('/') {
-        Some(_) if name.ends_with("sitemap") => "/sitemap",
-        Some(_) => "",
+        Some(name) => match name.rsplit(':').next() {
+            Some("sitemap") => "/sitemap",
+            Some("urlset") => "/urlset",
+            Some("sitemapindex") => "/sitemapindex",
+            _ => "",
+        },
         None => name.rsplit(':').next().unwrap_or(name).trim_end_matches('/'),
     }
 }
@@ -136,9 +152,24 @@ mod tests {
         );
         check("http://h/a\nhttp://h/b\n# no\n", &["http://h/a", "http://h/b"], &[]);
         check("<url><!-- <loc>http://h/x</loc> --><loc></loc><loc>http://h/&none;</loc></url>", &[], &[]);
-        check("<url><loc>http://h/a", &["http://h/a"], &[]);
+        check("<url><loc>http://h/a", &[], &[]);
         check("<", &[], &[]);
         check("<!--", &[], &[]);
+    }
+
+    #[test]
+    fn what_was_cut_short_is_told_apart() {
+        let whole = "<?xml version=\"1.0\"?><!-- a --><sm:urlset a=\"b\"><sm:url><sm:loc>http://h/a</sm:loc></sm:url></sm:urlset >\n<!-- b -->";
+        assert_eq!((1, false), (read(whole).pages.len(), read(whole).cut));
+        // Before its first tag it may be anything.
+        let (begins, ends) = (whole.find("<sm:urlset").unwrap(), whole.find(" >").unwrap());
+        for end in begins + 2..=ends {
+            assert!(read(&whole[..end]).cut, "{}", &whole[..end]);
+        }
+        assert!(read("<sitemapindex><sitemap><loc>http://h/a</loc></sitemap>").cut);
+        for whole in ["<sitemapindex></sitemapindex>", "<urlset/>", "<html></html>", "", "http://h/a"] {
+            assert!(!read(whole).cut, "{whole}");
+        }
     }
 
     proptest::proptest! {

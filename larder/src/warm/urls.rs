@@ -55,6 +55,10 @@ pub struct Urls {
     pub first_unread: usize,
     /// Whether there were more than [`MOST`].
     pub cut: bool,
+    /// Sitemaps that end before their end: what they name before that is among the pages.
+    pub incomplete: usize,
+    /// The first of them.
+    pub first_incomplete: String,
 }
 
 /// What a line of a file is.
@@ -220,8 +224,16 @@ async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
             Err(why) if read.len() == 1 => {
                 return Err(format!("The sitemap {next} cannot be read: {why}."));
             }
-            Err(_) => continue, // One of many; the others are read all the same.
+            // One of many; the others are read all the same.
+            Err(Unread::Status(_)) => continue,
+            Err(Unread::Broken(_)) => sitemap::Sitemap { cut: true, ..sitemap::Sitemap::default() },
         };
+        if found.cut {
+            urls.incomplete += 1;
+            if urls.first_incomplete.is_empty() {
+                urls.first_incomplete = next.to_string();
+            }
+        }
         for sitemap in found.sitemaps.iter().filter_map(|it| page(it)) {
             match is_ours(&sitemap) {
                 true => todo.push_back(sitemap),
@@ -258,18 +270,41 @@ fn same_host(a: &str, b: &str) -> bool {
     host(a) == host(b)
 }
 
-async fn fetch(larder: &Larder, page: &Page) -> Result<String, String> {
+/// Why a sitemap is not read.
+enum Unread {
+    /// There is none: it was answered with this status.
+    Status(u16),
+    /// It, or the answer, is not whole.
+    Broken(String),
+}
+
+impl std::convert::From<String> for Unread {
+    fn from(why: String) -> Self {
+        Unread::Broken(why)
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unread::Status(status) => write!(f, "status {status}"),
+            Unread::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+async fn fetch(larder: &Larder, page: &Page) -> Result<String, Unread> {
     let (status, fields, exchange) =
         larder.get(page).await.map_err(|it| it.sentence().trim_end_matches('.').to_owned())?;
     if status != 200 {
-        return Err(format!("status {status}"));
+        return Err(Unread::Status(status));
     }
     let mut body = Vec::new();
     while let Some(piece) =
         exchange.next().await.map_err(|it| it.sentence().trim_end_matches('.').to_owned())?
     {
         if body.len() + piece.len() > LARGEST_SITEMAP {
-            return Err("it is larger than 50 MiB".to_owned());
+            return Err("it is larger than 50 MiB".to_owned().into());
         }
         body.extend_from_slice(&piece);
     }
@@ -283,7 +318,7 @@ async fn fetch(larder: &Larder, page: &Page) -> Result<String, String> {
     }
     let coding = fields.get("content-encoding").map(|it| String::from_utf8_lossy(it).into_owned());
     if coding.as_deref().is_some_and(|it| !matches!(it, "gzip" | "x-gzip" | "identity")) {
-        return Err(format!("it is coded in {}", coding.unwrap_or_default()));
+        return Err(format!("it is coded in {}", coding.unwrap_or_default()).into());
     }
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
