@@ -46,7 +46,7 @@ use read::Reader;
 use segment::{Segment, Space};
 use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -172,6 +172,7 @@ pub struct Disk {
     queue: Arc<Queue>,
     status: Arc<Status>,
     restored: Restored,
+    doubted: Option<&'static str>,
     min_ttl: u32,
     path: PathBuf,
     /// Bodies that RAM cannot hold: how many are on their way.
@@ -225,6 +226,7 @@ impl Disk {
             Err(failed) => (Found::nothing(&base), Some(failed)),
         };
         let restored = Restored { last_seq: found.journal.last(), rules: found.journal.rules().to_vec() };
+        let doubted = found.doubted;
         let queue = Arc::new(Queue::new(settings.queue, found.stamp));
         let mut writer = Writer {
             base: base.clone(),
@@ -256,6 +258,7 @@ impl Disk {
             queue,
             status,
             restored,
+            doubted,
             min_ttl: settings.min_ttl,
             path: settings.path,
             on_their_way: Arc::default(),
@@ -429,6 +432,24 @@ impl Disk {
         self.status.get()
     }
 
+    /// Why everything that was found here when it was opened must be validated before it is used, if so: damage.
+    #[must_use]
+    pub fn doubted(&self) -> Option<&'static str> {
+        self.doubted
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Records and segments so far whose bytes were not those that were written.
+    #[must_use]
+    pub fn corrupt(&self) -> u64 {
+        self.reader.base.counters.disk_corrupt.get()
+    }
+
     /// Whether lookups do not wait for the device because it kept some in a row waiting for more than a second. What is in
     /// the page cache is read all the same.
     #[must_use]
@@ -498,24 +519,34 @@ struct Found {
     log: Option<Log>,
     journal: Journal,
     stamp: u64,
+    /// Why it is doubted: for the log.
+    doubted: Option<&'static str>,
 }
 
 impl Found {
     fn of(base: &Arc<Base>, directory: Directory) -> Result<Found, Failed> {
         let is_new = !directory.names.iter().any(|it| Segment::number(it).is_some());
-        let mut journal = Journal::load(&base.calls, &base.space, &directory.file, base.seed, is_new);
+        let (mut journal, is_whole) =
+            Journal::load(&base.calls, &base.space, &directory.file, base.seed, is_new);
         let recovered = recovery::recover(base, directory).inspect_err(|_| {
             base.index.clear();
             base.segments.write().clear();
         })?;
-        journal.has_seen(recovered.born);
+        let knows_all = journal.has_seen(recovered.born);
         if recovered.damaged {
             journal.doubt();
         }
-        Ok(Found { log: Some(recovered.log), journal, stamp: recovered.stamp })
+        let doubted = match (is_whole, knows_all, recovered.damaged) {
+            (false, ..) => Some("the journal of purges (the file purges) is damaged or gone"),
+            (_, false, _) => Some("the journal of purges (the file purges) lacks the last"),
+            (.., true) => Some("segments are damaged, and what was removed there is not known"),
+            _ => None,
+        };
+        Ok(Found { log: Some(recovered.log), journal, stamp: recovered.stamp, doubted })
     }
 
     fn nothing(base: &Arc<Base>) -> Found {
-        Found { log: None, journal: Journal::new(&base.calls, &base.space, base.seed), stamp: 0 }
+        let journal = Journal::new(&base.calls, &base.space, base.seed);
+        Found { log: None, journal, stamp: 0, doubted: None }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::harness::origin::Script;
 use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
-use super::super::harness::{Larder, Origin, Response};
+use super::super::harness::{Larder, Origin, Response, until};
 
 #[test]
 fn a_restart_keeps_what_was_stored() {
@@ -32,6 +32,40 @@ fn a_restart_keeps_what_was_stored() {
     }
     assert_eq!(6, origin.requests());
     assert_eq!(3, b.counter("disk_promotions"), "what is large is taken into RAM at its second use");
+}
+
+#[test]
+fn damage_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = of_size();
+    let logged = "[log]\nerror = \"error.log\"\n";
+    let log = |it: &Larder| std::fs::read_to_string(it.folder.path().join("error.log")).unwrap_or_default();
+    let a = on_disk(&origin, folder.path(), logged);
+    for target in ["/100", "/300000"] {
+        a.get(target);
+    }
+    written(&a, 2);
+    killed(a);
+    let b = on_disk(&origin, folder.path(), logged);
+    assert!(b.get("/100").is_hit());
+    let files = || std::fs::read_dir(folder.path().join("disk")).unwrap().map(|it| it.unwrap().path());
+    let turn = |path: &std::path::Path, from: usize| {
+        let mut bytes = std::fs::read(path).unwrap();
+        bytes[from..].iter_mut().for_each(|it| *it ^= 1);
+        // In place: it is open.
+        let mut file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+    };
+    assert!(!log(&b).contains("disk-"), "{}", log(&b));
+    let segments: Vec<_> = files().filter(|it| std::fs::metadata(it).unwrap().len() > 100_000).collect();
+    assert!(!segments.is_empty());
+    segments.iter().for_each(|it| turn(it, 4096));
+    assert_eq!(200, b.get("/300000").status);
+    until("damage is told", || log(&b).contains(" warn disk-corrupt path="));
+    killed(b);
+    turn(&folder.path().join("disk").join("purges"), 0);
+    let c = on_disk(&origin, folder.path(), logged);
+    until("doubt is told", || log(&c).contains(" warn disk-doubted path="));
 }
 
 #[test]

@@ -260,7 +260,7 @@ pub const TABLE: &[Key] = &[
     start("cache.fleet.hedge", Kind::TimeOrOff { least: 1, most: MINUTE }, Some("off"),
         "A read that took so long is asked again on another connection, and the first answer is used.", r#""10ms""#),
     start("cache.fleet.auto_eject", Kind::Bool, Some("true"),
-        "A server that failed `failures` times in a row is left out until `retry` has passed, and its keys belong to the others meanwhile.", "false"),
+        "A server that failed `failures` times in a row is left alone until `retry` has passed, and its keys belong to the others meanwhile; otherwise nothing is kept under them meanwhile.", "false"),
     start("cache.fleet.failures", integer(1, 1000), Some("3"),
         "Failures in a row after which a server is left out.", "5"),
     start("cache.fleet.retry", time(100, DAY), Some("5s"),

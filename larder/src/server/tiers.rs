@@ -94,6 +94,9 @@ pub struct DiskWatch {
     /// Whether reads leave the device alone, and whether it is full, as anybody was told.
     alone: Cell<bool>,
     cramped: Cell<bool>,
+    /// Whether it was told that all is doubted, and of how many damaged records.
+    doubted: Cell<bool>,
+    corrupt: Cell<u64>,
     /// What the store has entered for the index.
     entered: Cell<u64>,
 }
@@ -103,9 +106,9 @@ impl DiskWatch {
     #[must_use]
     pub fn new(lower: &Lower, errors: &ErrorLog) -> Self {
         let teller = errors.of(Subsystem::Disk);
-        let (alone, cramped) = Default::default();
+        let (alone, cramped, doubted, corrupt, entered) = Default::default();
         let last = RefCell::new(State::On);
-        Self { disk: lower.disk.clone(), teller, last, alone, cramped, entered: Cell::new(0) }
+        Self { disk: lower.disk.clone(), teller, last, alone, cramped, doubted, corrupt, entered }
     }
 
     /// Tries again after a failure, where it is time to; enters in the books of RAM what the index takes.
@@ -115,6 +118,7 @@ impl DiskWatch {
         let mut entered = self.entered.get();
         store.account_beside(&mut entered, disk.memory());
         self.entered.set(entered);
+        self.tell_of_damage(disk);
         self.tell_of_device(disk);
         let now = disk.state();
         let last = self.last.replace(now.clone());
@@ -134,6 +138,30 @@ impl DiskWatch {
 }
 
 impl DiskWatch {
+    /// What was found damaged: since the last look, and when the tier was opened.
+    fn tell_of_damage(&self, disk: &Disk) {
+        let path = disk.path().display().to_string();
+        if !self.doubted.replace(true)
+            && let Some(why) = disk.doubted()
+        {
+            let now = "all that it kept is validated with the origin before it is used";
+            self.teller.event(Level::Warn, "disk-doubted", &[("path", &path), ("why", why), ("now", now)]);
+        }
+        let corrupt = disk.corrupt();
+        let new = corrupt - self.corrupt.replace(corrupt);
+        if new > 0 {
+            let (records, total) = (new.to_string(), corrupt.to_string());
+            let values = [
+                ("path", path.as_str()),
+                ("records", &records),
+                ("total", &total),
+                ("why", "their bytes are not those that were written: look at the device"),
+                ("now", "they are dropped, and fetched from the origin when they are asked for"),
+            ];
+            self.teller.event(Level::Warn, "disk-corrupt", &values);
+        }
+    }
+
     /// What is not well with the device though the tier is on.
     fn tell_of_device(&self, disk: &Disk) {
         let alone = disk.leaves_reads_alone();
@@ -298,7 +326,12 @@ fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
             let values = [("server", server.as_str()), ("why", "it failed too often in a row")];
             teller.event(Level::Warn, "server-ejected", &values);
         }
+        Change::LeftAlone => {
+            let why = "it failed too often in a row; its keys stay with it, and nothing is kept under them until it answers";
+            teller.event(Level::Warn, "server-left-alone", &[("server", &server), ("why", why)]);
+        }
         Change::Readmitted => teller.event(Level::Info, "server-readmitted", &[("server", &server)]),
+        Change::Back => teller.event(Level::Info, "server-back", &[("server", &server)]),
     }
 }
 

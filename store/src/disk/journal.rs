@@ -51,14 +51,21 @@ impl Journal {
         }
     }
 
-    /// Reads what is there. What is missing or damaged is made good by a rule; nothing is written yet.
-    pub fn load(calls: &Calls, space: &Arc<Space>, directory: &OwnedFd, seed: u64, is_new: bool) -> Journal {
+    /// Reads what is there, and says whether that is all. What is missing or damaged is made good by a rule; nothing is
+    /// written yet.
+    pub fn load(
+        calls: &Calls,
+        space: &Arc<Space>,
+        directory: &OwnedFd,
+        seed: u64,
+        is_new: bool,
+    ) -> (Journal, bool) {
         let mut journal = Journal::new(calls, space, seed);
-        let whole = journal.read(directory).unwrap_or(Whole::No);
-        if whole == Whole::No && !is_new {
+        let is_whole = journal.read(directory).unwrap_or(Whole::No) != Whole::No || is_new;
+        if !is_whole {
             journal.doubt();
         }
-        journal
+        (journal, is_whole)
     }
 
     /// Something may be forgotten: everything that was born until now must be validated. To be written anew.
@@ -69,12 +76,15 @@ impl Journal {
         self.file = None;
     }
 
-    /// Something was found that was born after this purge. If it is not known here, the journal has lost it.
-    pub fn has_seen(&mut self, born: Seq) {
-        if born > self.last {
+    /// Something was found that was born after this purge. If it is not known here, the journal has lost it: says whether
+    /// it is known.
+    pub fn has_seen(&mut self, born: Seq) -> bool {
+        let is_known = born <= self.last;
+        if !is_known {
             self.last = born;
             self.doubt();
         }
+        is_known
     }
 
     /// This process begins: it has nothing yet that was born before a purge that was let go.

@@ -42,10 +42,14 @@ const REMOVED: usize = 256;
 /// What a server's state became.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It failed too often and is left alone.
+    /// It failed too often and is left alone; its keys go to the others.
     Ejected,
-    /// It answered an attempt and is used again.
+    /// The same, where its keys stay with it (without `auto_eject`): nothing is kept under them.
+    LeftAlone,
+    /// It was ejected, answered an attempt and is used again.
     Readmitted,
+    /// It was left alone, answered an attempt and is used again.
+    Back,
 }
 
 /// How a server is.
@@ -103,6 +107,8 @@ pub struct Follower {
 pub struct Health {
     servers: Box<[Server]>,
     failures: u32,
+    /// Whether the keys of a server that is left alone go to others.
+    moves: bool,
     retry: Duration,
     counters: Arc<Counters>,
     told: Option<Told>,
@@ -142,6 +148,7 @@ impl Health {
         Arc::new(Self {
             servers: settings.servers.iter().map(server).collect(),
             failures: settings.failures.max(1),
+            moves: settings.auto_eject,
             retry: settings.retry,
             counters,
             told,
@@ -231,8 +238,8 @@ impl Health {
         ejection.since = Some(now);
         it.is_ejected.store(true, Relaxed);
         drop(ejection);
-        self.counters.fleet_ejections.add_shared(1);
-        self.tell(server, Change::Ejected);
+        self.counters.fleet_ejections.add_shared(u64::from(self.moves));
+        self.tell(server, if self.moves { Change::Ejected } else { Change::LeftAlone });
     }
 
     /// Ejections and readmissions so far.
@@ -276,8 +283,8 @@ impl Health {
         it.failures.store(0, Relaxed);
         it.is_ejected.store(false, Relaxed);
         drop(ejection);
-        self.counters.fleet_readmissions.add_shared(1);
-        self.tell(server, Change::Readmitted);
+        self.counters.fleet_readmissions.add_shared(u64::from(self.moves));
+        self.tell(server, if self.moves { Change::Readmitted } else { Change::Back });
     }
 }
 
@@ -348,6 +355,23 @@ mod tests {
         assert!(matches!(health.admission(0, at(0)), Admission::No));
         assert!(matches!(health.admission(1, at(0)), Admission::Go), "the other is as it was");
         assert_eq!(1, health.counters.fleet_ejections.get());
+    }
+
+    #[test]
+    fn where_keys_stay_with_their_server_none_is_ejected() {
+        let told: Arc<Mutex<Vec<Change>>> = Arc::default();
+        let heard = told.clone();
+        let servers = vec![Address { at: At::Tcp("a".to_owned(), 1), weight: 1 }];
+        let settings = Settings { servers, auto_eject: false, ..Settings::default() };
+        let hears = Box::new(move |_: &Address, it| heard.lock().push(it));
+        let health = Health::new(&settings, Arc::default(), Some(hears));
+        fail(&health, 3);
+        assert!(matches!(health.admission(0, at(0)), Admission::No));
+        let Admission::Try(attempt) = health.admission(0, at(5)) else { panic!("it is time") };
+        attempt.answered();
+        assert!(matches!(health.admission(0, at(5)), Admission::Go));
+        assert_eq!(vec![Change::LeftAlone, Change::Back], *told.lock());
+        assert_eq!((0, 0), (health.counters.fleet_ejections.get(), health.counters.fleet_readmissions.get()));
     }
 
     #[test]
