@@ -480,7 +480,7 @@ fn who_is_drained_gets_nothing_new() {
             assert_eq!("200 b", all.fetch().await);
         }
         all.group.members()[1].standing().drain();
-        assert_eq!("Ejected", all.fetch().await);
+        assert_eq!("Drained", all.fetch().await);
     });
     assert_eq!(0, all.counters.origin_retries_elsewhere.get());
 }
