@@ -57,7 +57,7 @@ pub struct Asked {
 pub enum Paced {
     /// The origin: all of the request is here.
     ByOrigin,
-    /// The client, of whose request some is to come yet. Half of an origin's places are for such, and no more.
+    /// The client, of whose request some is to come yet. An eighth of an origin's places, one at least, are not for such.
     ByClient,
 }
 

@@ -60,7 +60,9 @@ pub struct Origin {
     /// unused, or none with room, this also bounds the open connections. Who is served first is said in `line`.
     pub(crate) places: Line,
     /// Half as many.
-    pub(crate) onward: Line,
+    onward: Line,
+    /// Those that are not kept for requests which are here as a whole: see [`whole`].
+    pub(crate) uploads: Line,
     /// Whose exchanges wait for others than the origin.
     pub(crate) resters: Resters,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
@@ -175,7 +177,21 @@ impl Drop for Load {
 pub(crate) struct Place {
     load: Load,
     /// Where a client says how long it takes.
-    _onward: Option<Onward>,
+    _upload: Option<Upload>,
+}
+
+/// The right to a request of which some is to come yet.
+struct Upload(Rc<Origin>);
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        self.0.uploads.give_back();
+    }
+}
+
+/// How many of so many places are kept for requests that are here as a whole: however many clients send nothing, who only asks has one.
+fn whole(places: usize) -> usize {
+    (places / 8).max(1).min(places)
 }
 
 impl Drop for Place {
@@ -273,6 +289,7 @@ impl Origin {
             drained,
             places: Line::new(limits.connections, limits.queue, Jam::NewestFirst),
             onward: Line::new(limits.connections / 2, limits.queue, Jam::InOrder),
+            uploads: Line::new(limits.connections - whole(limits.connections), limits.queue, Jam::InOrder),
             resters: Resters::default(),
             limits,
             counters,
@@ -372,15 +389,15 @@ impl Origin {
         paced: Paced,
     ) -> Result<(Place, Cell<Option<Instant>>, Wait), OriginError> {
         let deadline = Cell::new(None); // the clock is read if it comes to that
-        let onward = match paced {
+        let upload = match paced {
             Paced::ByOrigin => None,
             Paced::ByClient => {
-                self.stand(&self.onward, &deadline).await?;
-                Some(Onward(load.origin.clone()))
+                self.stand(&self.uploads, &deadline).await?;
+                Some(Upload(load.origin.clone()))
             }
         };
         let wait = self.stand(&self.places, &deadline).await?;
-        Ok((Place { load, _onward: onward }, deadline, wait))
+        Ok((Place { load, _upload: upload }, deadline, wait))
     }
 
     /// Stands in one of the lines.

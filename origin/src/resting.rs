@@ -178,12 +178,12 @@ impl Origin {
         let list = list.borrow();
         let mut ripe: Vec<_> = list.iter().filter_map(|it| Some((it.ripe(now)?, it))).collect();
         ripe.sort_by(|(a, one), (b, other)| one.whose.cmp(&other.whose).then(b.cmp(a)));
-        let (mut places, mut onward) = (self.places.waiting(), self.onward.waiting());
+        let (mut places, mut uploads) = (self.places.waiting(), self.uploads.waiting());
         for (_, rester) in ripe {
-            let is_wanted = places > 0 || onward > 0 && rester.whose == Rests::Sends;
+            let is_wanted = places > 0 || uploads > 0 && rester.whose == Rests::Sends;
             if is_wanted {
                 places = places.saturating_sub(1);
-                onward = onward.saturating_sub(usize::from(rester.whose == Rests::Sends));
+                uploads = uploads.saturating_sub(usize::from(rester.whose == Rests::Sends));
                 self.counters.origin_pressed.add(1);
                 rester.tell(now);
             }

@@ -162,9 +162,9 @@ fn a_small_body_is_read_first() {
     assert_eq!([0; 5], counted(&larder, OUTCOMES));
 }
 
-/// Bodies that clients may take their time for have half of the connections.
+/// Bodies that clients may take their time for never have all connections.
 #[test]
-fn half_of_the_connections_are_not_for_those_who_send() {
+fn one_connection_is_not_for_those_who_send() {
     let origin = application(&Gate::new());
     let larder = larder(&origin, 2, "");
     let mut client = Http2::connect(&larder);

@@ -497,7 +497,7 @@ pub const TABLE: &[Key] = &[
     once("site[].route[].proxy.idle_timeout", time(0, DAY), Some("30s"),
         "How long an unused connection to the origin is kept.", r#""4s""#),
     once("site[].route[].proxy.connections", integer(1, 100_000), Some("256"),
-        "Requests of each worker that the origin has at a time; as many connections with HTTP/1.1, while those with HTTP/2 take up to 100 each. Half of them, at most, are for requests whose body is to come.", "32"),
+        "Requests of each worker that the origin has at a time; as many connections with HTTP/1.1, while those with HTTP/2 take up to 100 each. An eighth of them, one at least, are not for requests whose body is to come.", "32"),
     once("site[].route[].proxy.queue", integer(0, 1_000_000), None,
         "Requests of each worker that wait for one of `connections`, at most; those beyond go to another origin, or are answered with 503. Without it, 16 for each of `connections`.", "100"),
     once("site[].route[].proxy.queue_timeout", time(1, HOUR), None,
