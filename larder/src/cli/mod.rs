@@ -441,7 +441,7 @@ impl Given {
                 let output = if self.json { Output::Json } else { Output::Text };
                 Command::Login(Login { output, ask: self.ask })
             }
-            Name::Tail => Command::Tail(Tail::read(self)),
+            Name::Tail => Command::Tail(Tail::read(self)?),
             Name::Top => Command::Top(Top::read(self)?),
             Name::Objects => Command::Objects(Objects::read(self)?),
             Name::Overlay => Command::Overlay(Overlay::read(self)?),
@@ -510,6 +510,11 @@ fn said_elsewhere(command: Name, key: &str) -> Option<&'static str> {
         }
         _ => None,
     }
+}
+
+/// A condition that cannot be read: said here, and not by a larder that would have to be found first.
+fn condition(name: &str, wrong: &larder_semantics::expression::ExpressionError) -> Usage {
+    Usage(format!("{name}, column {}: {}", wrong.column, wrong.sentence))
 }
 
 /// Reads a URL: scheme, host and port, target. `name` is that of the argument or flag.

@@ -1,6 +1,7 @@
 //! The command line of `larder purge`: what is purged, and how hard.
 
-use super::{Given, Output, Usage};
+use super::{Given, Output, Usage, condition};
+use larder_semantics::expression::Expression;
 use larder_transport::listener::Listen;
 use serde_json::{Value, json};
 
@@ -30,6 +31,9 @@ impl Purge {
         }
         if has("all") {
             scopes.push(("all", json!(true)));
+        }
+        for text in values("where") {
+            Expression::parse(&text).map_err(|wrong| condition("--where", &wrong))?;
         }
         let Some((kind, _)) = scopes.first().cloned() else {
             return Err(Usage(

@@ -199,6 +199,13 @@ fn explain_takes_a_request() {
     refuse("explain notaurl", "URL: found \"notaurl\"; allowed: http://HOST:PORT/PATH");
     let pattern = "which is no URL but a pattern; allowed: one page, http://HOST:PORT/PATH";
     refuse("explain http://127.0.0.1:8080*", &format!("URL: found \"http://127.0.0.1:8080*\", {pattern}"));
+    // Before a larder is looked for.
+    refuse(
+        "purge --where status",
+        "--where, column 7: a comparison is missing; write ==, !=, <, <=, > or >=",
+    );
+    let compares = "\"=\" compares nothing here; write ==, !=, ~, !~ or contains";
+    refuse("tail host =", &format!("FILTER, column 6: {compares}"));
     refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
 }
 

@@ -1,7 +1,8 @@
 //! The command lines of `larder tail` and `larder top`.
 
-use super::{Given, Output, Usage};
+use super::{Given, Output, Usage, condition};
 use larder_counters::top::By;
+use larder_semantics::expression::{Expression, Subject};
 use larder_transport::listener::Listen;
 
 /// Following the requests of a running larder.
@@ -17,9 +18,13 @@ pub struct Tail {
 
 impl Tail {
     /// Reads what the arguments say: a filter that no quotes held together is one all the same.
-    pub(super) fn read(given: Given) -> Self {
+    pub(super) fn read(given: Given) -> Result<Self, Usage> {
         let output = if given.json { Output::Json } else { Output::Text };
-        Self { filter: given.arguments.join(" "), output, ask: given.ask }
+        let filter = given.arguments.join(" ");
+        if !filter.is_empty() {
+            Expression::parse_about(Subject::Finished, &filter).map_err(|it| condition("FILTER", &it))?;
+        }
+        Ok(Self { filter, output, ask: given.ask })
     }
 }
 
