@@ -32,11 +32,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest of these pauses.
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// For so long the other node may be silent: it tells of itself twice a second, and is to be done in time for clients that
-/// wait for two.
-const SILENT: Duration = Duration::from_millis(1500);
+/// For so long the other node may be silent: it tells of itself twice a second. Who takes the turn over then has a sign less of time, and
+/// all of it is less than the two seconds that clients wait.
+const SILENT: Duration = Duration::from_millis(1200);
 
-/// Then it is asked for signs of life so often.
+/// Then whoever has the turn is asked for signs of life so often.
 const SIGN_AGAIN: Duration = Duration::from_millis(500);
 
 /// Tells the flight that only looks below from the one that asks the origin.
@@ -89,12 +89,14 @@ struct Waiting {
     /// The turn that it has waited for so far.
     theirs: Option<Theirs>,
     has_taken_over: bool,
+    /// It waits for another turn than at first.
+    has_changed: bool,
 }
 
 impl Waiting {
     fn new(patience: Duration) -> Self {
         let [end, sign] = [patience, SILENT].map(|it| Box::pin(sleep(it)));
-        Self { end, pause: FIRST_PAUSE, sign, theirs: None, has_taken_over: false }
+        Self { end, pause: FIRST_PAUSE, sign, theirs: None, has_taken_over: false, has_changed: false }
     }
 
     fn has_just_begun(&self) -> bool {
@@ -104,16 +106,21 @@ impl Waiting {
     /// Waits until it is time to look again; says whether to wait no longer: it was long enough, or whoever has the turn is
     /// silent, and the turn was taken from another already.
     async fn is_in_vain(&mut self, fleet: &Fleet, theirs: Theirs) -> bool {
-        if self.theirs.as_ref() != Some(&theirs) {
+        if self.theirs.is_none() {
             // It has just begun, for all that is known.
             (self.sign, self.theirs) = (Box::pin(sleep(SILENT)), Some(theirs));
+        } else if self.theirs.as_ref() != Some(&theirs) && !self.has_changed {
+            // Somebody else has it now. Once: servers that answer with what was asked before show another each time.
+            (self.sign, self.theirs) = (Box::pin(sleep(SIGN_AGAIN)), Some(theirs));
+            self.has_changed = true;
         } else if self.sign.is_elapsed() {
             match fleet.is_at_work(&theirs).await {
                 AtWork::Yes => self.sign = Box::pin(sleep(SIGN_AGAIN)),
                 AtWork::Silent if !self.has_taken_over => {
                     fleet.take_over(&theirs);
                     (self.has_taken_over, self.pause) = (true, FIRST_PAUSE);
-                    self.sign = Box::pin(sleep(SILENT));
+                    self.sign = Box::pin(sleep(SIGN_AGAIN));
+                    self.has_changed = true;
                 }
                 AtWork::Silent | AtWork::Unknown => return true,
             }
