@@ -10,6 +10,7 @@ use larder_semantics::resume::{self, Begun, Proof, Resumes};
 use larder_semantics::transcode;
 use larder_store::fill::{SharedHead, Sum, Summing};
 use larder_store::{FillEnd, FillReader};
+use larder_transport::Room;
 use larder_wire::http1::Framing;
 use std::rc::Rc;
 
@@ -52,15 +53,14 @@ impl<'h> Along<'h> {
         Self { head, from: From::Fill(reader) }
     }
 
-    /// The next bytes, in order, each once; `Err` at the end, with how it ended: never with `LeftBehind`. Meanwhile `room` bytes of
-    /// what follows may be fetched.
+    /// The next bytes, in order, each once; `Err` at the end, with how it ended: never with `LeftBehind`. They are about as many as
+    /// there is room for, and more where others read them too.
     ///
     /// # Errors
     /// The end of the body.
-    pub async fn next(&mut self, machine: &mut Machine<'_, '_>, room: u64) -> Result<Bytes, FillEnd> {
+    pub async fn next(&mut self, machine: &mut Machine<'_, '_>, room: Room) -> Result<Bytes, FillEnd> {
         if let From::Fill(reader) = &mut self.from {
-            reader.may_lie(room);
-            match reader.next().await {
+            match read(reader, room).await {
                 Err(FillEnd::LeftBehind) => {}
                 next => return next,
             }
@@ -75,6 +75,12 @@ impl<'h> Along<'h> {
             From::Fill(_) | From::Nowhere => Err(FillEnd::Failed),
         }
     }
+}
+
+/// The next bytes of a fill for one who has `room`.
+pub(crate) async fn read(reader: &mut FillReader, room: Room) -> Result<Bytes, FillEnd> {
+    reader.may_lie(room.ahead);
+    reader.next_of(room.now).await
 }
 
 impl Machine<'_, '_> {

@@ -87,7 +87,7 @@ impl<'c> Machine<'_, 'c> {
             early => return self.send_precondition(reply, early, fields, report).await,
         }
         let mut along = Along::new(reader, head);
-        let room = reply.room();
+        let room = reply.room().await?;
         let mut next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
@@ -98,7 +98,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Complete(trailers)) => return Ok(trailers),
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
                 }
-                let room = reply.room();
+                let room = reply.room().await?;
                 next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
             }
         };
@@ -107,7 +107,7 @@ impl<'c> Machine<'_, 'c> {
         loop {
             send(reply, &decoding).await?;
             if progress == Progress::Fed {
-                let room = reply.room();
+                let room = reply.room().await?;
                 match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),

@@ -445,7 +445,7 @@ impl<'c> Machine<'_, 'c> {
         }
         let (mut along, mut at) = (Along::new(reader, head), 0);
         loop {
-            let room = reply.room();
+            let room = reply.room().await?;
             match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
                 Ok(bytes) => {
                     let piece = Piece::Bytes(bytes);

@@ -2,6 +2,7 @@
 //! given up, a request whose body does not come is refused. Who is told so, and when, is in `larder_origin`'s `resting`; small bodies
 //! are read before there is an exchange at all.
 
+use crate::along;
 use crate::deliver::{Cut, Sent};
 use crate::fetch::Job;
 use crate::pass::{Halted, UploadFailed};
@@ -15,7 +16,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock;
-use larder_store::fill::{Abandoned, SharedHead};
+use larder_store::fill::{self, Abandoned, SharedHead};
 use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, Otherwise};
 use larder_transport::body::Piece;
 use larder_transport::{ClientGone, Reply, RequestBody};
@@ -92,20 +93,28 @@ pub(crate) async fn send(
     reply: &mut Reply<'_>,
     bytes: Bytes,
 ) -> Result<Option<FillReader>, ClientGone> {
-    let mut piece = pin!(reply.piece(Piece::Bytes(bytes)));
-    let pressed = match exchange.resting(Rests::Takes, piece.as_mut()).await {
-        Ok(sent) => return sent.map(|()| None),
-        Err(pressed) => pressed,
-    };
-    let reader = hand_over(gateway, exchange.clone(), pressed);
-    piece.await?;
-    Ok(Some(reader))
+    let mut rest = bytes;
+    let given = { exchange.resting(Rests::Takes, pin!(give(reply, &mut rest))).await };
+    match given {
+        Ok(given) => given.map(|()| None),
+        Err(pressed) => Ok(Some(hand_over(gateway, exchange, rest, pressed))),
+    }
+}
+
+/// Gives `bytes` to the client as it has room for them; what it has been given is no more among them.
+async fn give(reply: &mut Reply<'_>, bytes: &mut Bytes) -> Result<(), ClientGone> {
+    while !bytes.is_empty() {
+        let room = reply.room().await?;
+        reply.piece(Piece::Bytes(fill::part(bytes, room.now))).await?;
+    }
+    Ok(())
 }
 
 /// Sends the rest of a body that goes on without the origin.
 pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> Sent {
     loop {
-        match reader.next().await {
+        let room = reply.room().await?;
+        match along::read(&mut reader, room).await {
             Ok(bytes) => reply.piece(Piece::Bytes(bytes)).await?,
             Err(FillEnd::Complete(trailers)) => return Ok(trailers),
             Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
@@ -113,8 +122,8 @@ pub(crate) async fn send_rest(reply: &mut Reply<'_>, mut reader: FillReader) -> 
     }
 }
 
-/// The rest of a body that is one client's own, without the place of its exchange: it comes by the spool.
-fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, pressed: Pressed) -> FillReader {
+/// The rest of a body that is one client's own, `first` of all, without the place of its exchange: it comes by the spool.
+fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: Pressed) -> FillReader {
     let store = &gateway.store;
     let nobodys = store.hash(&[]);
     let (mut writer, reader) = store.begin_alone(nobodys, &[], store.removals(nobodys));
@@ -130,7 +139,12 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, pressed: Pressed) -> Fil
     };
     writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
     writer.hurry(otherwise(pressed));
-    tokio::task::spawn_local(pour(exchange, writer));
+    tokio::task::spawn_local(async move {
+        if push(&exchange, &mut writer, first, 0).await.is_err() {
+            return exchange.give_up();
+        }
+        pour(exchange, writer).await;
+    });
     reader
 }
 

@@ -35,8 +35,9 @@ pub const WINDOW: u64 = 256 * 1024;
 /// Bytes that one look at an origin brings at most.
 const PIECE: u64 = 64 * 1024;
 
-/// Bytes that are fetched before the reader asks for the first: most bodies are no longer, and leave whole.
-const FIRST: u64 = 16 * 1024;
+/// Bytes that are fetched before the reader asks for the first: less than one look at an origin brings, of which the head is a part, so
+/// that there is no second one.
+const FIRST: u64 = 8 * 1024;
 
 mod hurry;
 mod pace;
@@ -210,6 +211,14 @@ impl Chunk {
     }
 }
 
+/// The first of `bytes`, `most` of them at most; the others stay there. A part that is the smaller one is copied, so that it does not keep
+/// the others from going.
+#[must_use]
+pub fn part(bytes: &mut Bytes, most: u64) -> Bytes {
+    let part = bytes.split_to(usize::try_from(most).map_or(bytes.len(), |it| it.min(bytes.len())));
+    if part.len() < bytes.len() { Bytes::copy_from_slice(&part) } else { part }
+}
+
 /// What there is for a reader.
 enum Next {
     /// Bytes to the end of a chunk, and the sum of the body to there.
@@ -351,6 +360,11 @@ impl State {
         }
     }
 
+    /// There is one reader, and there will be no other.
+    fn has_one_reader(&self) -> bool {
+        self.keeping == Keeping::Window && self.readers == 1
+    }
+
     fn is_private(&self) -> bool {
         matches!(self.head, Some(FillHead::Private(_)))
     }
@@ -486,7 +500,7 @@ impl FillWriter {
                 let state = self.fill.state.lock();
                 match state.keeping {
                     Keeping::Window if state.readers == 0 => return Err(Abandoned),
-                    Keeping::Window if self.hurry == Hurry::No && !state.wants() => {}
+                    Keeping::Window if !self.hurry.is_on() && !state.wants() => {}
                     Keeping::Whole | Keeping::Window => return Ok(()),
                 }
             }

@@ -24,7 +24,8 @@ fn taken(larder: &Larder) -> u64 {
     }
 }
 
-fn anonymous(larder: &Larder) -> u64 {
+/// Bytes that it allocated.
+pub fn anonymous(larder: &Larder) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", larder.child.id())).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024

@@ -1,7 +1,8 @@
 //! Clients that rest, while others need the connections to the application: the others have them. Nobody is cut for that whose answer the
 //! spool can hold, or who sends.
 
-use crate::harness::http2::{Http2, request};
+use super::memory::anonymous;
+use crate::harness::http2::{END_STREAM, Http2, request};
 use crate::harness::origin::{Gate, Origin, Script, response};
 use crate::harness::server::Setup;
 use crate::harness::{Client, Larder, until};
@@ -104,6 +105,48 @@ fn shut_windows_deny_nobody() {
     assert_eq!("here", another(&larder).text());
     assert_eq!(0, larder.counter("origin_busy"));
     assert_eq!(0, larder.counter("answers_shed"));
+}
+
+/// What such streams hold lies in the spool, and not in RAM; nor where they let a byte be sent.
+#[test]
+fn shut_windows_take_little_memory() {
+    const CONNECTIONS: usize = 256;
+    for (window, method) in [(0, "GET"), (1, "GET"), (0, "POST"), (1, "POST")] {
+        let page = format!("HTTP/1.1 200 OK\nCache-Control: no-store\n\n{}", "x".repeat(200_000));
+        let origin = Origin::scripted(move |it| match it.target() {
+            "/small" => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"))],
+            _ => vec![Script::Send(response(&page))],
+        });
+        let larder = larder(&origin, CONNECTIONS, "");
+        let fetch = |method: &str, path: &str, window| -> Vec<_> {
+            let mut clients = Vec::new();
+            for client in 0..CONNECTIONS / 128 {
+                let mut it = Http2::with_settings(&larder, &[(4, window)]);
+                let path = |number| format!("{path}{client}-{number}");
+                let ids = (0..128)
+                    .map(|n| it.head(&request(method, &path(n), &[]), END_STREAM))
+                    .collect::<Vec<_>>();
+                clients.push((it, ids));
+            }
+            clients
+        };
+        assert_eq!("here", another(&larder).text());
+        let before = anonymous(&larder);
+        let mut shut = fetch(method, "/page?", window);
+        for (client, ids) in &mut shut {
+            ids.iter().for_each(|id| assert_eq!(200, client.until(*id, |it| it.status == 200).status));
+        }
+        let grown = || anonymous(&larder).saturating_sub(before) / CONNECTIONS as u64;
+        assert!(grown() < 64 * 1024, "{window} {method}: {} bytes each", grown());
+        let others = fetch("GET", "/small?", 65_535);
+        until("they are here", || larder.counter("requests") > 2 * CONNECTIONS as u64);
+        larder.pass(3_000);
+        for (mut client, ids) in others {
+            ids.iter().for_each(|id| assert_eq!(200, client.answer(*id).status));
+        }
+        assert_eq!([0, CONNECTIONS as u64, 0, 0, 0], counted(&larder, OUTCOMES), "{window} {method}");
+        assert!(grown() < 64 * 1024, "{window} {method}: {} bytes each, of a page that is here", grown());
+    }
 }
 
 /// A body that does not come, of a length that is not read before the application is asked, or of none that is said.

@@ -84,6 +84,20 @@ pub enum ResponseBody {
     Stream,
 }
 
+/// What a client is to be given of a body of which the rest need not be here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes, now. More would wait for it here.
+    pub now: u64,
+    /// Bytes of the rest that may be fetched meanwhile: the fewer, the more the client has asked for at once.
+    pub ahead: u64,
+}
+
+impl Room {
+    /// For a client that has one answer at a time, which waits where it lies.
+    pub const ALL: Room = Room { now: u64::MAX, ahead: u64::MAX };
+}
+
 /// The body of a request.
 pub struct RequestBody<'c>(Incoming<'c>);
 
@@ -200,13 +214,15 @@ impl<'c> Reply<'c> {
         }
     }
 
-    /// Bytes of the rest of a body that may be fetched before the client has taken what was sent of it: the fewer, the more it has
-    /// asked for at once.
-    #[must_use]
-    pub fn room(&self) -> u64 {
+    /// Waits until the client is to have more of a body of which the rest need not be here: what it does not take stays where
+    /// it is.
+    ///
+    /// # Errors
+    /// The client is gone.
+    pub async fn room(&self) -> Result<Room, ClientGone> {
         match &self.0 {
-            Outgoing::Http1(_) => u64::MAX,
-            Outgoing::Http2(it) => it.room(),
+            Outgoing::Http1(_) => Ok(Room::ALL),
+            Outgoing::Http2(it) => it.room().await,
         }
     }
 

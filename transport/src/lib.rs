@@ -16,6 +16,6 @@ pub mod tls;
 pub mod worker;
 
 pub use answer::Answer;
-pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Tunnel};
+pub use handler::{Client, Handler, Now, Reply, RequestBody, ResponseBody, Room, Tunnel};
 pub use introduction::Unintroduced;
 pub use link::ClientGone;

@@ -12,6 +12,14 @@ pub(super) enum Hurry {
     No,
     /// As soon as the origin sends it: what they do not take goes to the spool. Where that takes no more,
     Spools(Otherwise),
+    /// As its readers take it again: the spool took no more, and they are not to be cut off for now.
+    NoMore,
+}
+
+impl Hurry {
+    pub(super) fn is_on(self) -> bool {
+        matches!(self, Hurry::Spools(_))
+    }
 }
 
 /// What becomes of readers for whom the spool has no room, while others need the origin's connection.
@@ -67,7 +75,7 @@ impl FillWriter {
     /// Before the end of a body that was hurried: what its readers have not taken of it is not to lie in RAM for as long as they take.
     pub async fn put_by(&mut self) {
         let holds = |fill: &Fill| fill.state.lock().held() > 0;
-        while self.hurry != Hurry::No && holds(&self.fill) && self.spool().await {}
+        while self.hurry.is_on() && holds(&self.fill) && self.spool().await {}
     }
 
     /// Brings what is held to the spool, whoever waits; where that takes no more, the connection is not to be waited for by others for
@@ -77,7 +85,7 @@ impl FillWriter {
             return Ok(());
         }
         let cuts = self.hurry == Hurry::Spools(Otherwise::Cut);
-        self.hurry = Hurry::No;
+        self.hurry = Hurry::NoMore;
         if cuts {
             self.fill.store.counters.answers_shed.add_shared(1);
             return Err(Abandoned);

@@ -7,7 +7,7 @@
 //! others than its own reader and the origin. What a reader needs to stay is to be less than a window behind: that window
 //! is therefore wide, where RAM has room, beside the bursts of a mebibyte or so in which a send buffer drains.
 
-use super::{Abandoned, FIRST, Fill, FillWriter, Hurry, State, WINDOW};
+use super::{Abandoned, FIRST, Fill, FillWriter, State, WINDOW};
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -49,7 +49,7 @@ impl FillWriter {
             };
             match room {
                 Room::Nobody => return Err(Abandoned),
-                _ if self.hurry != Hurry::No && held >= FIRST => self.hurry_on().await?,
+                _ if self.hurry.is_on() && held >= FIRST => self.hurry_on().await?,
                 Room::Yes => {
                     self.fill.store.ledger.charge(cost);
                     self.fill.store.trim();

@@ -1,7 +1,7 @@
 //! The reading end of a fill. What is left of the body for one that was left behind is not here: its gateway asks for it.
 
 use super::spooling::InSpool;
-use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW};
+use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW, part};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -97,6 +97,15 @@ impl FillReader {
     /// # Errors
     /// The end of the body, or of what this reader gets of it.
     pub async fn next(&mut self) -> Result<Bytes, FillEnd> {
+        self.next_of(u64::MAX).await
+    }
+
+    /// [`FillReader::next`], of a body that is not kept and has no other reader at most `most` bytes, which is more than none: what is
+    /// not taken here can go to the spool.
+    ///
+    /// # Errors
+    /// As [`FillReader::next`].
+    pub async fn next_of(&mut self, most: u64) -> Result<Bytes, FillEnd> {
         let Self { fill, at, place, ahead, waits, sum, is_lost } = self;
         let mut read = None;
         loop {
@@ -121,6 +130,11 @@ impl FillReader {
                         state.waiting += usize::from(*waits);
                         return state.end.clone().map_or(Looked::Wait, |it| Looked::Next(Err(it)));
                     }
+                };
+                let (bytes, to_its_end) = match state.has_one_reader() && bytes.len() as u64 > most {
+                    // Nobody is left behind, who would need a sum.
+                    true => (part(&mut { bytes }, most), None),
+                    false => (bytes, to_its_end),
                 };
                 state.step_off(*at);
                 *at += bytes.len() as u64;

@@ -59,7 +59,10 @@ impl InSpool {
 impl FillWriter {
     /// Has the oldest of what is held brought to the spool; false where that does not take it.
     pub(super) async fn spool(&mut self) -> bool {
-        let Some(spool) = self.fill.store.spool.get() else { return false };
+        let Some(spool) = self.fill.store.spool.get() else {
+            self.spooling = Spooling::GivenUp;
+            return false;
+        };
         if self.spooling == Spooling::GivenUp {
             return false;
         }

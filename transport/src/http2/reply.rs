@@ -1,11 +1,11 @@
 //! Writes the response to one request, over its stream.
 
-use super::connection::Shared;
+use super::connection::{FULL, Shared};
 use super::stream::{Ending, Stream};
 use super::tunnel::Tunnel;
 use super::waiting::{Side, wait};
 use crate::body::Piece;
-use crate::handler::ResponseBody;
+use crate::handler::{ResponseBody, Room};
 use crate::link::ClientGone;
 use crate::rest::Rest;
 use larder_semantics::field::FieldList;
@@ -14,8 +14,11 @@ use larder_wire::http2::frame::End;
 use larder_wire::http2::hpack::encode;
 use std::rc::Rc;
 
-/// Bytes of a stream that may wait for the client before its task waits, too.
+/// Bytes of a stream that may wait for the client before its task waits, too, at most...
 const HOLD: u64 = 32 * 1024;
+/// ...and at least; in between, all streams of a connection have this together.
+const HOLD_LEAST: u64 = 4 * 1024;
+const HOLD_ALL: u64 = 512 * 1024;
 /// Bytes that may be fetched before they are taken, for all streams of a connection.
 const ROOM: u64 = 2 * 1024 * 1024;
 
@@ -96,13 +99,36 @@ impl Reply {
         }
         self.body += length;
         self.connection.has_work(&self.stream);
-        let stream = self.stream.clone();
-        wait(&self.connection, &self.stream, Side::Takes, || stream.queued.get() <= HOLD).await
+        let (stream, hold) = (&self.stream, self.hold());
+        wait(&self.connection, stream, Side::Takes, || stream.queued.get() <= hold).await
     }
 
-    /// This stream's share of what may be fetched before it is taken.
-    pub fn room(&self) -> u64 {
-        ROOM / (self.connection.state.borrow().streams.len() as u64).max(1)
+    /// Waits until little is left of what is to go; then there is room for what the client lets us send and the socket will take,
+    /// and for a little more, so that it need not be waited for.
+    pub async fn room(&self) -> Result<Room, ClientGone> {
+        let (stream, hold) = (&self.stream, self.hold());
+        wait(&self.connection, stream, Side::Takes, || stream.queued.get() <= hold / 2).await?;
+        let now = self.open().max(hold - stream.queued.get());
+        Ok(Room { now, ahead: self.share(ROOM) })
+    }
+
+    /// This stream's share of what all of its connection have together.
+    fn share(&self, all: u64) -> u64 {
+        all / (self.connection.state.borrow().streams.len() as u64).max(1)
+    }
+
+    /// Bytes that may wait for the client: the fewer, the more it has asked for at once.
+    fn hold(&self) -> u64 {
+        self.share(HOLD_ALL).clamp(HOLD_LEAST, HOLD)
+    }
+
+    /// Bytes that will go as soon as they are here, by the windows and by what waits for the socket.
+    fn open(&self) -> u64 {
+        let state = self.connection.state.borrow();
+        let queued: u64 = state.streams.values().map(|it| it.queued.get()).sum();
+        let windows = (self.stream.window.get() - self.stream.queued.get().cast_signed())
+            .min(state.window - queued.cast_signed());
+        u64::try_from(windows).unwrap_or(0).min(FULL.saturating_sub(self.connection.link.waiting() + queued))
     }
 
     pub async fn gone(&self) {
