@@ -301,6 +301,12 @@ impl StatusKind {
     }
 }
 
+/// Whether no answer with this status is ever stored: it is not final, or answers the form of one request.
+#[must_use]
+pub fn is_never_stored(status: u16) -> bool {
+    matches!(StatusKind::of(status), StatusKind::Never)
+}
+
 /// `no-store`, `private`, `Authorization`, `Set-Cookie`, `Vary: *`.
 fn directives_allow(
     request: &RequestFacts<'_>,

@@ -244,7 +244,7 @@ pub enum Broken {
     HeadSum,
     /// A flag that is not known.
     Flags(u8),
-    /// Not a status code.
+    /// Not a status code, or not one that is ever stored.
     Status(u16),
     /// The section with this tag is unknown, out of its order, or cannot be what it says.
     Section(u8),
@@ -273,7 +273,7 @@ impl std::fmt::Display for Broken {
             Broken::TooLarge => write!(f, "the envelope's head is larger than {MAX_HEAD} bytes"),
             Broken::HeadSum => f.write_str("the checksum of the envelope's head does not match"),
             Broken::Flags(it) => write!(f, "the envelope's flags are {it:#04x}, and none is known"),
-            Broken::Status(it) => write!(f, "the envelope's status is {it}, which is no status code"),
+            Broken::Status(it) => write!(f, "the envelope's status is {it}, and no response has that which can be stored"),
             Broken::Section(it) => {
                 write!(f, "the envelope's section {it} is unknown, misplaced or malformed")
             }

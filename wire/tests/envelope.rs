@@ -5,6 +5,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::partial::Part;
 use larder_semantics::policy::Policy;
+use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 use larder_wire::envelope::{BodyInfo, Broken, Envelope, Head, MAX_HEAD, Mark, Parts, Unshared};
@@ -290,6 +291,11 @@ fn heads_that_cannot_be_meant_are_refused() {
     assert_eq!(Broken::Flags(1), with(5, &[1]));
     assert_eq!(Broken::Status(99), with(6, &[99, 0]));
     assert_eq!(Broken::Status(600), with(6, &[0x58, 2]));
+    for never in [100u16, 101, 103, 199, 304, 401, 412, 416] {
+        assert_eq!(Broken::Status(never), with(6, &never.to_le_bytes()), "nobody has ever stored it");
+    }
+    assert_eq!(Broken::Section(7), with(6, &206u16.to_le_bytes()), "which part it is stands nowhere");
+    assert_eq!(Broken::BodyLength, with(6, &204u16.to_le_bytes()), "it has none");
     assert_eq!(Broken::Short, with(8, &[27, 0, 0, 0]));
     assert_eq!(Broken::Short, with(8, &[0, 1, 0, 0]));
     assert_eq!(Broken::TooLarge, with(8, &[0xff; 4]));
@@ -307,9 +313,14 @@ fn fields() -> impl Strategy<Value = FieldList> {
     })
 }
 
+/// Statuses of what is stored whole.
+fn stored() -> impl Strategy<Value = u16> {
+    (200u16..600).prop_filter("never stored whole", |it| !matches!(it, 204 | 206) && !is_never_stored(*it))
+}
+
 prop_compose! {
     fn metas()(
-        (status, request_time, response_time, date) in (100u16..600, 0u64..1 << 37, 0u64..1 << 37, 0u64..1 << 37),
+        (status, request_time, response_time, date) in (stored(), 0u64..1 << 37, 0u64..1 << 37, 0u64..1 << 37),
         (initial_age, seconds) in (0u32..=1 << 31, 0u32..=1 << 31),
         source in prop::sample::select(vec![
             LifetimeSource::None, LifetimeSource::Override, LifetimeSource::Targeted, LifetimeSource::SMaxAge,
@@ -324,7 +335,7 @@ prop_compose! {
         partial in prop::option::of((0u64..1000, 0u64..1000, prop::option::of(1u64..1000))),
     ) -> Meta {
         Meta {
-            status,
+            status: if partial.is_some() { 206 } else { status },
             request_time: WallTime(request_time),
             response_time: WallTime(response_time),
             date: WallTime(date),

@@ -31,7 +31,8 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
 /// be of a response that is larger than envelopes may be.
 pub(crate) fn read(bytes: &[u8]) -> Option<Envelope> {
     let (envelope, length) = Envelope::read(bytes).ok()?;
-    (length == bytes.len()).then_some(envelope)
+    // Nor are there parts here, of which nothing says that the body is as long as they.
+    (length == bytes.len() && envelope.meta.partial.is_none()).then_some(envelope)
 }
 
 /// The response that an envelope tells of, with its body.

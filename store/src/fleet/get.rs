@@ -253,6 +253,10 @@ impl Fleet {
             }
             Err(broken) => return Err(broken),
         };
+        // Nobody leaves parts here, and whether one has the bytes that it says is looked at nowhere.
+        if envelope.meta.partial.is_some() {
+            return Err(Broken::BodyLength);
+        }
         // Two keys that became one, or a stranger's.
         if *envelope.key == *self.keys.full(ask.key) {
             Ok((envelope, head, by_application))

@@ -11,6 +11,7 @@ use larder_semantics::field::{Field, FieldList, first, is_token, trim};
 use larder_semantics::freshness::Lifetime;
 use larder_semantics::partial::Part;
 use larder_semantics::policy::Policy;
+use larder_semantics::storable::is_never_stored;
 use larder_semantics::stored::Meta;
 use larder_semantics::validator::is_entity_tag;
 use larder_semantics::vary::{self, MAX_NAMES};
@@ -164,7 +165,20 @@ struct Raw<'a> {
 impl<'a> Raw<'a> {
     fn read_response(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
         let (raw, length) = Raw::read(bytes)?;
-        if raw.unshared.is_some() { Err(Broken::Mark) } else { Ok((raw, length)) }
+        if raw.unshared.is_some() {
+            return Err(Broken::Mark);
+        }
+        // Nobody may be served what cannot have been stored: who waits for a final response would take the next one for it.
+        if is_never_stored(raw.status) {
+            return Err(Broken::Status(raw.status));
+        }
+        if (raw.status == 206) != raw.partial.is_some() {
+            return Err(Broken::Section(tag::PARTIAL));
+        }
+        if raw.status == 204 && raw.body.length > 0 {
+            return Err(Broken::BodyLength);
+        }
+        Ok((raw, length))
     }
 
     fn read(bytes: &'a [u8]) -> Result<(Raw<'a>, usize), Broken> {
