@@ -331,7 +331,13 @@ impl Job {
             };
             let theirs = match turn {
                 Turn::Theirs(theirs) if self.below == Below::First => theirs,
-                Turn::Ours(win) => return self.on_our_turn(held, Some(win)),
+                Turn::Ours(mut win) => {
+                    // Others may have waited as well, for one who is silent: they are to know this one from it.
+                    if !waiting.has_just_begun() {
+                        win.show();
+                    }
+                    return self.on_our_turn(held, Some(win));
+                }
                 Turn::Theirs(_) | Turn::Free => return self.on_our_turn(held, None),
             };
             self.told.enter(Stage::Wait);

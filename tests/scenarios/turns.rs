@@ -191,6 +191,26 @@ fn the_turn_of_a_node_that_is_killed_is_anothers() {
     first.open();
 }
 
+/// Others that have waited for the silent node as well are told at once who has its turn.
+#[test]
+fn where_a_node_is_silent_one_of_the_others_asks() {
+    let memcached = Memcached::start();
+    let text = "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nours";
+    let (origin, [first, others]) = in_two_steps(text, text);
+    let mut nodes = patient(6, &origin, &memcached);
+    let clients = all_ask(&nodes, 1, &first);
+    let has_it = nodes.iter().position(|it| it.counter("fleet_wins") == 1).unwrap();
+    killed(nodes.remove(has_it));
+    until("another asks", || others.waiting() > 0);
+    let begun = now();
+    until("the others would have given up", || begun.elapsed() > Duration::from_millis(1500));
+    others.open();
+    let waiting = clients.into_iter().enumerate().filter(|it| it.0 != has_it);
+    waiting.for_each(|(_, mut it)| assert_eq!("ours", it.read().text()));
+    assert_eq!((2, 0), (origin.requests(), sum(&nodes, "recompute_wait_timeouts")));
+    first.open();
+}
+
 #[test]
 fn a_node_that_lives_is_waited_for_however_slow_the_origin_is() {
     let memcached = Memcached::start();

@@ -74,8 +74,18 @@ impl Win {
         // An item that was made for this turn goes by itself, some time before that is safe to rely on.
         let until = (*has == Has::Nothing).then(|| now() + Duration::from_secs(VIVIFY.into()) / 2);
         fleet.turns.0.borrow_mut().insert(key.clone(), Held { cas: *cas, until });
-        let living = tokio::task::spawn_local(live(Rc::downgrade(fleet), fleet.keys.sign(key), *server));
+        let living = live(Rc::downgrade(fleet), fleet.keys.sign(key), *server, SIGN_EACH);
+        let living = tokio::task::spawn_local(living);
         Self { fleet: Rc::downgrade(fleet), place, is_alone, living }
+    }
+
+    /// Gives the first sign of life now, rather than half a second from now: for others who have waited for a silent node with this one.
+    pub fn show(&mut self) {
+        let Some(fleet) = self.fleet.upgrade() else { return };
+        self.living.abort();
+        let Place { key, server, .. } = &self.place;
+        let living = live(Rc::downgrade(&fleet), fleet.keys.sign(key), *server, Duration::ZERO);
+        self.living = tokio::task::spawn_local(living);
     }
 
     /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
@@ -96,10 +106,10 @@ impl Win {
     }
 }
 
-/// Tells those who wait that this process lives; ended with the turn. What is over before the first costs nothing.
-async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize) {
-    for _ in 0..MOST_SIGNS {
-        tokio::time::sleep(SIGN_EACH).await;
+/// Tells those who wait that this process lives, from `first` on; ended with the turn. What is over before the first costs nothing.
+async fn live(fleet: Weak<Fleet>, sign: FleetKey, server: usize, first: Duration) {
+    for number in 0..MOST_SIGNS {
+        tokio::time::sleep(if number == 0 { first } else { SIGN_EACH }).await;
         let Some(fleet) = fleet.upgrade() else { return };
         let (server, within) = (&fleet.servers[server], fleet.settings.timeout);
         let _ = server.set(&sign, b"", SIGN_STANDS, within).await;
