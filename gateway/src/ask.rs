@@ -124,7 +124,7 @@ impl Machine<'_, '_> {
         };
         let started = clock::precise_micros();
         self.stages.enter(Stage::Connect);
-        let reserved = self.route.origins.reserve(self.asked()).await;
+        let Some(reserved) = self.in_line(self.asked()).await else { return self.needs_nothing() };
         if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
             && let Some(step) = self.came_meanwhile()
         {
@@ -140,6 +140,7 @@ impl Machine<'_, '_> {
         };
         let arrived = match arrived {
             Ok(arrived) => arrived,
+            Err(_) if self.is_taken_back().await => return self.needs_nothing(),
             Err(error) => return self.failed(error.status(), &error.sentence()),
         };
         let status = arrived.response.status;

@@ -138,11 +138,7 @@ impl Job {
         let rest = self.rest();
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
-        let reserved = {
-            let reserving = pin!(self.route.origins.reserve(self.asked()));
-            let Some(reserved) = self.watched(&writer, reserving).await else { return };
-            reserved
-        };
+        let Some(reserved) = self.in_line(&writer).await else { return };
         if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
             && let Some((stored, tier)) = Box::pin(self.came_meanwhile(&writer)).await
         {

@@ -74,7 +74,12 @@ impl<'c> Machine<'_, 'c> {
         if !beginning.is_whole {
             asked.paced = Paced::ByClient;
         }
-        let exchange = match self.route.origins.send(asked, outgoing).await {
+        let sent = match self.in_line(asked).await {
+            None => return self.needs_nothing(),
+            Some(Ok(reserved)) => reserved.send(outgoing).await,
+            Some(Err(error)) => Err(error),
+        };
+        let exchange = match sent {
             Ok(exchange) => exchange,
             Err(error) => {
                 self.error = error.status();

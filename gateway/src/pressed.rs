@@ -11,7 +11,7 @@ use crate::run::Machine;
 use crate::stages::Stage;
 use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
-use larder_origin::{Exchange, OriginError, Pressed, Rests};
+use larder_origin::{Asked, Exchange, OriginError, Pressed, Reserved, Rests};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
@@ -149,6 +149,23 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
 }
 
 impl Job {
+    /// Waits for a place with an origin; `None` where nobody waits for the answer any more: the origin never hears of it, and nobody can
+    /// join.
+    pub async fn in_line(&self, writer: &FillWriter) -> Option<Result<Reserved, OriginError>> {
+        let reserving = self.route.origins.reserve(self.asked());
+        if self.background {
+            return Some(reserving.await);
+        }
+        tokio::select! {
+            biased;
+            reserved = reserving => Some(reserved),
+            () = writer.deserted() => {
+                self.gateway.counters.fill_given_up.add(1);
+                None
+            }
+        }
+    }
+
     /// Does `work` of an exchange; `None` where others need its place, and nobody waits for the answer any more.
     pub async fn unless_given_up<T>(
         &self,
@@ -195,6 +212,26 @@ impl Machine<'_, '_> {
         match &self.reply {
             Some(reply) => reply.taken_back().await,
             None => std::future::pending().await,
+        }
+    }
+
+    pub async fn is_taken_back(&self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.taken_back() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// Waits for a place with an origin; `None` where the client takes its request back in the line: the origin never hears of it.
+    pub async fn in_line(&self, asked: Asked) -> Option<Result<Reserved, OriginError>> {
+        tokio::select! {
+            biased;
+            reserved = self.route.origins.reserve(asked) => Some(reserved),
+            () = self.taken_back() => {
+                self.gateway.counters.fill_given_up.add(1);
+                None
+            }
         }
     }
 

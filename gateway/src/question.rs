@@ -58,7 +58,7 @@ impl Job {
     pub async fn ask(&self, ask: Ask<'_>, writer: &FillWriter) -> Option<Result<Arrived, OriginError>> {
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
-        match self.route.origins.reserve(self.asked()).await {
+        match self.in_line(writer).await? {
             Ok(reserved) => self.ask_by(reserved, started, ask, writer).await,
             Err(error) => Some(Err(error)),
         }

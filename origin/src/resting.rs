@@ -12,7 +12,7 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long an exchange must have rested in all before it is told, milliseconds.
+/// How long an exchange must have rested in all before it is told, milliseconds, unless it is for nobody.
 const GRACE: u64 = 1_000;
 /// How often one that waits for a place looks who rests.
 const LOOK: Duration = Duration::from_millis(250);
@@ -64,8 +64,12 @@ impl Rester {
     fn ripe(&self, now: u64) -> Option<u64> {
         let rested = self.before + now.saturating_sub(self.since);
         let is_fast = || self.came.saturating_mul(1000) >= rested.saturating_mul(LEAST_RATE);
-        let may = rested >= GRACE && self.told.get().is_none() && !(self.whose == Rests::Sends && is_fast());
-        may.then_some(rested)
+        let is_ripe = match self.whose {
+            Rests::ForNobody => true,
+            Rests::Takes => rested >= GRACE,
+            Rests::Sends => rested >= GRACE && !is_fast(),
+        };
+        (is_ripe && self.told.get().is_none()).then_some(rested)
     }
 
     fn tell(&self, now: u64) {
@@ -109,6 +113,9 @@ impl<'e> Resting<'e> {
         });
         still.set(Some(rester.still));
         origin.resters.list.borrow_mut().push(rester.clone());
+        if whose == Rests::ForNobody {
+            origin.press_at_once();
+        }
         Self { exchange, origin, rester }
     }
 }
@@ -160,11 +167,31 @@ impl Exchange {
 impl Origin {
     /// Waits for `place` in one of the lines, and has those who rest told meanwhile.
     pub(crate) async fn pressing<T>(&self, mut place: Pin<&mut impl Future<Output = T>>) -> T {
+        // With the first look it stands in the line.
+        if let Poll::Ready(place) = poll_fn(|context| Poll::Ready(place.as_mut().poll(context))).await {
+            return place;
+        }
+        self.press_at_once();
         loop {
             match timeout(LOOK, place.as_mut()).await {
                 Ok(place) => return place,
                 Err(_) => self.press(),
             }
+        }
+    }
+
+    /// Tells as many of those for whom nobody waits as others wait for a place: neither has anything to lose by it.
+    fn press_at_once(&self) {
+        let waiting = self.places.waiting();
+        if waiting == 0 {
+            return;
+        }
+        let (now, list) = (clock::monotonic().0, self.resters.list.borrow());
+        let told = list.iter().filter(|it| it.told.get().is_some()).count();
+        let for_nobody = |it: &&Rc<Rester>| it.whose == Rests::ForNobody && it.told.get().is_none();
+        for rester in list.iter().filter(for_nobody).take(waiting.saturating_sub(told)) {
+            self.counters.origin_pressed.add(1);
+            rester.tell(now);
         }
     }
 

@@ -219,6 +219,60 @@ fn one_connection_is_not_for_those_who_send() {
     assert_eq!([0; 5], counted(&larder, OUTCOMES));
 }
 
+/// What is taken back before it has a connection, the application never hears of.
+#[test]
+fn who_takes_a_request_back_in_the_line_has_not_asked() {
+    let asks = [
+        ("GET", &[][..]),
+        ("GET", &[("authorization", "Basic eDp5")]),
+        ("HEAD", &[]),
+        ("POST", &[]),
+        ("PUT", &[("content-length", "0")]),
+    ];
+    for (method, more) in asks {
+        let gate = Gate::new();
+        let origin = application(&gate);
+        let larder = larder(&origin, 1, "");
+        let mut holds = larder.client();
+        holds.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n");
+        until("it is with the application", || gate.waiting() == 1);
+        let mut client = Http2::connect(&larder);
+        let id = client.head(&request(method, "/slow?2", more), END_STREAM);
+        until("it is here", || larder.counter("requests") == 2);
+        client.send(crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes()));
+        until("it has left the line", || larder.counter("fill_given_up") == 1);
+        gate.open();
+        assert_eq!("here", holds.read().text());
+        assert_eq!("here", larder.get("/small").text());
+        assert_eq!(2, origin.requests(), "{method} {more:?}");
+        assert_eq!([0, 0, 0, 0, 1], counted(&larder, OUTCOMES));
+    }
+}
+
+/// What nobody waits for gives its connection up at once when others need it, and those who wait first do not have to look for it.
+#[test]
+fn what_nobody_waits_for_keeps_nobody_waiting() {
+    let gate = Gate::new();
+    let origin = application(&gate);
+    let larder = larder(&origin, 1, "");
+    let mut client = Http2::connect(&larder);
+    for taken_back_first in [true, false] {
+        let id = client.ask(&format!("/slow?{taken_back_first}"));
+        until("it is with the application", || gate.waiting() >= 1);
+        let reset = crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes());
+        if taken_back_first {
+            client.send(&reset);
+        }
+        let small = client.ask("/small");
+        if !taken_back_first {
+            client.send(&reset);
+        }
+        assert_eq!("here", client.answer(small).text());
+    }
+    assert_eq!([0, 0, 0, 0, 2], counted(&larder, OUTCOMES));
+    gate.open();
+}
+
 /// What nobody waits for any more is fetched to its end, unless others need the connection.
 #[test]
 fn what_nobody_waits_for_is_given_up() {

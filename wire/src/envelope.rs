@@ -273,7 +273,9 @@ impl std::fmt::Display for Broken {
             Broken::TooLarge => write!(f, "the envelope's head is larger than {MAX_HEAD} bytes"),
             Broken::HeadSum => f.write_str("the checksum of the envelope's head does not match"),
             Broken::Flags(it) => write!(f, "the envelope's flags are {it:#04x}, and none is known"),
-            Broken::Status(it) => write!(f, "the envelope's status is {it}, and no response has that which can be stored"),
+            Broken::Status(it) => {
+                write!(f, "the envelope's status is {it}, and no response has that which can be stored")
+            }
             Broken::Section(it) => {
                 write!(f, "the envelope's section {it} is unknown, misplaced or malformed")
             }
