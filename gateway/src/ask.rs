@@ -38,6 +38,7 @@ impl Machine<'_, '_> {
     }
 
     pub async fn lead(&mut self, mut reader: FillReader) -> Step {
+        let mut may_be_gone = false;
         let head = loop {
             let local = self.local.clone();
             tokio::select! {
@@ -48,6 +49,10 @@ impl Machine<'_, '_> {
                     // What it began counts as its own until that has ended: else one client could begin any number.
                     reader.leave().over().await;
                     return self.needs_nothing();
+                }
+                () = self.may_be_gone(), if !may_be_gone => {
+                    may_be_gone = true;
+                    reader.doubt();
                 }
             }
         };
@@ -298,7 +303,7 @@ impl Machine<'_, '_> {
         let exchange = reserved.send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
         loop {
-            let response = self.unless_taken_back(&exchange, exchange.head()).await?;
+            let response = self.unless_gone(&exchange, exchange.head()).await?;
             self.local.took(started, exchange.answered(), &response);
             if response.status >= 200 {
                 self.stages.enter(Stage::Lookup);

@@ -138,7 +138,7 @@ impl Job {
         let rest = self.rest();
         let started = clock::precise_micros();
         self.told.enter(Stage::Connect);
-        let Some(reserved) = self.in_line(&writer).await else { return };
+        let Some(reserved) = self.in_line(&writer).await else { return self.given_up(writer) };
         if !matches!(&reserved, Ok(it) if it.wait() == Wait::None)
             && let Some((stored, tier)) = Box::pin(self.came_meanwhile(&writer)).await
         {
@@ -157,7 +157,7 @@ impl Job {
         let arrived = match asked {
             Some(Ok(arrived)) => arrived,
             Some(Err(error)) => return self.fail_of(writer, &error),
-            None => return,
+            None => return self.given_up(writer),
         };
         match arrived.response.status {
             // Some origins answer `If-Range` with a 304, which is nothing that was asked.
@@ -189,7 +189,7 @@ impl Job {
         match asked {
             Some(Ok(again)) => self.receive_or_fail(again, writer).await,
             Some(Err(error)) => self.fail_of(writer, &error),
-            None => {}
+            None => self.given_up(writer),
         }
     }
 
@@ -208,6 +208,11 @@ impl Job {
     fn fail_of(&self, writer: FillWriter, error: &OriginError) {
         self.gateway.refusals.note_failure(self.hash, &self.request, error.status(), &error.sentence());
         self.fail(writer, head_of(error));
+    }
+
+    /// Who may read still is told that others had the place.
+    fn given_up(&self, writer: FillWriter) {
+        self.fail(writer, FillHead::Failed(503));
     }
 
     fn fail(&self, mut writer: FillWriter, head: FillHead) {

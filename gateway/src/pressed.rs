@@ -11,7 +11,7 @@ use crate::run::Machine;
 use crate::stages::Stage;
 use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
-use larder_origin::{Asked, Exchange, OriginError, Pressed, Reserved, Rests};
+use larder_origin::{Asked, Exchange, OriginError, Pressed, Reserved, Rests, others_wait};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
@@ -149,8 +149,8 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
 }
 
 impl Job {
-    /// Waits for a place with an origin; `None` where nobody waits for the answer any more: the origin never hears of it, and nobody can
-    /// join.
+    /// Waits for a place with an origin; `None` where everybody who waits for the answer may be gone: the origin never hears of it, and
+    /// nobody can join.
     pub async fn in_line(&self, writer: &FillWriter) -> Option<Result<Reserved, OriginError>> {
         let reserving = self.route.origins.reserve(self.asked());
         if self.background {
@@ -159,7 +159,7 @@ impl Job {
         tokio::select! {
             biased;
             reserved = reserving => Some(reserved),
-            () = writer.deserted() => {
+            () = until_unread(writer) => {
                 self.gateway.counters.fill_given_up.add(1);
                 None
             }
@@ -187,6 +187,16 @@ impl Job {
     }
 }
 
+/// Waits until nobody reads but those who may be gone; then nobody can begin to.
+async fn until_unread(writer: &FillWriter) {
+    loop {
+        writer.unread().await;
+        if writer.leaves_unread() {
+            return;
+        }
+    }
+}
+
 /// Waits until others need the place of this exchange and nobody reads what it brings; then nobody can begin to.
 async fn is_needless(exchange: &Exchange, writer: &FillWriter) {
     loop {
@@ -207,6 +217,20 @@ pub(crate) struct Beginning {
 }
 
 impl Machine<'_, '_> {
+    /// Waits until others wait for a place, and the client may be gone: it has taken its request back, or, over HTTP/1, closed its side.
+    /// Then it may wait for the answer nevertheless: nothing is made of it but room for others.
+    pub async fn may_be_gone(&self) {
+        others_wait().await;
+        self.gone().await;
+    }
+
+    async fn gone(&self) {
+        match &self.reply {
+            Some(reply) => reply.gone().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Waits until the client has taken its request back.
     pub async fn taken_back(&self) {
         match &self.reply {
@@ -223,29 +247,32 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Waits for a place with an origin; `None` where the client takes its request back in the line: the origin never hears of it.
+    /// Waits for a place with an origin, unless the client may be gone: the origin never hears of the request then. `None` where it
+    /// has taken it back.
     pub async fn in_line(&self, asked: Asked) -> Option<Result<Reserved, OriginError>> {
         tokio::select! {
             biased;
-            reserved = self.route.origins.reserve(asked) => Some(reserved),
-            () = self.taken_back() => {
-                self.gateway.counters.fill_given_up.add(1);
-                None
-            }
+            reserved = self.route.origins.reserve(asked) => return Some(reserved),
+            () = self.gone() => {}
         }
+        self.gateway.counters.fill_given_up.add(1);
+        (!self.is_taken_back().await).then_some(Err(OriginError::Busy))
     }
 
     /// Does `work` of an exchange for this client alone.
     ///
     /// # Errors
-    /// [`OriginError::Busy`]: the client has taken its request back, and others need the place.
-    pub async fn unless_taken_back<T>(
+    /// [`OriginError::Busy`]: the client may be gone, and others need the place.
+    pub async fn unless_gone<T>(
         &self,
         exchange: &Exchange,
         work: impl Future<Output = Result<T, OriginError>>,
     ) -> Result<T, OriginError> {
         let is_needless = async {
-            self.taken_back().await;
+            tokio::select! {
+                () = self.taken_back() => {}
+                () = self.may_be_gone() => {}
+            }
             let _ = exchange.resting(Rests::ForNobody, pin!(std::future::pending::<()>())).await;
         };
         tokio::select! {

@@ -477,15 +477,22 @@ impl<'c> Machine<'_, 'c> {
         let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
         let alone = if self.validate { Step::Validate } else { Step::Fetch };
         let mut patience = self.patience.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(patience)));
-        let head = tokio::select! {
-            biased;
-            head = reader.head() => head,
-            () = self.taken_back() => return self.needs_nothing(),
-            () = patience.as_mut() => {
-                self.gateway.counters.collapse_timeouts.add(1);
-                self.stages.enter(Stage::Lookup);
-                self.company = Company::Alone;
-                return alone;
+        let mut may_be_gone = false;
+        let head = loop {
+            tokio::select! {
+                biased;
+                head = reader.head() => break head,
+                () = self.taken_back() => return self.needs_nothing(),
+                () = patience.as_mut() => {
+                    self.gateway.counters.collapse_timeouts.add(1);
+                    self.stages.enter(Stage::Lookup);
+                    self.company = Company::Alone;
+                    return alone;
+                }
+                () = self.may_be_gone(), if !may_be_gone => {
+                    may_be_gone = true;
+                    reader.doubt();
+                }
             }
         };
         self.patience = Some(patience); // It is one for all that this request waits for.

@@ -35,7 +35,7 @@ pub use http2::Http2;
 pub use line::Wait;
 pub use pool::{Changed, Measures, Membership, Onward, Origin, Reserved, Speaks, Told};
 pub use request::{Line, Outgoing, is_idempotent};
-pub use resting::{Pressed, Rests};
+pub use resting::{Pressed, Rests, others_wait};
 pub use standing::{Change, Ejection, Standing, State};
 pub use tls::{Tls, TlsSettings};
 

@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 /// How long an exchange must have rested in all before it is told, milliseconds, unless it is for nobody.
@@ -35,6 +36,17 @@ pub enum Rests {
 pub struct Pressed {
     /// Its client did nothing at all for a second or more.
     pub is_still: bool,
+}
+
+thread_local! {
+    /// Rung where requests of this worker wait for a place with an origin.
+    static BELL: Rc<Notify> = Rc::default();
+}
+
+/// Waits until requests of this worker wait for a place with an origin. Where they do, within a quarter of a second.
+pub async fn others_wait() {
+    let bell = BELL.with(Rc::clone);
+    bell.notified().await;
 }
 
 /// The exchanges of one worker with one origin that rest.
@@ -186,6 +198,7 @@ impl Origin {
         if waiting == 0 {
             return;
         }
+        BELL.with(|it| it.notify_waiters());
         let (now, list) = (clock::monotonic().0, self.resters.list.borrow());
         let told = list.iter().filter(|it| it.told.get().is_some()).count();
         let for_nobody = |it: &&Rc<Rester>| it.whose == Rests::ForNobody && it.told.get().is_none();
@@ -202,6 +215,7 @@ impl Origin {
         if looked.replace(now) == now {
             return; // Another that waits has just done so.
         }
+        BELL.with(|it| it.notify_waiters());
         let list = list.borrow();
         let mut ripe: Vec<_> = list.iter().filter_map(|it| Some((it.ripe(now)?, it))).collect();
         ripe.sort_by(|(a, one), (b, other)| one.whose.cmp(&other.whose).then(b.cmp(a)));

@@ -148,6 +148,8 @@ struct State {
     /// Who may read the body: how many stand at which offset.
     positions: BTreeMap<u64, usize>,
     readers: usize,
+    /// So many of them may be gone: see [`FillReader::doubt`].
+    doubted: usize,
     /// The one that began it still reads.
     leader: bool,
     /// What the ledger has for the chunks.
@@ -290,6 +292,7 @@ impl Fill {
             end: None,
             positions: BTreeMap::from([(0, 1)]),
             readers: 1,
+            doubted: 0,
             leader: true,
             charged: 0,
             left_behind: 0,
@@ -481,7 +484,7 @@ impl FillWriter {
             }
             if matches!(head, FillHead::Private(_)) {
                 // The body is for the leader only; nobody else counts, or is waited for.
-                state.readers = usize::from(state.leader);
+                (state.readers, state.doubted) = (usize::from(state.leader), 0);
                 state.positions = (0..state.readers).map(|_| (0, 1)).collect();
             }
             state.head = Some(head);

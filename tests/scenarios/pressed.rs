@@ -249,6 +249,30 @@ fn who_takes_a_request_back_in_the_line_has_not_asked() {
     }
 }
 
+/// A client of HTTP/1 that has closed its side may wait for its answer nevertheless, and has it where nobody else needs the connection; where
+/// others do, it is told so, if it is there.
+#[test]
+fn who_has_closed_makes_room_for_others() {
+    for method in ["GET", "HEAD"] {
+        for others_wait in [false, true] {
+            let gate = Gate::new();
+            let origin = application(&gate);
+            let larder = larder(&origin, 1, "");
+            let mut closed = larder.client();
+            closed.send(format!("{method} /slow HTTP/1.1\r\nHost: h\r\n\r\n"));
+            closed.stream.shutdown(std::net::Shutdown::Write).unwrap();
+            until("it is with the application", || gate.waiting() == 1);
+            if others_wait {
+                assert_eq!("here", larder.get("/small").text());
+            }
+            gate.open();
+            let told = if others_wait { 503 } else { 200 };
+            assert_eq!(told, closed.read_for(method).status, "{method}");
+            assert_eq!([0, 0, 0, 0, u64::from(others_wait)], counted(&larder, OUTCOMES), "{method}");
+        }
+    }
+}
+
 /// What nobody waits for gives its connection up at once when others need it, and those who wait first do not have to look for it.
 #[test]
 fn what_nobody_waits_for_keeps_nobody_waiting() {

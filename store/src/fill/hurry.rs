@@ -44,28 +44,28 @@ impl FillWriter {
         self.hurry = Hurry::Spools(otherwise);
     }
 
-    /// Waits until nobody reads; somebody may join again.
+    /// Waits until nobody reads but those who may be gone ([`super::FillReader::doubt`]); somebody may join again.
     pub async fn unread(&self) {
         loop {
             let drained = self.fill.drained.notified();
-            if self.readers() == 0 {
+            if self.fill.is_unread() {
                 return;
             }
             drained.await;
         }
     }
 
-    /// Whether nobody reads; then nobody can join any more.
+    /// Whether that is so; then nobody can join any more.
     #[must_use]
     pub fn leaves_unread(&self) -> bool {
-        self.fill.store.flights.leave_if(&self.fill, || self.readers() == 0)
+        self.fill.store.flights.leave_if(&self.fill, || self.fill.is_unread())
     }
 
     /// Waits until nobody reads any more. After that nobody can join either.
     pub async fn deserted(&self) {
         loop {
             let drained = self.fill.drained.notified();
-            if self.leaves_unread() {
+            if self.fill.store.flights.leave_if(&self.fill, || self.readers() == 0) {
                 return;
             }
             drained.await;
@@ -91,5 +91,12 @@ impl FillWriter {
             return Err(Abandoned);
         }
         Ok(())
+    }
+}
+
+impl Fill {
+    fn is_unread(&self) -> bool {
+        let state = self.state.lock();
+        state.readers <= state.doubted
     }
 }

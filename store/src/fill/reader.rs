@@ -21,6 +21,8 @@ pub struct FillReader {
     sum: Option<Sum>,
     /// What it needs could not be read from the spool: its position counts no more.
     is_lost: bool,
+    /// See [`FillReader::doubt`].
+    is_doubted: bool,
 }
 
 /// What a look at the fill brought.
@@ -44,7 +46,7 @@ pub(super) enum Place {
 impl FillReader {
     /// A reader that the fill's state knows of already, at its beginning.
     pub(super) fn new(fill: Arc<Fill>, place: Place) -> Self {
-        Self { fill, at: 0, place, ahead: WINDOW, waits: false, sum: None, is_lost: false }
+        Self { fill, at: 0, place, ahead: WINDOW, waits: false, sum: None, is_lost: false, is_doubted: false }
     }
 
     /// Whether this reader came with the writer: then a private head is for it.
@@ -80,6 +82,19 @@ impl FillReader {
         self.ahead = bytes.min(if is_much { 0 } else { WINDOW });
     }
 
+    /// Whoever it reads for may be gone: until it takes some of the body, the fetch may be given up for others.
+    pub fn doubt(&mut self) {
+        if !std::mem::replace(&mut self.is_doubted, true) {
+            self.fill.change(0, &self.fill.drained, |state| state.doubted += 1);
+        }
+    }
+
+    fn doubt_no_more(&mut self) {
+        if std::mem::take(&mut self.is_doubted) {
+            self.fill.change(0, &self.fill.drained, |state| state.doubted = state.doubted.saturating_sub(1));
+        }
+    }
+
     /// Waits for the head. A fill whose writer went away without one failed with 502. May be asked again.
     pub async fn head(&mut self) -> FillHead {
         loop {
@@ -106,7 +121,8 @@ impl FillReader {
     /// # Errors
     /// As [`FillReader::next`].
     pub async fn next_of(&mut self, most: u64) -> Result<Bytes, FillEnd> {
-        let Self { fill, at, place, ahead, waits, sum, is_lost } = self;
+        self.doubt_no_more();
+        let Self { fill, at, place, ahead, waits, sum, is_lost, .. } = self;
         let mut read = None;
         loop {
             let arrived = fill.arrived.notified();
@@ -185,6 +201,7 @@ impl Left {
 
 impl Drop for FillReader {
     fn drop(&mut self) {
+        self.doubt_no_more();
         self.fill.change(0, &self.fill.drained, |state| {
             if self.waits {
                 state.waits_no_more(self.at);
