@@ -73,8 +73,10 @@ pub struct Http2 {
     /// Gives the windows back what came.
     pub is_generous: bool,
     answers: BTreeMap<u32, Answer>,
-    /// The code of GOAWAY.
+    /// The code of the last GOAWAY.
     pub goaway: Option<u32>,
+    /// One was sent before it that left everything open.
+    pub was_announced: bool,
     /// What the server set.
     pub settings: BTreeMap<u16, u32>,
 }
@@ -134,7 +136,15 @@ impl Http2 {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         let (answers, theirs) = (BTreeMap::new(), BTreeMap::new());
-        let mut it = Self { stream, next: 1, is_generous: true, answers, goaway: None, settings: theirs };
+        let mut it = Self {
+            stream,
+            next: 1,
+            is_generous: true,
+            answers,
+            goaway: None,
+            was_announced: false,
+            settings: theirs,
+        };
         let mut payload = Vec::new();
         for (name, value) in settings {
             payload.extend_from_slice(&name.to_be_bytes());
@@ -269,7 +279,9 @@ impl Http2 {
                 }
                 self.send(frame(SETTINGS, ACK, 0, &[]));
             }
+            GOAWAY if it.payload[..4] == [0x7f, 0xff, 0xff, 0xff] => self.was_announced = true,
             GOAWAY => self.goaway = Some(it.code()),
+            PING if it.flags & ACK == 0 => self.send(frame(PING, ACK, 0, &it.payload)),
             _ => {}
         }
     }

@@ -266,28 +266,53 @@ fn requests_wait_for_their_origins_side_by_side() {
     assert_eq!("slow", client.answer(slow).text());
 }
 
-#[test]
-fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
+/// An origin that answers everything once the gate is open.
+fn slow() -> (Origin, std::sync::Arc<Gate>) {
     let gate = Gate::new();
     let opened = gate.clone();
-    let origin = Origin::scripted(move |_| {
-        vec![
-            Script::Gate(opened.clone()),
-            Script::Send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow".to_vec()),
-        ]
-    });
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nslow";
+    let origin = Origin::scripted(move |_| vec![Script::Gate(opened.clone()), Script::Send(answer.to_vec())]);
+    (origin, gate)
+}
+
+#[test]
+fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
+    let (origin, gate) = slow();
     let larder = Larder::before(&origin, "");
     let mut client = Http2::connect(&larder);
     let id = client.ask("/");
     until("it waits at the origin", || gate.waiting() > 0);
     larder.signal(libc::SIGTERM);
+    while !client.was_announced {
+        client.read().unwrap();
+    }
+    // The client has not taken note of it yet.
+    let on_its_way = client.ask("/on-its-way");
     while client.goaway.is_none() {
         client.read().unwrap();
     }
+    let late = client.ask("/late");
+    assert_eq!(Some(7), client.answer(late).reset);
     gate.open();
-    let answer = client.answer(id);
-    assert_eq!((Some(0), "slow", true), (client.goaway, answer.text().as_str(), answer.complete));
+    for id in [id, on_its_way] {
+        let answer = client.answer(id);
+        assert_eq!((Some(0), "slow", true), (client.goaway, answer.text().as_str(), answer.complete));
+    }
     client.rest();
+}
+
+/// Who answers no PING is left all the same.
+#[test]
+fn a_drain_waits_for_no_client_that_has_had_its_answers() {
+    let (origin, gate) = slow();
+    let mut larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    client.ask("/");
+    until("it waits at the origin", || gate.waiting() > 0);
+    larder.signal(libc::SIGTERM);
+    gate.open();
+    assert!(larder.child.wait().unwrap().success());
+    assert_eq!("slow", client.answer(1).text());
 }
 
 #[test]

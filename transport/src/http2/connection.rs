@@ -9,6 +9,7 @@ use crate::link::{ClientGone, Link};
 use crate::outbox::{KEEP, Outbox, SHIFTED, Sent};
 use crate::worker::{Expired, Reading};
 use larder_semantics::field::Field;
+use larder_stdx::clock;
 use larder_wire::http1::request::Limits;
 use larder_wire::http1::write::is_hop_by_hop;
 use larder_wire::http2::ErrorCode;
@@ -33,6 +34,10 @@ const TURNS: usize = 8;
 pub(super) const STREAM_WINDOW: u32 = 128 * 1024;
 /// Bytes that all streams may send before they are read.
 pub(super) const WINDOW: u32 = 1024 * 1024;
+/// The PING behind which nothing comes that was sent before the client knew that we leave...
+pub(super) const LEAVING: [u8; 8] = *b"farewell";
+/// ...for which one that asks for nothing is waited for so many milliseconds.
+const FAREWELL: u64 = 1_000;
 /// Streams that we ended and the client may not know of yet.
 const FORGOTTEN: usize = 256;
 
@@ -84,10 +89,20 @@ pub(super) struct State {
     /// Bytes that were read and for which it has no credit yet.
     pub owed: u32,
     pub floods: Floods,
-    /// GOAWAY was sent: nothing new is begun.
-    pub is_leaving: bool,
+    pub leaving: Leaving,
     /// Something was answered or begun in this turn.
     pub was_asked: bool,
+}
+
+/// How far the server is with leaving a connection (RFC 9113 §6.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    No,
+    /// The client was told to begin nothing more, at this time of the monotonic clock; what is on its way is served still, until it has
+    /// answered.
+    Announced(u64),
+    /// It knows what was begun: nothing else is.
+    Yes,
 }
 
 /// A field section of several frames.
@@ -123,7 +138,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
             credit: i64::from(WINDOW),
             owed: 0,
             floods: Floods::default(),
-            is_leaving: false,
+            leaving: Leaving::No,
             was_asked: true,
         }),
         waker: RefCell::default(),
@@ -136,7 +151,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
         poll_fn(|context| {
             if !is_stopped && stopped.as_mut().poll(context).is_ready() {
                 is_stopped = true;
-                connection.leave(ErrorCode::None);
+                connection.announce_leave();
             }
             turn(&connection, context, &client, &handler)
         })
@@ -375,7 +390,7 @@ impl Connection {
     /// Everything that was begun is answered, and nothing more will be.
     fn is_over(&self) -> bool {
         let state = self.state.borrow();
-        state.is_leaving && state.streams.is_empty() && self.link.waiting() == 0
+        state.leaving == Leaving::Yes && state.streams.is_empty() && self.link.waiting() == 0
     }
 
     /// What the client is waited for.
@@ -390,17 +405,32 @@ impl Connection {
             }
         } else if !state.streams.is_empty() {
             watched.rest();
+        } else if let Leaving::Announced(since) = state.leaving {
+            let passed = clock::monotonic().0.saturating_sub(since);
+            watched.read_for(Reading::Idle, FAREWELL.saturating_sub(passed));
         } else if was_asked || watched.reading() != Reading::Idle {
             watched.read_for(Reading::Idle, times.idle);
             watched.begin_window();
         }
     }
 
+    /// Tells a client that asks for something to begin nothing more: what it has sent by then is no loss.
+    fn announce_leave(&self) {
+        if self.state.borrow().streams.is_empty() {
+            return self.leave(ErrorCode::None);
+        }
+        self.state.borrow_mut().leaving = Leaving::Announced(clock::monotonic().0);
+        self.link.with_output(|out| {
+            frame::write_goaway(i32::MAX.cast_unsigned(), ErrorCode::None, out.text());
+            frame::write_ping(LEAVING, false, out.text());
+        });
+    }
+
     /// Begins nothing more; what was begun goes on.
     pub fn leave(&self, code: ErrorCode) {
         let mut state = self.state.borrow_mut();
-        if !state.is_leaving {
-            state.is_leaving = true;
+        if state.leaving != Leaving::Yes {
+            state.leaving = Leaving::Yes;
             let last = state.last;
             self.link.with_output(|out| frame::write_goaway(last, code, out.text()));
         }

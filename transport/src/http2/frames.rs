@@ -1,6 +1,6 @@
 //! What each frame of a client does (RFC 9113 §5, §6, §8), and what it costs where it is against the rules.
 
-use super::connection::{BATCH, Block, FULL, Guard, STREAM_WINDOW, Shared, State};
+use super::connection::{BATCH, Block, FULL, Guard, LEAVING, Leaving, STREAM_WINDOW, Shared, State};
 use super::floods::Kind;
 use super::reply::Reply;
 use super::request_body::RequestBody;
@@ -114,6 +114,11 @@ impl<H: Handler> Taking<'_, H> {
             Frame::Broken { stream, .. } if self.is_idle(stream) => Err(ErrorCode::Protocol.into()),
             Frame::Broken { stream, code } => self.reset(stream, code, ClientGone::Malformed),
             Frame::Priority { .. } | Frame::Unknown => self.count(Kind::Nothing),
+            Frame::PingAck(LEAVING) if matches!(self.state.leaving, Leaving::Announced(_)) => {
+                self.state.leaving = Leaving::Yes;
+                frame::write_goaway(self.state.last, ErrorCode::None, self.out.text());
+                Ok(())
+            }
             Frame::SettingsAck | Frame::PingAck(_) | Frame::GoAway { .. } => self.count(Kind::Nothing),
         }
     }
@@ -305,7 +310,7 @@ impl<H: Handler> Taking<'_, H> {
         }
         let worker = self.connection.link.worker.clone();
         let is_full = state.has_open(worker.limits().http2_streams as usize);
-        if state.is_leaving || is_full {
+        if state.leaving == Leaving::Yes || is_full {
             if is_full {
                 worker.counters.http2_streams_refused.add(1);
             }
