@@ -301,6 +301,23 @@ fn a_drain_lets_what_was_begun_finish_and_says_goodbye() {
     client.rest();
 }
 
+/// The same where nothing is under way: what a cache answers at once never is.
+#[test]
+fn a_drain_answers_what_was_sent_before_it_was_known() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nkept");
+    let mut larder = Larder::before(&origin, "");
+    let mut client = Http2::connect(&larder);
+    assert_eq!("kept", client.get("/").text());
+    larder.signal(libc::SIGTERM);
+    while !client.was_announced {
+        client.read().unwrap();
+    }
+    assert_eq!("kept", client.get("/").text());
+    client.rest();
+    assert_eq!(Some(0), client.goaway);
+    assert!(larder.child.wait().unwrap().success());
+}
+
 /// Who answers no PING is left all the same.
 #[test]
 fn a_drain_waits_for_no_client_that_has_had_its_answers() {

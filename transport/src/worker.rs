@@ -197,6 +197,8 @@ pub(crate) struct Watched {
     /// Milliseconds of that window in which the client was waited for.
     waited: Cell<u64>,
     place: Cell<usize>,
+    /// It is told by its own protocol that the worker drains, and closed by that.
+    says_goodbye: Cell<bool>,
     /// Among those of all workers.
     _taken: Place,
     /// Where such are counted.
@@ -304,7 +306,7 @@ impl Worker {
         for it in self.watched.borrow().iter().flatten() {
             match it.reading.get() {
                 // What has arrived already is still read, and answered.
-                Reading::Idle => it.shut(Shutdown::Read),
+                Reading::Idle if !it.says_goodbye.get() => it.shut(Shutdown::Read),
                 Reading::First => it.read_by.set(it.read_by.get().min(clock::monotonic().0 + GRACE)),
                 _ => {}
             }
@@ -405,6 +407,7 @@ impl Worker {
             moved: Cell::new(0),
             waited: Cell::new(0),
             place: Cell::new(place),
+            says_goodbye: Cell::new(false),
             _taken: taken,
             held: self.within.get().then(Held::by_client),
             soon: Cell::default(),
@@ -527,6 +530,11 @@ impl Watched {
     pub fn forgive(&self) {
         self.expired.set(Expired::No);
         self.rest();
+    }
+
+    /// Whoever serves this closes it when the worker drains.
+    pub fn say_goodbye(&self) {
+        self.says_goodbye.set(true);
     }
 
     /// The client owes nothing.

@@ -144,6 +144,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
         waker: RefCell::default(),
     });
     connection.greet();
+    connection.link.watched.say_goodbye();
     let ended = {
         let worker = connection.link.worker.clone();
         let mut stopped = pin!(worker.stopped());
@@ -414,9 +415,9 @@ impl Connection {
         }
     }
 
-    /// Tells a client that asks for something to begin nothing more: what it has sent by then is no loss.
+    /// Tells the client to begin nothing more: what it has sent by then is no loss.
     fn announce_leave(&self) {
-        if self.state.borrow().streams.is_empty() {
+        if !self.state.borrow().has_preface {
             return self.leave(ErrorCode::None);
         }
         self.state.borrow_mut().leaving = Leaving::Announced(clock::monotonic().0);
