@@ -11,7 +11,7 @@ use crate::run::Machine;
 use crate::stages::Stage;
 use bytes::{Bytes, BytesMut};
 use larder_counters::Counters;
-use larder_origin::{Asked, Exchange, OriginError, Pressed, Reserved, Rests, others_wait};
+use larder_origin::{Asked, Exchange, Group, OriginError, Pressed, Reserved, Rests, others_wait};
 use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
@@ -149,8 +149,8 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
 }
 
 impl Job {
-    /// Waits for a place with an origin; `None` where everybody who waits for the answer may be gone: the origin never hears of it, and
-    /// nobody can join.
+    /// Waits for a place with an origin; `None` where nobody waits for the answer, or others for a place and everybody who waits for the
+    /// answer may be gone: the origin never hears of it, and nobody can join.
     pub async fn in_line(&self, writer: &FillWriter) -> Option<Result<Reserved, OriginError>> {
         let reserving = self.route.origins.reserve(self.asked());
         if self.background {
@@ -159,9 +159,24 @@ impl Job {
         tokio::select! {
             biased;
             reserved = reserving => Some(reserved),
-            () = until_unread(writer) => {
+            () = writer.deserted() => {
                 self.gateway.counters.fill_given_up.add(1);
                 None
+            }
+            () = self.gives_way(writer) => {
+                self.gateway.counters.fill_given_up.add(1);
+                None
+            }
+        }
+    }
+
+    /// Waits until others wait for a place, too, and nobody reads but those who may be gone; then nobody can begin to.
+    async fn gives_way(&self, writer: &FillWriter) {
+        loop {
+            writer.unread().await;
+            crowded(&self.route.origins).await;
+            if writer.leaves_unread() {
+                return;
             }
         }
     }
@@ -187,13 +202,10 @@ impl Job {
     }
 }
 
-/// Waits until nobody reads but those who may be gone; then nobody can begin to.
-async fn until_unread(writer: &FillWriter) {
-    loop {
-        writer.unread().await;
-        if writer.leaves_unread() {
-            return;
-        }
+/// Waits until more than one stands in the line for a place.
+async fn crowded(origins: &Group) {
+    while origins.waiting() < 2 {
+        others_wait().await;
     }
 }
 
@@ -247,13 +259,18 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Waits for a place with an origin, unless the client may be gone: the origin never hears of the request then. `None` where it
-    /// has taken it back.
+    /// Waits for a place with an origin, unless the client takes its request back, or may be gone and others wait, too: the origin
+    /// never hears of the request then. `None` where it has taken it back.
     pub async fn in_line(&self, asked: Asked) -> Option<Result<Reserved, OriginError>> {
+        let gives_way = async {
+            self.gone().await;
+            crowded(&self.route.origins).await;
+        };
         tokio::select! {
             biased;
             reserved = self.route.origins.reserve(asked) => return Some(reserved),
-            () = self.gone() => {}
+            () = self.taken_back() => {}
+            () = gives_way => {}
         }
         self.gateway.counters.fill_given_up.add(1);
         (!self.is_taken_back().await).then_some(Err(OriginError::Busy))

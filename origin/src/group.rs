@@ -134,6 +134,12 @@ impl Group {
         Ok(Reserved { place, deadline, wait, turn: Some(turn) })
     }
 
+    /// How many stand in the lines for a place.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.members.iter().map(|it| it.places.waiting()).sum()
+    }
+
     /// [`Group::reserve`] and [`Reserved::send`].
     ///
     /// # Errors

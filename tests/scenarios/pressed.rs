@@ -253,6 +253,34 @@ fn who_takes_a_request_back_in_the_line_has_not_asked() {
 /// others do, it is told so, if it is there.
 #[test]
 fn who_has_closed_makes_room_for_others() {
+    for method in ["GET", "HEAD", "POST"] {
+        // In the line.
+        for others_wait in [false, true] {
+            let gate = Gate::new();
+            let origin = application(&gate);
+            let larder = larder(&origin, 1, "");
+            let mut holds = larder.client();
+            holds.send("GET /slow?holds HTTP/1.1\r\nHost: h\r\n\r\n");
+            until("it is with the application", || gate.waiting() == 1);
+            let mut closed = larder.client();
+            closed.send(format!("{method} /slow HTTP/1.1\r\nHost: h\r\n\r\n"));
+            closed.stream.shutdown(std::net::Shutdown::Write).unwrap();
+            until("it is here", || larder.counter("requests") == 2);
+            let mut another = larder.client();
+            if others_wait {
+                another.send("GET /small HTTP/1.1\r\nHost: h\r\n\r\n");
+                until("it has left the line", || larder.counter("fill_given_up") == 1);
+            }
+            gate.open();
+            let told = if others_wait { 503 } else { 200 };
+            assert_eq!(told, closed.read_for(method).status, "{method}");
+            assert_eq!("here", holds.read().text());
+            if others_wait {
+                assert_eq!("here", another.read().text());
+            }
+            assert_eq!(2, origin.requests());
+        }
+    }
     for method in ["GET", "HEAD"] {
         for others_wait in [false, true] {
             let gate = Gate::new();
