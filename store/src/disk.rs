@@ -316,6 +316,10 @@ impl Disk {
         self.reader.copy_in(store, slice).await
     }
 
+    pub(crate) fn queue_at_most(&self, bytes: u64) {
+        self.queue.bound(bytes);
+    }
+
     /// Queues a response to be written; never waits. Not written, and counted: what is only a part
     /// (`meta.partial`), what is fresh for less than `min_ttl`, what is larger than a segment, what comes when the
     /// queue is full or the tier is off. The last two are offered again when RAM evicts them (`evicted`).

@@ -19,8 +19,10 @@ pub(crate) struct Evicted {
 
 impl Store {
     /// What is evicted from now on goes to this disk tier, if it lacks it; and what of memory the tier takes for bodies on
-    /// their way is in the store's books. Once for all; the store does not keep the tier.
+    /// their way is in the store's books. What waits to be written is a part of RAM, which has no room for others meanwhile: an eighth of
+    /// the budget at most. Once for all; the store does not keep the tier.
     pub fn evict_to(&self, disk: &Arc<Disk>) {
+        disk.queue_at_most(self.ledger.budget() / 8);
         let _ = self.below.set(Arc::downgrade(disk));
         disk.count_in(&self.ledger);
     }

@@ -229,7 +229,7 @@ pub const TABLE: &[Key] = &[
     start("cache.disk.readers", integer(1, 256), Some("4"),
         "Threads that read what the system does not hold in its page cache.", "8"),
     start("cache.disk.queue", size(MIB, 64 * GIB), Some("64MiB"),
-        "Bytes that may wait to be written; what does not fit is not kept on disk.", r#""256MiB""#),
+        "Bytes that may wait to be written, and never more than an eighth of `cache.ram.size`: what waits is in RAM for as long. What does not fit is not kept on disk.", r#""256MiB""#),
     start("cache.disk.retry", time(100, DAY), Some("10s"),
         "How long the tier stays off after an error of the disk.", r#""1m""#),
 

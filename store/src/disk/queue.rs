@@ -69,7 +69,7 @@ pub(crate) struct Queue {
     inner: Mutex<Inner>,
     wake: Condvar,
     ended: Condvar,
-    most: u64,
+    most: AtomicU64,
     /// The stamp of the last response that was taken from here and done with.
     written: AtomicU64,
 }
@@ -90,9 +90,14 @@ impl Queue {
             inner: Mutex::new(inner),
             wake: Condvar::new(),
             ended: Condvar::new(),
-            most,
+            most: AtomicU64::new(most),
             written: AtomicU64::new(stamp),
         }
+    }
+
+    /// Not more than this waits from now on.
+    pub fn bound(&self, most: u64) {
+        self.most.fetch_min(most, Relaxed);
     }
 
     /// Queues a response, unless `too_late` says so while no removal can come between. An empty queue takes one of any
@@ -115,7 +120,7 @@ impl Queue {
         }
         inner.stamp += 1;
         let stamp = inner.stamp;
-        if inner.bytes > 0 && inner.bytes + cost > self.most {
+        if inner.bytes > 0 && inner.bytes + cost > self.most.load(Relaxed) {
             drop(inner);
             stored.on_disk.set(Offered::Missed(stamp));
             return Push::Full;

@@ -63,6 +63,23 @@ fn on_disk(tier: &Tier, key: &str) -> Option<Vec<u8>> {
     tier.get(key)
 }
 
+/// Whatever waits to be written is in RAM until then, and room that others do not have.
+#[test]
+fn behind_a_disk_that_hangs_ram_goes_on() {
+    let tier = Tier::new();
+    assert!(tier.settings.queue > 1 << 20);
+    let store = sample::store(1 << 20);
+    store.evict_to(tier.disk.as_ref().unwrap());
+    tier.calls.faults.let_in(Some(0));
+    for it in 0..500 {
+        let key = it.to_string();
+        keep(&tier, &store, &key, &fresh(it, 10_000));
+        assert!(store.standing(hash(&store, &key), key.as_bytes()).is_some(), "{key}");
+    }
+    assert!(tier.disk().queued() <= (1 << 20) / 8);
+    tier.calls.faults.let_in(None);
+}
+
 #[test]
 fn what_a_full_queue_refused_is_written_when_ram_evicts_it() {
     let (tier, store) = tiers();
