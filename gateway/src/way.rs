@@ -203,6 +203,7 @@ const FIELDS: &[(&str, Deed)] = &[
     ("auth-user", Deed::Bypass),
     ("auth-type", Deed::Bypass),
     ("x-arr-clientcert", Deed::Bypass),
+    ("x-wap-profile", Deed::Bypass), // an address that applications fetch
 ];
 
 /// Of all others of these families nobody knows what they change: `X-Forwarded-Prefix` (Spring, Symfony), `-Path`, `-Uri` and `-Method`

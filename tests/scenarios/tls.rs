@@ -457,22 +457,34 @@ fn the_log_says_how_a_client_came() {
     let (authority, origin) = (Authority::new(), pages());
     let certificate = authority.sign("one", &["one.test"]);
     let log = authority.path("access.log");
-    let format = "{target} {tls_version} {tls_cipher} {tls_name}";
+    let format = "{target} {tls_version} {tls_cipher} {tls_name} {tls_client}";
     let url = format!("http://{}", origin.address);
+    let ca = authority.path("ca.pem");
+    authority.sign_with("me", &["me.test"], |it| {
+        it.distinguished_name.push(rcgen::DnType::CommonName, "ann, CN=root");
+    });
     let config = format!(
         "listen = [\"https://127.0.0.1:0\"]\n[log]\naccess = {log:?}\nformat = {format:?}\n[tls]\ncertificates = [{certificate}]\n\
-         [[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
+         client_auth = \"optional\"\nclient_ca = {ca:?}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{url}\"] }}\n"
     );
     let larder = Larder::start(Setup { config, env: Vec::new() });
     for (version, target) in [(&TLS12, "/12"), (&TLS13, "/13")] {
         let client = authority.trusting().only(version);
+        let shows = client.clone().showing(&authority, "me");
+        assert_eq!(200, shows.connect(larder.address, "one.test").unwrap().get("/me").status);
         assert_eq!(200, client.connect(larder.address, "one.test").unwrap().get(target).status);
     }
     let told = || std::fs::read_to_string(&log).unwrap_or_default();
-    until("both are told of", || told().lines().count() == 2);
+    until("all are told of", || told().lines().count() == 4);
     let told = told();
     for start in ["/12 TLSv1.2 TLS_ECDHE_", "/13 TLSv1.3 TLS_AES_"] {
-        assert!(told.lines().any(|it| it.starts_with(start) && it.ends_with(" one.test")), "{told}");
+        assert!(told.lines().any(|it| it.starts_with(start) && it.ends_with(" one.test -")), "{told}");
+        let shown = r"CN=ann\x5c,\x20CN\x5c=root";
+        assert_eq!(
+            2,
+            told.lines().filter(|it| it.starts_with("/me ") && it.contains(shown)).count(),
+            "{told}"
+        );
     }
 }
 

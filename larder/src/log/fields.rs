@@ -153,6 +153,9 @@ pub static FIELDS: &[Field] = &[
     Field { name: "tls_name", since: Since::Json, help: "The name that the client asked for in its handshake (SNI); empty where it named none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.name), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.name), out) },
+    Field { name: "tls_client", since: Since::Json, help: "The subject of the certificate that the client showed (`tls.client_auth`), such as `O=Example, CN=ann`; empty where it showed none.",
+        json: |it, _, out| escape::json(it.tls_text(|it| &it.client), out),
+        plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.client), out) },
 ];
 
 impl Entry<'_> {

@@ -14,6 +14,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use x509_parser::objects::{oid_registry, oid2abbrev};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// Bytes of a file that is read here at most.
@@ -214,6 +215,24 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
 }
 
 /// The names of a certificate, and until when it holds.
+/// The subject of a certificate, its attributes in their order, escaped as RFC 4514 §2.4 has it; `None` where it cannot be read.
+pub(super) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
+    let (_, it) = X509Certificate::from_der(it).ok()?;
+    let mut text = String::new();
+    for attribute in it.subject().iter_attributes() {
+        let name = oid2abbrev(attribute.attr_type(), oid_registry());
+        let name = name.map_or_else(|_| attribute.attr_type().to_string(), str::to_owned);
+        text.push_str(if text.is_empty() { "" } else { ", " });
+        text.push_str(&name);
+        text.push('=');
+        for letter in attribute.as_str().unwrap_or("?").chars() {
+            text.extend(matches!(letter, ',' | '+' | '=' | '"' | '\\' | '<' | '>' | ';').then_some('\\'));
+            text.push(letter);
+        }
+    }
+    Some(text.into())
+}
+
 fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), String> {
     let wrong =
         || format!("{file}: its first certificate is none: what is between BEGIN and END is damaged.");

@@ -71,6 +71,8 @@ pub struct Secured {
     pub name: Box<str>,
     /// What is spoken over it.
     pub protocol: Protocol,
+    /// The subject of the certificate that the client showed, and that was verified; empty where it showed none.
+    pub client: Box<str>,
 }
 
 /// What is spoken over a connection.

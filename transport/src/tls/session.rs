@@ -230,7 +230,13 @@ impl Session {
         }
         let cipher = self.tls.negotiated_cipher_suite().map(|it| name_of_suite(it.suite()));
         let protocol = Protocol::of(self.tls.alpn_protocol());
-        Secured { version, cipher: cipher.unwrap_or_default(), name: self.asked.name.clone(), protocol }
+        let client = self
+            .tls
+            .peer_certificates()
+            .and_then(|it| certificates::subject(it.first()?))
+            .unwrap_or_default();
+        let (cipher, name) = (cipher.unwrap_or_default(), self.asked.name.clone());
+        Secured { version, cipher, name, protocol, client }
     }
 
     /// Seals and sends what the socket takes of `outbox`; `moved` is told how many bytes.
