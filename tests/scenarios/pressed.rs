@@ -301,6 +301,27 @@ fn who_has_closed_makes_room_for_others() {
     }
 }
 
+/// The same of one that has sent more than is read ahead, so that the end of it is not seen.
+#[test]
+fn who_has_gone_behind_much_that_is_unread_makes_room_for_others() {
+    let more = format!("GET /more HTTP/1.1\r\nHost: h\r\nX: {}\r\n\r\n", "y".repeat(1000)).repeat(100);
+    for resets in [false, true] {
+        let gate = Gate::new();
+        let origin = application(&gate);
+        let larder = larder(&origin, 1, "");
+        let mut gone = larder.client();
+        gone.send("GET /slow HTTP/1.1\r\nHost: h\r\n\r\n").send(&more);
+        until("it is with the application", || gate.waiting() == 1);
+        match resets {
+            true => gone.reset(),
+            false => drop(gone),
+        }
+        assert_eq!("here", larder.get("/small").text());
+        assert_eq!([0, 0, 0, 0, 1], counted(&larder, OUTCOMES));
+        gate.open();
+    }
+}
+
 /// What nobody waits for gives its connection up at once when others need it, and those who wait first do not have to look for it.
 #[test]
 fn what_nobody_waits_for_keeps_nobody_waiting() {

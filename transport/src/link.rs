@@ -12,6 +12,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use tokio::io::Interest;
 
 /// Why a client can no longer be read from or written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,8 @@ const LINGER_TIME: u64 = 2_000;
 /// Bytes that are read and thrown away after we have closed our side, so that a client which sends first and
 /// reads then sees its answer. More than is read of a body that nobody wants: this is the last that the client gets.
 const LINGER: u64 = 4 * 1024 * 1024;
+/// How often it is looked whether a client has gone that has sent more than is read ahead.
+const LOOK: Duration = Duration::from_millis(250);
 /// Steps of a TLS connection in one go that bring nothing for its reader, before others have their turn.
 const STEPS: usize = 32;
 
@@ -345,6 +348,29 @@ impl Link {
 
     /// Waits until the other side has closed, without taking anything of what it sent.
     pub async fn gone_away(&self) {
+        tokio::select! {
+            biased;
+            () = self.says_end() => {}
+            () = self.hangs_up() => {}
+        }
+    }
+
+    /// The same where more lies unread than is read ahead: no look at what came tells then whether anything follows. The kernel
+    /// does, a quarter of a second later at most.
+    async fn hangs_up(&self) {
+        let Ok(io) = self.watched.io() else { return };
+        loop {
+            let Ok(guard) = io.ready(Interest::READABLE | Interest::ERROR).await else { return };
+            if guard.ready().is_read_closed() || guard.ready().is_error() {
+                return;
+            }
+            drop(guard);
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The same where nothing else came.
+    async fn says_end(&self) {
         let Ok(io) = self.watched.io() else { return };
         if self.is_sealed() {
             return self.sealed_gone_away().await;
