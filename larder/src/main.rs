@@ -1,6 +1,7 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
 use larder::cli::{self, Command, Output, Plan};
+use larder::config::Config;
 use larder::terminal::Screen;
 use larder::{
     bench, demo, explain, login, objects, origin, overlay, purge, server, stats, tail, top, trace, warm,
@@ -177,7 +178,7 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
     let watch = plan.file().map(server::Watch::new);
-    let config = match plan.load() {
+    let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
     };

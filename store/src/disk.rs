@@ -29,6 +29,7 @@ use crate::ram::Store;
 use crate::shelf::{Body, Offered, Stored};
 use calls::{Calls, Failed};
 use directory::{Directory, Refused};
+pub use directory::{Prospect, look};
 use heads::Heads;
 use index::Index;
 use journal::Journal;

@@ -1,5 +1,6 @@
 //! The disk tier, from outside: what lies there outlives the process, and is what was stored.
 
+use super::super::harness::command;
 use super::super::harness::origin::Script;
 use super::super::harness::tiers::{binary, killed, of_size, on_disk, same, written};
 use super::super::harness::{Larder, Origin, Response, until};
@@ -321,4 +322,41 @@ fn what_is_purged_with_everything_is_not_counted_as_kept() {
     assert!(!node.get("/1000").is_hit());
     written(&node, 4);
     assert_eq!(1, kept());
+}
+
+/// What ends a start is found by `check`, in the same words; which makes nothing.
+#[test]
+fn a_directory_that_cannot_be_is_told_by_check_and_by_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    std::fs::write(at("file"), "").unwrap();
+    std::fs::create_dir(at("full")).unwrap();
+    std::fs::write(at("full/letter"), "").unwrap();
+    std::os::unix::fs::symlink(at("nowhere"), at("link")).unwrap();
+    let check = |path: &str, expect: &str| {
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\n[cache.disk]\npath = {:?}\n[admin]\nenabled = false\n[[site]]\nhosts = \"*\"\nroute = [{{ proxy = {{ to = \":1\" }} }}]\n",
+            at(path)
+        );
+        std::fs::write(at("larder.toml"), text).unwrap();
+        let expect = format!("larder.toml:3: cache.disk.path: {}{expect}", at(path).display());
+        for verb in ["check", "run"] {
+            let ended = command::run(folder.path(), &[verb]);
+            assert!(ended.code == 2 && ended.err.contains(&expect), "{verb} {path}: {ended:?}");
+        }
+    };
+    check("no/such", " cannot be made: the directory above it does not exist");
+    check("file/beneath", " is no directory, or beneath what is none");
+    check("file", ": is not a directory; name one, or one that can be made");
+    check("link", " is a link that leads nowhere");
+    check("full", " holds other files (letter) and is no disk tier: name an empty directory");
+    std::fs::create_dir(at("empty")).unwrap();
+    for fair in ["new", "empty"] {
+        let text = std::fs::read_to_string(at("larder.toml")).unwrap();
+        let text = text.replace(&format!("{:?}", at("full")), &format!("{:?}", at(fair)));
+        std::fs::write(at("fair.toml"), text).unwrap();
+        let ended = command::run(folder.path(), &["check", "-c", "fair.toml"]);
+        assert!(ended.code == 0 && ended.err.is_empty(), "{ended:?}");
+    }
+    assert!(!at("new").exists());
 }

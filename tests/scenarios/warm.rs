@@ -115,9 +115,9 @@ fn an_index_of_sitemaps_one_of_them_compressed() {
     let ended = warm(&larder, "", &["--sitemap", "http://h/sitemap.xml", "--as", "http", "--json"]);
     let told = json(&ended);
     assert_eq!(
-        (0, 2, 1),
+        (1, 2, 1),
         (ended.code, told["done"].as_u64().unwrap(), told["elsewhere"].as_u64().unwrap()),
-        "{ended:?}"
+        "one is gone: {ended:?}"
     );
     assert!(larder.get("/a").is_hit() && larder.get("/b?x=1&y=2").is_hit());
     let ended = warm(&larder, "", &["--sitemap", "http://h/gone.xml"]);
@@ -240,31 +240,58 @@ fn each_url_is_asked_for_by_its_own_scheme() {
 
 #[test]
 fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed() {
-    let text = |target: &str| match target {
-        "/index.xml" => {
-            "<sitemapindex><sitemap><loc>http://h/cut.xml</loc></sitemap><sitemap><loc>http://h/cut.gz</loc></sitemap></sitemapindex>"
-        }
-        "/cut.xml" => "<urlset><url><loc>http://h/a</loc></url><url><loc>http://h/b",
-        "/cut.gz" => "\u{1f}",
-        _ => "page",
-    };
+    let text = b"<urlset><url><loc>http://h/c</loc></url></urlset>";
+    let levels = Levels { gzip: 6, brotli: 1, zstd: 1 };
+    let gz = codec::encode_within(Coding::Gzip, levels, text, 1 << 20).unwrap().unwrap();
     let origin = Origin::scripted(move |it: &Received| {
-        let text = format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nConnection: close\r\n\r\n{}",
-            text(it.target())
-        );
-        let mut bytes = text.into_bytes();
-        // It begins as a gzip file does, and is over.
-        bytes.extend_from_slice(if it.target() == "/cut.gz" { &[0x8b] } else { &[] });
-        vec![Script::Send(bytes), Script::Close]
+        let sitemap = |name: &str| format!("<sitemap><loc>http://h/{name}</loc></sitemap>");
+        let all = ["cut.xml", "cut.gz", "none.gz", "fails.xml", "html", "whole.xml"].map(sitemap).concat();
+        let (status, body) = match it.target() {
+            "/index.xml" => (200, format!("<sitemapindex>{all}</sitemapindex>").into_bytes()),
+            "/cut.xml" => (200, b"<urlset><url><loc>http://h/a</loc></url><url><loc>http://h/b".to_vec()),
+            // All that it names is there, and its checksum is not.
+            "/cut.gz" => (200, gz[..gz.len() - 4].to_vec()),
+            "/none.gz" => (200, vec![0x1f, 0x8b]),
+            "/fails.xml" => (500, Vec::new()),
+            "/html" => (200, b"<html><body>We are sorry</body></html>".to_vec()),
+            "/whole.xml" => (
+                200,
+                b"<urlset><url><loc>http://h/d</loc></url><url><loc>ftp://h/e</loc></url></urlset>".to_vec(),
+            ),
+            _ => (200, b"page".to_vec()),
+        };
+        let head = format!("HTTP/1.1 {status} It\r\nCache-Control: max-age=600\r\nConnection: close\r\n\r\n");
+        vec![Script::Send([head.as_bytes(), &body].concat()), Script::Close]
     });
     let larder = Larder::before(&origin, "");
     let ended = warm(&larder, "", &["--sitemap", "http://h/cut.xml"]);
-    let why = "1 sitemaps were cut short: what they name behind that is not known, first http://h/cut.xml";
+    let why = "1 sitemap could not be read to the end, and what is named there is not known; first http://h/cut.xml: it was cut short";
     assert!(ended.code == 1 && ended.out.contains(why), "{ended:?}");
     assert!(larder.get("/a").is_hit());
-    let told = json(&warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]));
-    assert_eq!((1, 2), (told["urls"].as_u64().unwrap(), told["incomplete"].as_u64().unwrap()));
+    let ended = warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]);
+    let told = json(&ended);
+    let counts = ["urls", "incomplete", "unread"].map(|it| told[it].as_u64().unwrap());
+    assert_eq!((1, [3, 5, 1]), (ended.code, counts), "{ended:?}");
+    assert!(larder.get("/c").is_hit() && larder.get("/d").is_hit());
+    for (sitemap, why) in
+        [("fails.xml", "status 500"), ("html", "it is no sitemap"), ("none.xml", "status 404")]
+    {
+        let index = format!(
+            "<sitemapindex><sitemap><loc>http://h/{sitemap}</loc></sitemap><sitemap><loc>http://h/whole.xml</loc></sitemap></sitemapindex>"
+        );
+        let pages = Origin::new(move |it: &Received| match it.target() {
+            "/index.xml" => format!("HTTP/1.1 200 OK\nCache-Control: max-age=600\n\n{index}"),
+            "/fails.xml" => "HTTP/1.1 500 It\n\n".to_owned(),
+            "/html" => "HTTP/1.1 200 OK\n\n<html></html>".to_owned(),
+            "/none.xml" => "HTTP/1.1 404 No\n\n".to_owned(),
+            _ => "HTTP/1.1 200 OK\n\n<urlset><url><loc>http://h/d</loc></url></urlset>".to_owned(),
+        });
+        let ended = warm(&Larder::before(&pages, ""), "", &["--sitemap", "http://h/index.xml"]);
+        assert!(
+            ended.code == 1 && ended.out.contains(&format!("first http://h/{sitemap}: {why}")),
+            "{ended:?}"
+        );
+    }
 }
 
 #[test]

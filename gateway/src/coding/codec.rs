@@ -460,16 +460,29 @@ fn span(before: u64, after: u64) -> usize {
 ///
 /// # Errors
 /// It cannot be decoded, or becomes larger than `most` bytes.
-pub fn decode(coding: Coding, mut coded: &[u8], most: u64) -> Result<Vec<u8>, Undecodable> {
-    let mut decoder = Decoder::new(coding, most).ok_or(Undecodable::Broken)?;
-    let (mut plain, mut step) = (Vec::new(), vec![0; STEP]);
-    loop {
-        let (progress, brought) = decoder.step(&mut coded, &mut step)?;
-        plain.extend_from_slice(&step[..brought]);
-        if progress == Progress::Fed {
-            decoder.finish()?;
+pub fn decode(coding: Coding, coded: &[u8], most: u64) -> Result<Vec<u8>, Undecodable> {
+    match decode_beginning(coding, coded, most) {
+        (mut plain, Ok(())) => {
             plain.shrink_to_fit();
-            return Ok(plain);
+            Ok(plain)
+        }
+        (_, Err(why)) => Err(why),
+    }
+}
+
+/// Decodes a body for as long as that goes; and whether that was all of it.
+pub fn decode_beginning(coding: Coding, mut coded: &[u8], most: u64) -> (Vec<u8>, Result<(), Undecodable>) {
+    let (mut plain, mut step) = (Vec::new(), vec![0; STEP]);
+    let Some(mut decoder) = Decoder::new(coding, most) else { return (plain, Err(Undecodable::Broken)) };
+    loop {
+        match decoder.step(&mut coded, &mut step) {
+            Ok((progress, brought)) => {
+                plain.extend_from_slice(&step[..brought]);
+                if progress == Progress::Fed {
+                    return (plain, decoder.finish());
+                }
+            }
+            Err(why) => return (plain, Err(why)),
         }
     }
 }

@@ -569,7 +569,7 @@ fn method(text: &str) -> Result<String, Usage> {
 /// # Errors
 /// The configuration is wrong: exit code 2.
 pub fn check(plan: &Plan) -> Result<String, Rejected> {
-    let config = plan.load()?;
+    let config = plan.load()?.fit()?;
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
     let mut out = String::new();
     let warnings = config.warnings.iter().map(ToString::to_string);

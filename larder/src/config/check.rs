@@ -96,6 +96,7 @@ impl Check {
             text: None,
             at_start: self.at_start(),
             warnings,
+            disk_source: self.source("cache.disk.path"),
         };
         self.warn_admin(&config.admin);
         self.refuse_admin(&config);

@@ -37,6 +37,7 @@ use larder_semantics::forwarded::{self, Believed, Seen, Telling};
 use larder_semantics::network::Peers;
 use larder_semantics::policy::Policy;
 use larder_stdx::error::plain;
+use larder_store::disk::Prospect;
 use larder_store::ram;
 use larder_transport::Client;
 use larder_transport::listener::Entrance;
@@ -104,6 +105,33 @@ pub struct Config {
     pub at_start: Vec<(&'static str, kind::Value)>,
     /// What is allowed but surely not meant. To be shown, once.
     pub warnings: Vec<Problem>,
+    /// Where the directory of the disk tier stands.
+    pub disk_source: Source,
+}
+
+impl Config {
+    /// Itself, where a larder could start with it. Not for one that runs: its disk may be gone for a while.
+    ///
+    /// # Errors
+    /// What speaks against that.
+    pub fn fit(mut self) -> Result<Self, Rejected> {
+        let Some(disk) = &self.disk else { return Ok(self) };
+        let problem = |what: &str| Problem {
+            source: self.disk_source.clone(),
+            key: "cache.disk.path".to_owned(),
+            text: format!("{} {what}", disk.path.display()),
+        };
+        match larder_store::disk::look(&disk.path) {
+            Prospect::Fair => {}
+            Prospect::Unfit(what) => return Err(Rejected(vec![problem(&what)])),
+            // Who checks may be another user than who runs.
+            Prospect::NotOurs(what) => {
+                let problem = problem(&what);
+                self.warnings.push(problem);
+            }
+        }
+        Ok(self)
+    }
 }
 
 /// An OpenTelemetry collector, and what it is sent.

@@ -362,8 +362,10 @@ mod tests {
             retry: std::time::Duration::from_secs(1),
         };
         let error = Disk::open(settings, Arc::default()).err().expect("a file is no directory");
-        let expect =
-            format!("The disk tier cannot be opened: cache.disk.path: {} is no directory.", file.display());
+        let expect = format!(
+            "The disk tier cannot be opened: cache.disk.path: {} is no directory, or beneath what is none.",
+            file.display()
+        );
         assert_eq!(expect, not_opened(&file, &plain(&error)));
         assert_eq!(
             "The disk tier /d cannot be opened: out of memory.",

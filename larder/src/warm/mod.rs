@@ -112,6 +112,11 @@ pub fn run(order: &Warm) -> Result<Summary, String> {
     LocalSet::new().block_on(&runtime, warm(order))
 }
 
+/// So many things that name something.
+fn name(one: &str, more: &str, count: usize) -> String {
+    if count == 1 { format!("1 {one} names") } else { format!("{count} {more} name") }
+}
+
 async fn warm(order: &Warm) -> Result<Summary, String> {
     let larder = Larder::new(order)?;
     let urls = urls::find(order, &larder).await?;
@@ -119,7 +124,15 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
         return Err(match urls.elsewhere {
             0 if urls.unread > 0 => {
                 let (count, first) = (urls.unread, urls.first_unread);
-                format!("There is no URL in it: {count} lines name none, first line {first}.")
+                match first {
+                    0 => {
+                        format!("There is no URL of a page in it: {} none.", name("entry", "entries", count))
+                    }
+                    _ => format!(
+                        "There is no URL in it: {} none, first line {first}.",
+                        name("line", "lines", count)
+                    ),
+                }
             }
             0 => "There is no URL in it.".to_owned(),
             count => format!("All {count} URLs in it are of other hosts."),
@@ -337,11 +350,21 @@ impl Summary {
             );
         }
         if self.elsewhere > 0 {
-            let _ = writeln!(out, "  {} URLs are of other hosts and were left out", self.elsewhere);
+            let (urls, were) = if self.elsewhere == 1 {
+                ("URL is of another host", "was")
+            } else {
+                ("URLs are of other hosts", "were")
+            };
+            let _ = writeln!(out, "  {} {urls} and {were} left out", self.elsewhere);
         }
         if self.unread > 0 {
             let (count, first) = (self.unread, self.first_unread);
-            let _ = writeln!(out, "  {count} lines name no page and were left out, first line {first}");
+            let _ = match first {
+                0 => writeln!(out, "  {} no page, left out", name("entry", "entries", count)),
+                _ => {
+                    writeln!(out, "  {} no page, left out; first line {first}", name("line", "lines", count))
+                }
+            };
         }
         if self.cut {
             let _ = writeln!(out, "  more URLs were found than are kept ({})", urls::MOST);
@@ -350,7 +373,8 @@ impl Summary {
             let (count, first) = (self.incomplete, &self.first_incomplete);
             let _ = writeln!(
                 out,
-                "  {count} sitemaps were cut short: what they name behind that is not known, first {first}"
+                "  {} not be read to the end, and what is named there is not known; first {first}",
+                if count == 1 { "1 sitemap could".to_owned() } else { format!("{count} sitemaps could") }
             );
         }
         if let Some(error) = &self.first_error {

@@ -10,6 +10,8 @@ pub struct Sitemap {
     pub sitemaps: Vec<String>,
     /// Whether it ends before what it began with does: it was cut short.
     pub cut: bool,
+    /// It is XML, and neither a sitemap nor an index of them.
+    pub is_another: bool,
 }
 
 /// Bytes of one location at most; the protocol allows 2,048 characters.
@@ -27,6 +29,7 @@ pub fn read(text: &str) -> Sitemap {
     }
     let mut rest = text;
     let mut within_index = false;
+    found.is_another = true;
     while let Some(start) = rest.find('<') {
         rest = &rest[start..];
         if let Some(comment) = rest.strip_prefix("<!--") {
@@ -44,7 +47,10 @@ pub fn read(text: &str) -> Sitemap {
         match local_name(tag) {
             "sitemap" => within_index = true,
             "/sitemap" | "url" => within_index = false,
-            "urlset" | "sitemapindex" => found.cut = !tag.ends_with('/'),
+            "urlset" | "sitemapindex" => {
+                found.cut = !tag.ends_with('/');
+                found.is_another = false;
+            }
             "/urlset" | "/sitemapindex" => found.cut = false,
             // `image:loc` and `video:…_loc` are no pages.
             "loc" if !tag.contains(':') || tag.starts_with("sm:") || tag.starts_with("sitemap:") => {

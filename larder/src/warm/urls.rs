@@ -4,7 +4,7 @@
 use super::Larder;
 use super::sitemap;
 use crate::cli::{From, Warm};
-use larder_gateway::coding::codec;
+use larder_gateway::coding::codec::{self, Undecodable};
 use larder_semantics::coding::Coding;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::error::plain;
@@ -49,15 +49,15 @@ pub struct Urls {
     pub pages: Vec<Page>,
     /// How many were left out because they are of another host than the sitemap.
     pub elsewhere: usize,
-    /// How many lines name no page, and the number of the first.
+    /// How many lines, or entries of sitemaps, name no page; and the number of the first line.
     pub unread: usize,
     /// See `unread`.
     pub first_unread: usize,
     /// Whether there were more than [`MOST`].
     pub cut: bool,
-    /// Sitemaps that end before their end: what they name before that is among the pages.
+    /// Sitemaps that could not be read, or not to their end: what they name before that is among the pages.
     pub incomplete: usize,
-    /// The first of them.
+    /// The first of them, and why.
     pub first_incomplete: String,
 }
 
@@ -140,6 +140,14 @@ fn lines(path: &Path, read: fn(&str) -> Line) -> Result<Urls, String> {
 }
 
 impl Urls {
+    /// Takes note of a sitemap that could not be read to its end.
+    fn miss(&mut self, sitemap: &Page, why: &str) {
+        self.incomplete += 1;
+        if self.first_incomplete.is_empty() {
+            self.first_incomplete = format!("{sitemap}: {why}");
+        }
+    }
+
     fn leave_out(&mut self, line: usize) {
         self.unread += 1;
         if self.first_unread == 0 {
@@ -220,27 +228,34 @@ async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
             continue;
         }
         let found = match fetch(larder, &next).await {
-            Ok(text) => sitemap::read(&text),
+            Ok((text, is_whole)) => {
+                let found = sitemap::read(&text);
+                sitemap::Sitemap { cut: found.cut || !is_whole, ..found }
+            }
             Err(why) if read.len() == 1 => {
                 return Err(format!("The sitemap {next} cannot be read: {why}."));
             }
             // One of many; the others are read all the same.
-            Err(Unread::Status(_)) => continue,
-            Err(Unread::Broken(_)) => sitemap::Sitemap { cut: true, ..sitemap::Sitemap::default() },
+            Err(why) => {
+                urls.miss(&next, &why.to_string());
+                continue;
+            }
         };
-        if found.cut {
-            urls.incomplete += 1;
-            if urls.first_incomplete.is_empty() {
-                urls.first_incomplete = next.to_string();
+        if found.cut || found.is_another && read.len() > 1 {
+            urls.miss(&next, if found.cut { "it was cut short" } else { "it is no sitemap" });
+        }
+        for sitemap in &found.sitemaps {
+            match page(sitemap) {
+                Some(it) if is_ours(&it) => todo.push_back(it),
+                Some(_) => urls.elsewhere += 1,
+                None => urls.miss(&next, &format!("{sitemap:?} in it is no URL")),
             }
         }
-        for sitemap in found.sitemaps.iter().filter_map(|it| page(it)) {
-            match is_ours(&sitemap) {
-                true => todo.push_back(sitemap),
-                false => urls.elsewhere += 1,
-            }
-        }
-        for page in found.pages.iter().filter_map(|it| page(it)) {
+        for page in found.pages.iter().map(|it| page(it)) {
+            let Some(page) = page else {
+                urls.unread += 1;
+                continue;
+            };
             match (is_ours(&page), seen.len() < MOST) {
                 (false, _) => urls.elsewhere += 1,
                 (true, false) => urls.cut = true,
@@ -293,7 +308,8 @@ impl fmt::Display for Unread {
     }
 }
 
-async fn fetch(larder: &Larder, page: &Page) -> Result<String, Unread> {
+/// The text of a sitemap, and whether it is whole.
+async fn fetch(larder: &Larder, page: &Page) -> Result<(String, bool), Unread> {
     let (status, fields, exchange) =
         larder.get(page).await.map_err(|it| it.sentence().trim_end_matches('.').to_owned())?;
     if status != 200 {
@@ -309,18 +325,31 @@ async fn fetch(larder: &Larder, page: &Page) -> Result<String, Unread> {
         body.extend_from_slice(&piece);
     }
     // Coded on the way, or a file that is compressed itself: `sitemap.xml.gz`.
+    let mut is_whole = true;
     for _ in 0..2 {
         if !body.starts_with(&[0x1f, 0x8b]) {
             break;
         }
-        body = codec::decode(Coding::Gzip, &body, LARGEST_SITEMAP as u64)
-            .map_err(|_| "it is no whole gzip file, or larger than 50 MiB".to_owned())?;
+        let (plain, all) = codec::decode_beginning(Coding::Gzip, &body, LARGEST_SITEMAP as u64);
+        match all {
+            Ok(()) => {}
+            Err(Undecodable::Broken) if !plain.is_empty() => is_whole = false,
+            Err(Undecodable::Broken) => {
+                return Err("it is no gzip file, or one that was cut short".to_owned().into());
+            }
+            Err(Undecodable::TooLarge | Undecodable::Bomb) => {
+                return Err("it is larger than 50 MiB, or hundreds of times as large as its file"
+                    .to_owned()
+                    .into());
+            }
+        }
+        body = plain;
     }
     let coding = fields.get("content-encoding").map(|it| String::from_utf8_lossy(it).into_owned());
     if coding.as_deref().is_some_and(|it| !matches!(it, "gzip" | "x-gzip" | "identity")) {
         return Err(format!("it is coded in {}", coding.unwrap_or_default()).into());
     }
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    Ok((String::from_utf8_lossy(&body).into_owned(), is_whole))
 }
 
 #[cfg(test)]

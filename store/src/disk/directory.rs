@@ -3,7 +3,7 @@
 
 use super::calls::{Call, Calls, Failed};
 use super::segment::Segment;
-use rustix::fs::OFlags;
+use rustix::fs::{Access, OFlags};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,6 +41,82 @@ impl From<Failed> for Refused {
     }
 }
 
+/// What can be known of a directory without making anything of it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Prospect {
+    /// Nothing speaks against it.
+    Fair,
+    /// It will not be opened: one sentence of what is wrong with it, without its name.
+    Unfit(String),
+    /// This process may not use it; another user's may.
+    NotOurs(String),
+}
+
+/// Looks whether a tier could be opened there.
+#[must_use]
+pub fn look(path: &Path) -> Prospect {
+    let unfit = |it: &str| Prospect::Unfit(it.to_owned());
+    let not_ours = || Prospect::NotOurs(NOT_OURS.to_owned());
+    let names: Vec<_> = match std::fs::read_dir(path) {
+        Ok(entries) => entries.filter_map(|it| Some(it.ok()?.file_name().into_encoded_bytes())).collect(),
+        Err(it) if it.kind() == io::ErrorKind::NotFound => {
+            return match path.parent().map(Path::metadata) {
+                _ if path.is_symlink() => unfit("is a link that leads nowhere"),
+                Some(Ok(above)) if !above.is_dir() => unfit(NONE),
+                Some(Ok(_)) if !may(path.parent(), Access::WRITE_OK) => not_ours(),
+                Some(Err(it)) if it.kind() == io::ErrorKind::PermissionDenied => not_ours(),
+                Some(Err(_)) => unfit(NOTHING_ABOVE),
+                Some(Ok(_)) | None => Prospect::Fair,
+            };
+        }
+        Err(it) if it.kind() == io::ErrorKind::NotADirectory => return unfit(NONE),
+        Err(it) if it.kind() == io::ErrorKind::PermissionDenied => return not_ours(),
+        Err(_) => return Prospect::Fair, // The device may do what it should by then.
+    };
+    if let Err(what) = judge(&names) {
+        return Prospect::Unfit(what);
+    }
+    let marker = std::fs::read(path.join(MARKER)).ok().and_then(|it| parse_marker(&it));
+    match marker {
+        Some((version, _)) if version != super::VERSION => Prospect::Unfit(another_version(version)),
+        _ if !may(Some(path), Access::WRITE_OK) => not_ours(),
+        _ => Prospect::Fair,
+    }
+}
+
+fn may(path: Option<&Path>, what: Access) -> bool {
+    path.is_none_or(|it| rustix::fs::access(it, what | Access::EXEC_OK).is_ok())
+}
+
+const NOT_OURS: &str = "may not be used by this user: make it readable and writable for larder";
+const NONE: &str = "is no directory, or beneath what is none";
+const NOTHING_ABOVE: &str = "cannot be made: the directory above it does not exist, or takes none";
+
+/// Whether a directory with these names in it is a disk tier; an error where it is somebody else's.
+fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
+    let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
+    // Where our lock is, a marker was, and what looks like ours is: it is worth nothing without the secret.
+    let was_ours = names.iter().any(|it| it == LOCK.as_bytes());
+    let is_harmless = |it: &Vec<u8>| {
+        let is_of = |all: &[&str]| all.iter().any(|known| known.as_bytes() == it);
+        is_of(&HARMLESS) || was_ours && (is_of(&OURS) || Segment::number(it).is_some())
+    };
+    match names.iter().find(|it| !is_marked && !is_harmless(it)) {
+        None => Ok(is_marked),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            Err(format!("holds other files ({other}) and is no disk tier: name an empty directory"))
+        }
+    }
+}
+
+fn another_version(version: u32) -> String {
+    let ours = super::VERSION;
+    format!(
+        "was written by another version of larder (format {version}, this one has {ours}): empty it or name another"
+    )
+}
+
 /// A directory that is ours while this lives.
 pub(crate) struct Directory {
     pub file: OwnedFd,
@@ -65,18 +141,7 @@ impl Directory {
         };
         let file = file.map_err(|it| refused(path, it))?;
         let names = calls.list(&file).map_err(|it| refused(path, it))?;
-        let is_marked = names.iter().any(|it| it == MARKER.as_bytes());
-        // Where our lock is, a marker was, and what looks like ours is: it is worth nothing without the secret.
-        let was_ours = names.iter().any(|it| it == LOCK.as_bytes());
-        let is_harmless = |it: &Vec<u8>| {
-            let is_of = |all: &[&str]| all.iter().any(|known| known.as_bytes() == it);
-            is_of(&HARMLESS) || was_ours && (is_of(&OURS) || Segment::number(it).is_some())
-        };
-        if let Some(other) = names.iter().find(|it| !is_marked && !is_harmless(it)) {
-            let other = String::from_utf8_lossy(other);
-            let what = format!("holds other files ({other}) and is no disk tier: name an empty directory");
-            return Err(wrong(path, &what));
-        }
+        let is_marked = judge(&names).map_err(|it| wrong(path, &it))?;
         let flags = OFlags::RDWR | OFlags::CREATE;
         let lock = calls.open(&file, LOCK, flags).map_err(|it| refused(path, it))?;
         if !calls.lock(&lock)? {
@@ -107,11 +172,9 @@ fn wrong(path: &Path, what: &str) -> Refused {
 /// What the operator can do something about is said; what may pass is tried again.
 fn refused(path: &Path, failed: Failed) -> Refused {
     match failed.errno {
-        Errno::NOENT => wrong(path, "cannot be made: the directory above it does not exist"),
-        Errno::NOTDIR => wrong(path, "is no directory"),
-        Errno::ACCESS | Errno::PERM => {
-            wrong(path, "may not be used by this user: make it readable and writable for larder")
-        }
+        Errno::NOENT => wrong(path, NOTHING_ABOVE),
+        Errno::NOTDIR => wrong(path, NONE),
+        Errno::ACCESS | Errno::PERM => wrong(path, NOT_OURS),
         _ => Refused::Failed(failed),
     }
 }
@@ -123,13 +186,7 @@ fn read_marker(calls: &Calls, directory: &OwnedFd, path: &Path) -> Result<Option
     let length = calls.read(file.as_fd(), &mut bytes, 0)?;
     match parse_marker(&bytes[..length]) {
         Some((super::VERSION, seed)) => Ok(Some(seed)),
-        Some((version, _)) => {
-            let what = format!(
-                "was written by another version of larder (format {version}, this one has {}): empty it or name another",
-                super::VERSION
-            );
-            Err(wrong(path, &what))
-        }
+        Some((version, _)) => Err(wrong(path, &another_version(version))),
         None => Ok(None),
     }
 }
