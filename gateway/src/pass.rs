@@ -93,11 +93,20 @@ impl<'c> Machine<'_, 'c> {
             _ => None,
         };
         self.stages.enter(Stage::FirstByte);
+        // What changes nothing may be given up for others, once its client may be gone.
+        let is_safe = larder_semantics::method::is_safe(&self.request.method) && upload.is_none();
         let response = loop {
-            match with_upload(&mut upload, exchange.head()).await {
+            let head = async {
+                match is_safe {
+                    true => self.unless_gone(&exchange, exchange.head()).await,
+                    false => exchange.head().await,
+                }
+            };
+            match with_upload(&mut upload, head).await {
                 Ok(Ok(response)) if response.status >= 200 => break response,
                 Ok(Ok(switching)) if switching.status == 101 => return self.switched(&exchange, &switching),
                 Ok(Ok(interim)) => self.send_interim(&interim).await,
+                Ok(Err(_)) if self.is_taken_back().await => return self.needs_nothing(),
                 Ok(Err(error)) => {
                     self.error = error.status();
                     return Step::Error;

@@ -17,7 +17,7 @@ mod again;
 mod ends;
 mod shared;
 
-use crate::body::{AtClose, Body, Taken};
+use crate::body::{AtClose, Body, Taken, is_endless};
 use crate::connection::Connection;
 use crate::deadline::Deadlines;
 use crate::group::Turn;
@@ -587,6 +587,11 @@ impl State {
     fn begin_body(&mut self, response: &Response) {
         self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
         self.deadlines.read = None;
+        if is_endless(response) {
+            // As for a tunnel: a hundred that watch would leave no connection for pages.
+            self.place.iter().for_each(Place::answered);
+            self.place = None;
+        }
         if let Link::Shared(strand) = &self.link {
             self.reading = if strand.has_come() { Reading::Done } else { Reading::Body(Body::Close) };
             return self.settle();

@@ -301,6 +301,50 @@ fn who_has_closed_makes_room_for_others() {
     }
 }
 
+/// The same of a request that asks for another protocol, which may be answered as any other is; and of what uses no cache.
+#[test]
+fn who_has_gone_makes_room_whatever_it_asked_for() {
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    for lines in [upgrade, "Cookie: session=1\r\n"] {
+        let gate = Gate::new();
+        let origin = application(&gate);
+        let larder = larder(&origin, 1, "");
+        let mut gone = larder.client();
+        gone.send(format!("GET /slow HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+        until("it is with the application", || gate.waiting() == 1);
+        gone.reset();
+        assert_eq!("here", larder.get("/small").text(), "{lines}");
+        assert_eq!([0, 0, 0, 0, 1], counted(&larder, OUTCOMES), "{lines}");
+        gate.open();
+    }
+}
+
+const EVENTS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+    Transfer-Encoding: chunked\r\n\r\n5\r\none\n\n\r\n";
+
+/// A stream of events goes on for as long as somebody listens: no place that pages need is its own until then.
+#[test]
+fn who_listens_to_events_keeps_nobody_from_pages() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::scripted(move |it| match it.target() {
+        "/events" => vec![
+            Script::Send(EVENTS.to_vec()),
+            Script::Gate(opened.clone()),
+            Script::Send(b"5\r\ntwo\n\n\r\n0\r\n\r\n".to_vec()),
+        ],
+        _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"))],
+    });
+    let larder = larder(&origin, 1, "");
+    let mut listens = larder.client();
+    listens.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+    until("it has begun", || gate.waiting() == 1);
+    assert_eq!("here", larder.get("/small").text());
+    assert_eq!([0; 5], counted(&larder, OUTCOMES));
+    gate.open();
+    assert_eq!("one\n\ntwo\n\n", listens.read().text());
+}
+
 /// The same of one that has sent more than is read ahead, so that the end of it is not seen.
 #[test]
 fn who_has_gone_behind_much_that_is_unread_makes_room_for_others() {
