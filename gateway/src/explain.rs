@@ -10,6 +10,7 @@ use crate::proposal::{Known, Proposal, exchange};
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use crate::upgrade;
+use larder_origin::OriginError;
 use larder_semantics::cache_status::Tier;
 use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change};
@@ -190,6 +191,15 @@ impl Gateway {
         if let Some(status) = refused {
             (verdict, bypass, record) =
                 (Verdict::refused(status, refusal_sentence(status)), None, Record::default());
+        }
+        if matches!(verdict.name, "miss" | "revalidate" | "pass")
+            && let Some(why) = route.origins.out_of_use()
+        {
+            let why = if matches!(why, OriginError::Drained) { "drained" } else { "left alone or drained" };
+            verdict.sentence = format!(
+                "{} None of its origins may be: each is {why}. The answer is 503, or something stale where that may be served.",
+                verdict.sentence
+            );
         }
         let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {

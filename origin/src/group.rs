@@ -164,6 +164,19 @@ impl Group {
         self.members.iter().all(|it| it.admission(now) == Admission::Drained)
     }
 
+    /// Whether none may be asked at the moment, and why.
+    #[must_use]
+    pub fn out_of_use(&self) -> Option<OriginError> {
+        let now = clock::monotonic();
+        let refuses = self.rules.all_ejected == AllEjected::Refuse;
+        let is_out = |it: &Rc<Origin>| match it.admission(now) {
+            Admission::Go | Admission::Try => false,
+            Admission::Ejected => refuses,
+            Admission::Drained => true,
+        };
+        self.members.iter().all(is_out).then(|| self.refusal())
+    }
+
     /// Why none may be asked.
     fn refusal(&self) -> OriginError {
         if self.is_drained() { OriginError::Drained } else { OriginError::Ejected }

@@ -389,9 +389,12 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
         std::fs::read_to_string(larder.folder.path().join("errors.log"))
             .is_ok_and(|it| it.contains("why=\"every origin of the route is drained\""))
     });
-    let explained =
-        run(larder.folder.path(), &["explain", "http://h/", "--admin", &larder.admin.to_string()]).out;
+    let explained = run_explain(&larder);
     assert!(explained.contains("drained by the operator"), "{explained}");
+    assert!(
+        explained.contains("None of its origins may be: each is drained. The answer is 503"),
+        "{explained}"
+    );
     // Who has no token changes nothing.
     let mut client = crate::harness::Client::connect(larder.admin);
     let target = format!("/api/v1/origins/drain?origin={}", a.url());
