@@ -10,7 +10,7 @@ use crate::proposal::{Known, Proposal, exchange};
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use crate::upgrade;
-use larder_origin::OriginError;
+use larder_origin::{Group, OriginError};
 use larder_semantics::cache_status::Tier;
 use larder_semantics::field::Field;
 use larder_semantics::flip::{self, Change};
@@ -192,15 +192,7 @@ impl Gateway {
             (verdict, bypass, record) =
                 (Verdict::refused(status, refusal_sentence(status)), None, Record::default());
         }
-        if matches!(verdict.name, "miss" | "revalidate" | "pass")
-            && let Some(why) = route.origins.out_of_use()
-        {
-            let why = if matches!(why, OriginError::Drained) { "drained" } else { "left alone or drained" };
-            verdict.sentence = format!(
-                "{} None of its origins may be: each is {why}. The answer is 503, or something stale where that may be served.",
-                verdict.sentence
-            );
-        }
+        verdict.tell_of(&route.origins);
         let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
             let sentence =
@@ -296,6 +288,16 @@ fn is_answered_at_once(
 }
 
 impl Verdict {
+    /// Says so where the origin is to be asked, and none may be.
+    fn tell_of(&mut self, origins: &Group) {
+        let is_asked = matches!(self.name, "miss" | "revalidate" | "pass");
+        let Some(why) = origins.out_of_use().filter(|_| is_asked) else { return };
+        let why = if matches!(why, OriginError::Drained) { "drained" } else { "left alone or drained" };
+        self.sentence.push_str(" None of its origins may be: each is ");
+        self.sentence.push_str(why);
+        self.sentence.push_str(". The answer is 503, or something stale where that may be served.");
+    }
+
     /// The server answers itself, before the cache or an origin is asked.
     #[must_use]
     pub fn refused(status: u16, sentence: &str) -> Self {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::{Exchange, Paced};
 use larder_semantics::cache_status::Report;
-use larder_semantics::{invalidate, tags};
+use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
 use larder_store::{Rule, Scope, Strength};
 use larder_transport::{ClientGone, Reply, RequestBody};
@@ -93,26 +93,9 @@ impl<'c> Machine<'_, 'c> {
             _ => None,
         };
         self.stages.enter(Stage::FirstByte);
-        // What changes nothing may be given up for others, once its client may be gone.
-        let is_safe = larder_semantics::method::is_safe(&self.request.method) && upload.is_none();
-        let response = loop {
-            let head = async {
-                match is_safe {
-                    true => self.unless_gone(&exchange, exchange.head()).await,
-                    false => exchange.head().await,
-                }
-            };
-            match with_upload(&mut upload, head).await {
-                Ok(Ok(response)) if response.status >= 200 => break response,
-                Ok(Ok(switching)) if switching.status == 101 => return self.switched(&exchange, &switching),
-                Ok(Ok(interim)) => self.send_interim(&interim).await,
-                Ok(Err(_)) if self.is_taken_back().await => return self.needs_nothing(),
-                Ok(Err(error)) => {
-                    self.error = error.status();
-                    return Step::Error;
-                }
-                Err(why) => return self.halted(why),
-            }
+        let response = match self.final_head(&exchange, &mut upload).await {
+            Ok(response) => response,
+            Err(step) => return step,
         };
         self.local.took(started, exchange.answered(), &response);
         self.stages.enter(Stage::Lookup);
@@ -125,6 +108,38 @@ impl<'c> Machine<'_, 'c> {
         self.invalidate(&response).await;
         let response_time = clock::wall();
         self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
+    }
+
+    /// Waits for the final head of the answer, while the request's body is carried; interim ones are passed on. An error is what to do
+    /// where there is none.
+    async fn final_head(
+        &mut self,
+        exchange: &Rc<Exchange>,
+        upload: &mut Option<Upload<'c>>,
+    ) -> Result<Response, Step> {
+        // What changes nothing may be given up for others, once its client may be gone.
+        let is_safe = method::is_safe(&self.request.method) && upload.is_none();
+        loop {
+            let head = async {
+                match is_safe {
+                    true => self.unless_gone(exchange, exchange.head()).await,
+                    false => exchange.head().await,
+                }
+            };
+            match with_upload(upload, head).await {
+                Ok(Ok(response)) if response.status >= 200 => return Ok(response),
+                Ok(Ok(switching)) if switching.status == 101 => {
+                    return Err(self.switched(exchange, &switching));
+                }
+                Ok(Ok(interim)) => self.send_interim(&interim).await,
+                Ok(Err(_)) if self.is_taken_back().await => return Err(self.needs_nothing()),
+                Ok(Err(error)) => {
+                    self.error = error.status();
+                    return Err(Step::Error);
+                }
+                Err(why) => return Err(self.halted(why)),
+            }
+        }
     }
 
     /// The request's body did not come.

@@ -84,6 +84,7 @@ pub fn runtime() -> std::io::Result<LocalRuntime> {
         .build_local(tokio::runtime::LocalOptions::default())
 }
 
+mod drain;
 mod places;
 mod shedding;
 
@@ -287,47 +288,10 @@ impl Worker {
         request::Limits { head: limits.head_size, target: limits.target_size, scheme: Scheme::Http }
     }
 
-    /// Whether the worker takes nothing new.
-    #[must_use]
-    pub fn is_draining(&self) -> bool {
-        self.draining.get()
-    }
-
     /// Open client connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.open.get()
-    }
-
-    /// Stops accepting, closes what is idle, and lets the rest finish.
-    pub fn drain(&self) {
-        self.draining.set(true);
-        self.stop.notify_waiters();
-        for it in self.watched.borrow().iter().flatten() {
-            match it.reading.get() {
-                // What has arrived already is still read, and answered.
-                Reading::Idle if !it.says_goodbye.get() => it.shut(Shutdown::Read),
-                Reading::First => it.read_by.set(it.read_by.get().min(clock::monotonic().0 + GRACE)),
-                _ => {}
-            }
-        }
-        if self.open.get() == 0 {
-            self.empty.notify_waiters();
-        }
-    }
-
-    /// Waits until no connection is left.
-    pub async fn drained(&self) {
-        while self.open.get() > 0 {
-            self.empty.notified().await;
-        }
-    }
-
-    /// Waits until the worker drains.
-    pub(crate) async fn stopped(&self) {
-        while !self.draining.get() {
-            self.stop.notified().await;
-        }
     }
 
     /// Ticks the clock, cuts off whoever is too slow and makes room for others, for as long as the worker lives.
