@@ -165,6 +165,34 @@ fn clients_show_certificates_where_they_are_asked_to() {
     }
 }
 
+/// Whoever withdraws an authority by replacing the file has done it.
+#[test]
+fn another_authority_of_clients_is_taken_while_it_serves() {
+    let (authority, other, origin) = (Authority::new(), Authority::new(), pages());
+    let certificate = authority.sign("one", &["one.test"]);
+    authority.sign("me", &["me.test"]);
+    let ca = authority.path("clients.pem");
+    std::fs::copy(authority.path("ca.pem"), &ca).unwrap();
+    let larder = before(
+        &origin,
+        std::slice::from_ref(&certificate),
+        &format!("client_auth = \"required\"\nclient_ca = {ca:?}"),
+    );
+    let me = authority.trusting().showing(&authority, "me");
+    let is_served = || {
+        // A new one each time, so that nothing is resumed.
+        let it = me.clone().only(&TLS13).connect(larder.address, "one.test").and_then(|mut it| {
+            it.stream.write_all(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")?;
+            let mut some = [0; 12];
+            it.stream.read_exact(&mut some).map(|()| some)
+        });
+        it.is_ok_and(|it| it == *b"HTTP/1.1 200")
+    };
+    assert!(is_served());
+    std::fs::copy(other.path("ca.pem"), &ca).unwrap();
+    until("it is taken over", || !is_served());
+}
+
 #[test]
 fn new_certificates_are_taken_while_it_serves() {
     let (authority, origin) = (Authority::new(), pages());

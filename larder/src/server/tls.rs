@@ -11,7 +11,7 @@ use larder_transport::tls::certificates::Certificate;
 use rcgen::{CertificateParams, DnType, KeyPair};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -106,6 +106,7 @@ fn watches(settings: &Settings) -> HashMap<PathBuf, Watch> {
     let files = settings.certificates.iter().flat_map(|it| {
         [Some(&it.cert), Some(&it.key), it.ocsp.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>()
     });
+    let files = files.chain(settings.client.file().map(Path::to_owned));
     files.map(|it| (it.clone(), Watch::new(it))).collect()
 }
 

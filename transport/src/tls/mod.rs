@@ -51,6 +51,15 @@ pub enum ClientAuth {
 }
 
 impl ClientAuth {
+    /// The file of authorities, where there is one.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            ClientAuth::Off => None,
+            ClientAuth::Optional(file) | ClientAuth::Required(file) => Some(file),
+        }
+    }
+
     /// Reads the file of authorities, where there is one, as connections are taken by it.
     ///
     /// # Errors
