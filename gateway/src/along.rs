@@ -2,15 +2,16 @@
 //! said in `store::fill`; which answer brings the rest is decided in `semantics::resume`.
 
 use crate::forward::Ask;
+use crate::pressed;
 use crate::run::Machine;
 use crate::stages::Stage;
 use bytes::Bytes;
 use larder_origin::{Exchange, Onward};
 use larder_semantics::resume::{self, Begun, Proof, Resumes};
-use larder_semantics::transcode;
+use larder_semantics::{storable, transcode};
 use larder_store::fill::{SharedHead, Sum, Summing};
 use larder_store::{FillEnd, FillReader};
-use larder_transport::Room;
+use larder_transport::{Reply, Room};
 use larder_wire::http1::Framing;
 use std::rc::Rc;
 
@@ -58,9 +59,14 @@ impl<'h> Along<'h> {
     ///
     /// # Errors
     /// The end of the body.
-    pub async fn next(&mut self, machine: &mut Machine<'_, '_>, room: Room) -> Result<Bytes, FillEnd> {
+    pub async fn next(
+        &mut self,
+        machine: &mut Machine<'_, '_>,
+        room: Room,
+        reply: &Reply<'_>,
+    ) -> Result<Bytes, FillEnd> {
         if let From::Fill(reader) = &mut self.from {
-            match read(reader, room).await {
+            match read_for(reply, reader, room, storable::is_endless(&self.head.fields.view())).await {
                 Err(FillEnd::LeftBehind) => {}
                 next => return next,
             }
@@ -73,6 +79,31 @@ impl<'h> Along<'h> {
         match &mut self.from {
             From::Origin(rest) => rest.next().await,
             From::Fill(_) | From::Nowhere => Err(FillEnd::Failed),
+        }
+    }
+}
+
+/// The next bytes of a fill for the client of `reply`. They may be long in coming: one that has taken its request back is not waited
+/// with, nor one that may be gone where others need the place, or where there is no end to wait for.
+async fn read_for(
+    reply: &Reply<'_>,
+    reader: &mut FillReader,
+    room: Room,
+    is_endless: bool,
+) -> Result<Bytes, FillEnd> {
+    let mut may_be_gone = false;
+    loop {
+        tokio::select! {
+            biased;
+            next = read(reader, room) => return next,
+            () = reply.taken_back() => return Err(FillEnd::Failed),
+            () = pressed::may_be_gone(reply, is_endless), if !may_be_gone => {
+                if is_endless {
+                    return Err(FillEnd::Failed);
+                }
+                may_be_gone = true;
+                reader.doubt();
+            }
         }
     }
 }

@@ -86,9 +86,10 @@ impl<'c> Machine<'_, 'c> {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
         }
+        let stages = self.stages;
         let mut along = Along::new(reader, head);
         let room = reply.room().await?;
-        let mut next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
+        let mut next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
         let Some((mut decoding, mut progress)) = self.begin(coding, next.as_ref().ok().cloned()) else {
             let body = head.length.map_or(ResponseBody::Stream, ResponseBody::Length);
             self.head(reply, head.status, fields, body, Some(report)).await?;
@@ -99,7 +100,7 @@ impl<'c> Machine<'_, 'c> {
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),
                 }
                 let room = reply.room().await?;
-                next = flush_while_waiting(self.stages, reply, along.next(self, room)).await?;
+                next = flush_while_waiting(stages, reply, along.next(self, room, reply)).await?;
             }
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
@@ -108,7 +109,7 @@ impl<'c> Machine<'_, 'c> {
             send(reply, &decoding).await?;
             if progress == Progress::Fed {
                 let room = reply.room().await?;
-                match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
+                match flush_while_waiting(stages, reply, along.next(self, room, reply)).await? {
                     Ok(bytes) => decoding.feed(bytes),
                     Err(FillEnd::Complete(trailers)) => return self.end(&decoding, trailers),
                     Err(FillEnd::Failed | FillEnd::LeftBehind) => return Err(Cut::Origin),

@@ -21,7 +21,7 @@ use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
 use larder_semantics::transcode::{self, Serve};
-use larder_semantics::{date, partial};
+use larder_semantics::{date, method, partial, storable};
 use larder_stdx::clock;
 use larder_store::fill::SharedHead;
 use larder_store::{FillEnd, FillReader, Form, Stored};
@@ -443,10 +443,12 @@ impl<'c> Machine<'_, 'c> {
         if self.facts.method == "HEAD" {
             return Ok(None); // Nothing of the body is waited for.
         }
+        let stages = self.stages;
         let (mut along, mut at) = (Along::new(reader, head), 0);
         loop {
             let room = reply.room().await?;
-            match flush_while_waiting(self.stages, reply, along.next(self, room)).await? {
+            let next = along.next(self, room, reply);
+            match flush_while_waiting(stages, reply, next).await? {
                 Ok(bytes) => {
                     let piece = Piece::Bytes(bytes);
                     let (start, end) = (at, at + piece.len());
@@ -505,12 +507,19 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
+        let is_endless = storable::is_endless(&fields.view());
+        let is_own = method::is_safe(self.facts.method) && direct.upload.is_none();
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let exchange = direct.exchange.clone();
-            let next =
-                flush_while_waiting(self.stages, reply, with_upload(&mut direct.upload, exchange.next()));
-            let next = next.await??;
+            let next = async {
+                match is_own {
+                    true => pressed::next_for(reply, &exchange, is_endless).await,
+                    false => exchange.next().await,
+                }
+            };
+            let next = with_upload(&mut direct.upload, next);
+            let next = flush_while_waiting(self.stages, reply, next).await??;
             match next {
                 // Both sides speak at once: a place is not given up in the middle of that.
                 Ok(Some(bytes)) if direct.upload.is_some() => reply.piece(Piece::Bytes(bytes)).await?,
@@ -559,7 +568,7 @@ pub(crate) type Sent = Result<Option<Arc<FieldList>>, Cut>;
 /// Waits for `work`; if it is not there at once, what is held back is sent first.
 pub(crate) async fn flush_while_waiting<T>(
     stages: &Stages,
-    reply: &mut Reply<'_>,
+    reply: &Reply<'_>,
     work: impl Future<Output = T>,
 ) -> Result<T, ClientGone> {
     let mut work = pin!(work);

@@ -69,7 +69,14 @@ pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter) {
         if wanted(&exchange, &mut writer).await.is_err() {
             return exchange.give_up();
         }
-        match exchange.next().await {
+        let next = tokio::select! {
+            biased;
+            next = exchange.next() => next,
+            // The next may be long in coming.
+            () = writer.deserted() => return exchange.give_up(),
+            () = is_needless(&exchange, &writer) => return exchange.give_up(),
+        };
+        match next {
             Ok(Some(bytes)) => {
                 if push(&exchange, &mut writer, bytes, 0).await.is_err() {
                     return exchange.give_up();
@@ -146,6 +153,40 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
         pour(exchange, writer).await;
     });
     reader
+}
+
+/// Waits until the client of `reply` may be gone: where it is waited for without an end, at once, and else only while others wait for a
+/// place.
+pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
+    if !is_endless {
+        others_wait().await;
+    }
+    reply.gone().await;
+}
+
+/// The next bytes of a body that is this client's own, and for which it asked without changing anything: they may be long in coming.
+///
+/// # Errors
+/// As [`Exchange::next`]; [`OriginError::Busy`] where it has gone.
+pub(crate) async fn next_for(
+    reply: &Reply<'_>,
+    exchange: &Exchange,
+    is_endless: bool,
+) -> Result<Option<Bytes>, OriginError> {
+    let is_needless = async {
+        may_be_gone(reply, is_endless).await;
+        if !is_endless {
+            let _ = exchange.resting(Rests::ForNobody, pin!(std::future::pending::<()>())).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        next = exchange.next() => return next,
+        () = reply.taken_back() => {}
+        () = is_needless => {}
+    }
+    exchange.give_up();
+    Err(OriginError::Busy)
 }
 
 impl Job {
@@ -232,8 +273,10 @@ impl Machine<'_, '_> {
     /// Waits until others wait for a place, and the client may be gone: it has taken its request back, or, over HTTP/1, closed its side.
     /// Then it may wait for the answer nevertheless: nothing is made of it but room for others.
     pub async fn may_be_gone(&self) {
-        others_wait().await;
-        self.gone().await;
+        match &self.reply {
+            Some(reply) => may_be_gone(reply, false).await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn gone(&self) {

@@ -2,10 +2,8 @@
 
 use crate::OriginError;
 use bytes::{Buf, Bytes, BytesMut};
-use larder_semantics::field::{self, FieldList};
-use larder_wire::http1::Framing;
+use larder_semantics::field::FieldList;
 use larder_wire::http1::chunked::{Decoder, Step};
-use larder_wire::http1::response::Response;
 
 /// What is left of a body.
 #[derive(Debug)]
@@ -122,14 +120,6 @@ fn take_chunks(decoder: &mut Decoder, buffer: &mut BytesMut) -> Result<Taken, Or
         (false, true) => Taken::Nothing,
         (false, false) => Taken::Some(data),
     })
-}
-
-/// Whether this is a stream of events, which goes on for as long as somebody listens.
-pub(crate) fn is_endless(response: &Response) -> bool {
-    let kind = response.fields.get("content-type").map_or(&b""[..], field::trim);
-    let kind = kind.split(|it| *it == b';').next().unwrap_or_default();
-    matches!(response.framing, Framing::Chunked | Framing::Close)
-        && field::trim(kind).eq_ignore_ascii_case(b"text/event-stream")
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ mod again;
 mod ends;
 mod shared;
 
-use crate::body::{AtClose, Body, Taken, is_endless};
+use crate::body::{AtClose, Body, Taken};
 use crate::connection::Connection;
 use crate::deadline::Deadlines;
 use crate::group::Turn;
@@ -30,6 +30,7 @@ use crate::{Limits, Origin, OriginError, Outgoing};
 use again::{Next, Opening};
 use bytes::{Buf, Bytes};
 use larder_semantics::field::FieldList;
+use larder_semantics::storable::is_endless;
 use larder_stdx::clock;
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::{BadResponse, Parsed, Response, parse};
@@ -173,7 +174,8 @@ impl Exchange {
     pub(crate) fn place_held_for(&self, whose: Rests) -> Option<Rc<Origin>> {
         let state = self.state.borrow();
         let rests = whose != Rests::Sends || matches!(state.reading, Reading::Head);
-        (rests && state.place.is_some()).then(|| state.origin.clone())
+        let is_waited_for = state.place.as_ref().is_some_and(Place::is_waited_for);
+        (rests && is_waited_for).then(|| state.origin.clone())
     }
 
     /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.
@@ -570,7 +572,13 @@ impl State {
                     return Err(OriginError::InterimFlood);
                 }
             }
-            _ => self.begin_body(response),
+            _ => {
+                // A hundred that watch would leave no connection for pages.
+                if is_endless(&response.fields.view()) {
+                    self.place.as_ref().map_or(Ok(()), Place::is_for_events)?;
+                }
+                self.begin_body(response);
+            }
         }
         Ok(())
     }
@@ -587,11 +595,6 @@ impl State {
     fn begin_body(&mut self, response: &Response) {
         self.after_body = if response.keep_alive { AfterBody::Keep } else { AfterBody::Close };
         self.deadlines.read = None;
-        if is_endless(response) {
-            // As for a tunnel: a hundred that watch would leave no connection for pages.
-            self.place.iter().for_each(Place::answered);
-            self.place = None;
-        }
         if let Link::Shared(strand) = &self.link {
             self.reading = if strand.has_come() { Reading::Done } else { Reading::Body(Body::Close) };
             return self.settle();

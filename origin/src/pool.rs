@@ -65,6 +65,8 @@ pub struct Origin {
     pub(crate) uploads: Line,
     /// Whose exchanges wait for others than the origin.
     pub(crate) resters: Resters,
+    /// Streams of events under way.
+    events: Cell<usize>,
     /// The last used at the back, where the next request takes it: those at the front grow old and go.
     idle: RefCell<VecDeque<Unused>>,
     /// Counts sweeps: the clock of the unused connections.
@@ -176,6 +178,8 @@ impl Drop for Load {
 /// The right to one exchange, and to one open connection for it.
 pub(crate) struct Place {
     load: Load,
+    /// It is one of those for streams of events, and none that others wait for.
+    is_for_events: Cell<bool>,
     /// Where a client says how long it takes.
     _upload: Option<Upload>,
 }
@@ -196,7 +200,10 @@ fn whole(places: usize) -> usize {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.load.origin.places.give_back();
+        match self.is_for_events.get() {
+            true => self.load.origin.events.set(self.load.origin.events.get() - 1),
+            false => self.load.origin.places.give_back(),
+        }
     }
 }
 
@@ -291,6 +298,7 @@ impl Origin {
             onward: Line::new(limits.connections / 2, limits.queue, Jam::InOrder),
             uploads: Line::new(limits.connections - whole(limits.connections), limits.queue, Jam::InOrder),
             resters: Resters::default(),
+            events: Cell::new(0),
             limits,
             counters,
             spares: Spares::default(),
@@ -397,7 +405,7 @@ impl Origin {
             }
         };
         let wait = self.stand(&self.places, &deadline).await?;
-        Ok((Place { load, _upload: upload }, deadline, wait))
+        Ok((Place { load, is_for_events: Cell::new(false), _upload: upload }, deadline, wait))
     }
 
     /// Stands in one of the lines.
@@ -578,6 +586,27 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
 }
 
 impl Place {
+    /// A stream of events has begun, which may go on for ever: what others wait for is given back. Of such streams there are as many
+    /// as there are places.
+    ///
+    /// # Errors
+    /// [`OriginError::Busy`]: they are taken.
+    pub(crate) fn is_for_events(&self) -> Result<(), OriginError> {
+        let origin = &self.load.origin;
+        if origin.events.get() >= origin.limits.connections {
+            return Err(origin.is_busy());
+        }
+        origin.events.set(origin.events.get() + 1);
+        self.is_for_events.set(true);
+        origin.places.give_back();
+        Ok(())
+    }
+
+    /// Whether others may wait for it.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.is_for_events.get()
+    }
+
     /// The origin it belongs to.
     pub(crate) fn origin(&self) -> &Rc<Origin> {
         &self.load.origin

@@ -1,7 +1,7 @@
 //! May this response be stored? RFC 9111 §3, decided once, here.
 
 use crate::cache_control::ResponseDirectives;
-use crate::field::{Field, all, first, lines};
+use crate::field::{Field, all, first, lines, trim};
 use crate::freshness::{AgeInputs, Expires, LifetimeInputs, LifetimeSource, is_heuristic_status};
 use crate::partial::Part;
 use crate::policy::Policy;
@@ -52,6 +52,8 @@ pub enum Refusal {
     Late,
     /// Too large for the largest object size.
     TooLarge,
+    /// A stream of events, which goes on for as long as somebody listens.
+    Endless,
     /// A 206 that cannot be kept: no single valid `Content-Range`, or not asked for.
     Partial,
 }
@@ -89,7 +91,8 @@ impl Refusal {
             | Refusal::VaryStar
             | Refusal::NoLifetime
             | Refusal::Useless
-            | Refusal::TooLarge => status < 500,
+            | Refusal::TooLarge
+            | Refusal::Endless => status < 500,
             Refusal::Status => matches!(status, 401 | 407),
             Refusal::Method
             | Refusal::RequestBody
@@ -118,6 +121,7 @@ impl Refusal {
             Refusal::Useless => "useless",
             Refusal::Late => "late",
             Refusal::TooLarge => "too-large",
+            Refusal::Endless => "endless",
             Refusal::Partial => "partial",
         }
     }
@@ -144,6 +148,7 @@ impl Refusal {
             Refusal::Useless => "The response is stale on arrival and cannot be validated.",
             Refusal::Late => "The response became stale while it came, and cannot be validated.",
             Refusal::TooLarge => "The response is larger than the largest object that is stored.",
+            Refusal::Endless => "A stream of events is never whole, and is each listener's own.",
             Refusal::Partial => "The partial response does not say which bytes it holds.",
         }
     }
@@ -301,6 +306,15 @@ impl StatusKind {
     }
 }
 
+/// Whether this is a stream of events (<https://html.spec.whatwg.org/#server-sent-events>), which ends when its listener goes: one without
+/// a length.
+#[must_use]
+pub fn is_endless(fields: &[Field<'_>]) -> bool {
+    let kind = first(fields, "content-type").unwrap_or_default();
+    let kind = kind.split(|it| *it == b';').next().unwrap_or_default();
+    trim(kind).eq_ignore_ascii_case(b"text/event-stream") && first(fields, "content-length").is_none()
+}
+
 /// Whether no answer with this status is ever stored: it is not final, or answers the form of one request.
 #[must_use]
 pub fn is_never_stored(status: u16) -> bool {
@@ -363,6 +377,9 @@ fn content_allows(
             format!("{}; {length}; {asked} in the request", lines(fields, "Content-Range"))
         })?;
     }
+    rule(trace, "larder", Refusal::Endless, is_endless(fields), || {
+        format!("{}; {}", lines(fields, "Content-Type"), lines(fields, "Content-Length"))
+    })?;
     let length = first(fields, "content-length").and_then(decimal);
     let too_large = length.is_some_and(|it| it > response.policy.max_object);
     rule(trace, "config", Refusal::TooLarge, too_large, || {

@@ -319,7 +319,45 @@ fn who_has_gone_makes_room_whatever_it_asked_for() {
     }
 }
 
-const EVENTS: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
+/// The same while the application pauses in the middle of the body.
+#[test]
+fn who_has_gone_makes_room_in_the_middle_of_a_body() {
+    for cache in ["no-store", "max-age=60"] {
+        for lines in ["", "Authorization: Basic eDp5\r\n", "Cookie: session=1\r\n"] {
+            for over_http2 in [false, true] {
+                let gate = Gate::new();
+                let opened = gate.clone();
+                let head = format!("HTTP/1.1 200 OK\nCache-Control: {cache}\nContent-Length: 10\n\nbegin");
+                let origin = Origin::scripted(move |it| match it.target() {
+                    "/page" => vec![Script::Send(response(&head)), Script::Gate(opened.clone())],
+                    _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"))],
+                });
+                let larder = larder(&origin, 1, "");
+                let what = format!("{cache} {lines:?} {over_http2}");
+                if over_http2 {
+                    let mut client = Http2::connect(&larder);
+                    let more: Vec<_> = lines.trim().split_once(": ").into_iter().collect();
+                    let more: Vec<_> = more.iter().map(|it| (it.0.to_ascii_lowercase(), it.1)).collect();
+                    let more: Vec<_> = more.iter().map(|it| (it.0.as_str(), it.1)).collect();
+                    let id = client.head(&request("GET", "/page", &more), END_STREAM);
+                    client.until(id, |it| it.body.len() == 5);
+                    client.send(crate::harness::http2::frame(3, 0, id, &8_u32.to_be_bytes()));
+                } else {
+                    let mut client = larder.client();
+                    client.send(format!("GET /page HTTP/1.1\r\nHost: h\r\n{lines}\r\n"));
+                    client.read_raw_head();
+                    assert_eq!(b"begin", &client.read_bytes(5)[..]);
+                }
+                assert_eq!("here", larder.get("/small").text(), "{what}");
+                assert_eq!(0, larder.counter("origin_busy"), "{what}");
+                gate.open();
+            }
+        }
+    }
+}
+
+const EVENTS: &[u8] =
+    b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
     Transfer-Encoding: chunked\r\n\r\n5\r\none\n\n\r\n";
 
 /// A stream of events goes on for as long as somebody listens: no place that pages need is its own until then.
@@ -335,14 +373,28 @@ fn who_listens_to_events_keeps_nobody_from_pages() {
         ],
         _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"))],
     });
-    let larder = larder(&origin, 1, "");
-    let mut listens = larder.client();
-    listens.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
-    until("it has begun", || gate.waiting() == 1);
+    let larder = larder(&origin, 2, "");
+    let listens = || {
+        let mut client = larder.client();
+        client.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(client.read_raw_head().starts_with(b"HTTP/1.1 200"));
+        assert_eq!(Some(b"one\n\n".to_vec()), client.read_chunk());
+        client
+    };
+    let (mut first, another) = (listens(), listens());
     assert_eq!("here", larder.get("/small").text());
     assert_eq!([0; 5], counted(&larder, OUTCOMES));
+    // There are as many as connections, and no more.
+    assert_eq!(503, larder.get("/events").status);
+    assert_eq!("here", larder.get("/small").text());
+    // None is shared, or fetched for those who come later.
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", larder.child.id())).unwrap().count();
+    let with_it = open();
+    drop(another);
+    // Its own, and that to the application.
+    until("it has ended", || open() <= with_it - 2);
     gate.open();
-    assert_eq!("one\n\ntwo\n\n", listens.read().text());
+    assert_eq!((Some(b"two\n\n".to_vec()), None), (first.read_chunk(), first.read_chunk()));
 }
 
 /// The same of one that has sent more than is read ahead, so that the end of it is not seen.

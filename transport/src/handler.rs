@@ -230,8 +230,8 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn flush(&mut self) -> Result<(), ClientGone> {
-        match &mut self.0 {
+    pub async fn flush(&self) -> Result<(), ClientGone> {
+        match &self.0 {
             Outgoing::Http1(it) => it.flush().await,
             Outgoing::Http2(it) => it.check(),
         }

@@ -295,7 +295,8 @@ fn heads_that_cannot_be_meant_are_refused() {
         assert_eq!(Broken::Status(never), with(6, &never.to_le_bytes()), "nobody has ever stored it");
     }
     assert_eq!(Broken::Section(7), with(6, &206u16.to_le_bytes()), "which part it is stands nowhere");
-    assert_eq!(Broken::BodyLength, with(6, &204u16.to_le_bytes()), "it has none");
+    let with_body = [&204u16.to_le_bytes()[..], &sound[8..16], &1u64.to_le_bytes()].concat();
+    assert_eq!(Broken::BodyLength, with(6, &with_body), "it has none");
     assert_eq!(Broken::Short, with(8, &[27, 0, 0, 0]));
     assert_eq!(Broken::Short, with(8, &[0, 1, 0, 0]));
     assert_eq!(Broken::TooLarge, with(8, &[0xff; 4]));

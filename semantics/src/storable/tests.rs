@@ -122,6 +122,9 @@ fn forbidden_by_the_response() {
         "store",
     );
     check("200 | Cache-Control: max-age=60 | Content-Length: 67108865", "too-large");
+    check("200 | Cache-Control: max-age=60 | Content-Type: Text/Event-Stream ;charset=utf-8", "endless");
+    check("200 | Cache-Control: max-age=60 | Content-Type: text/event-stream | Content-Length: 9", "store");
+    check("200 | Cache-Control: max-age=60 | Content-Type: text/event-streams", "store");
     check("200 | Cache-Control: max-age=60 | Content-Length: 67108864", "store");
 }
 

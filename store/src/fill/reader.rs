@@ -121,7 +121,14 @@ impl FillReader {
     /// # Errors
     /// As [`FillReader::next`].
     pub async fn next_of(&mut self, most: u64) -> Result<Bytes, FillEnd> {
-        self.doubt_no_more();
+        let next = self.look_for(most).await;
+        if next.is_ok() {
+            self.doubt_no_more();
+        }
+        next
+    }
+
+    async fn look_for(&mut self, most: u64) -> Result<Bytes, FillEnd> {
         let Self { fill, at, place, ahead, waits, sum, is_lost, .. } = self;
         let mut read = None;
         loop {

@@ -167,7 +167,7 @@ impl<'c> Reply<'c> {
     ///
     /// # Errors
     /// The client is gone.
-    pub async fn flush(&mut self) -> Result<(), ClientGone> {
+    pub async fn flush(&self) -> Result<(), ClientGone> {
         self.connection.link.flush().await
     }
 
