@@ -19,6 +19,8 @@ use std::rc::Rc;
 pub(crate) struct Along<'h> {
     head: &'h SharedHead,
     from: From,
+    /// It ends when its client goes.
+    is_endless: bool,
 }
 
 /// Where the next bytes come from.
@@ -51,7 +53,9 @@ struct Left {
 impl<'h> Along<'h> {
     /// Reads along with `reader`, of whose fill this is the head.
     pub fn new(reader: FillReader, head: &'h SharedHead) -> Self {
-        Self { head, from: From::Fill(reader) }
+        let fields = &head.fields;
+        let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
+        Self { head, from: From::Fill(reader), is_endless }
     }
 
     /// The next bytes, in order, each once; `Err` at the end, with how it ended: never with `LeftBehind`. They are about as many as
@@ -66,7 +70,7 @@ impl<'h> Along<'h> {
         reply: &Reply<'_>,
     ) -> Result<Bytes, FillEnd> {
         if let From::Fill(reader) = &mut self.from {
-            match read_for(reply, reader, room, storable::is_endless(&self.head.fields.view())).await {
+            match read_for(reply, reader, room, self.is_endless).await {
                 Err(FillEnd::LeftBehind) => {}
                 next => return next,
             }

@@ -507,7 +507,7 @@ impl<'c> Machine<'_, 'c> {
 
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
-        let is_endless = storable::is_endless(&fields.view());
+        let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
         let is_own = method::is_safe(self.facts.method) && direct.upload.is_none();
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {

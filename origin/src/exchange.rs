@@ -574,7 +574,8 @@ impl State {
             }
             _ => {
                 // A hundred that watch would leave no connection for pages.
-                if is_endless(&response.fields.view()) {
+                let fields = &response.fields;
+                if is_endless(fields.get("content-type"), fields.get("content-length")) {
                     self.place.as_ref().map_or(Ok(()), Place::is_for_events)?;
                 }
                 self.begin_body(response);

@@ -307,12 +307,12 @@ impl StatusKind {
 }
 
 /// Whether this is a stream of events (<https://html.spec.whatwg.org/#server-sent-events>), which ends when its listener goes: one without
-/// a length.
+/// a length. By the response's `Content-Type` and `Content-Length`.
 #[must_use]
-pub fn is_endless(fields: &[Field<'_>]) -> bool {
-    let kind = first(fields, "content-type").unwrap_or_default();
+pub fn is_endless(kind: Option<&[u8]>, length: Option<&[u8]>) -> bool {
+    let Some(kind) = kind.filter(|_| length.is_none()) else { return false };
     let kind = kind.split(|it| *it == b';').next().unwrap_or_default();
-    trim(kind).eq_ignore_ascii_case(b"text/event-stream") && first(fields, "content-length").is_none()
+    trim(kind).eq_ignore_ascii_case(b"text/event-stream")
 }
 
 /// Whether no answer with this status is ever stored: it is not final, or answers the form of one request.
@@ -377,7 +377,8 @@ fn content_allows(
             format!("{}; {length}; {asked} in the request", lines(fields, "Content-Range"))
         })?;
     }
-    rule(trace, "larder", Refusal::Endless, is_endless(fields), || {
+    let is_endless = is_endless(first(fields, "content-type"), first(fields, "content-length"));
+    rule(trace, "larder", Refusal::Endless, is_endless, || {
         format!("{}; {}", lines(fields, "Content-Type"), lines(fields, "Content-Length"))
     })?;
     let length = first(fields, "content-length").and_then(decimal);
