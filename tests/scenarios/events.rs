@@ -75,7 +75,7 @@ fn events_come_one_by_one() {
                 "Content-Type: text/event-stream\nCache-Control: max-age=60",
                 accept,
                 target,
-                true,
+                false, // Whatever it says: it is each listener's own, and ends with that.
             );
             at_once(cache, "Content-Type: text/html\nCache-Control: max-age=60", accept, target, true);
         }
