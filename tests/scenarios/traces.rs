@@ -315,9 +315,10 @@ fn server_timing_is_ours_alone_and_new_for_each_response() {
     let lines = timings(&first);
     assert_eq!("db;dur=5", lines[0], "{lines:?}");
     let ours = metrics(lines.last().unwrap());
-    let first_byte =
-        ours.iter().find(|it| it.0 == "larder-first_byte").unwrap_or_else(|| panic!("{lines:?}"));
-    assert!(first_byte.1 >= 30.0, "{lines:?}");
+    assert!(ours.iter().any(|it| it.0 == "larder-first_byte"), "{lines:?}");
+    // A busy machine may stop larder once the request is on its way: what is then missing of the pause is of `connect`.
+    let thought = |it: &&(String, f64)| ["larder-connect", "larder-first_byte"].contains(&it.0.as_str());
+    assert!(ours.iter().filter(thought).map(|it| it.1).sum::<f64>() >= 30.0, "{lines:?}");
     for (kind, lines) in [("fast", ""), ("slow", "Range: bytes=0-\r\n"), ("fast", "If-None-Match: \"x\"\r\n")]
     {
         let hit = larder.client().get_with("/a", lines);
