@@ -15,6 +15,7 @@ pub mod pool;
 mod queue;
 mod read;
 mod recovery;
+mod room;
 mod segment;
 #[cfg(test)]
 pub(crate) mod tests;

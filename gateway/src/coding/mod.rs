@@ -32,9 +32,13 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     };
     transcode::mark(&mut stored.fields);
     stored.fields.shrink();
-    stored.head = head_of(stored.meta.status, &stored.fields, length, |it| tags::is_hidden(it, &policy.tags));
-    // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
-    if !matches!(stored.body, Body::Disk(_)) {
+    let is_hidden = |it: &str| tags::is_hidden(it, &policy.tags);
+    let head = text_of(stored.meta.status, &stored.fields, length, is_hidden);
+    // What is served from its segment is not in RAM: forms of it would have nothing to stay with, nor would a head for others.
+    if matches!(stored.body, Body::Disk(_)) {
+        stored.head = ReadyHead::passing(&head);
+    } else {
+        stored.head = ReadyHead::new(&head);
         stored.forms = Some(Forms::new(plan));
     }
     stored
@@ -63,6 +67,11 @@ pub(crate) fn head_of(
     length: u64,
     is_hidden: impl Fn(&str) -> bool,
 ) -> ReadyHead {
+    ReadyHead::new(&text_of(status, fields, length, is_hidden))
+}
+
+/// The same as text.
+fn text_of(status: u16, fields: &FieldList, length: u64, is_hidden: impl Fn(&str) -> bool) -> Vec<u8> {
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(status, &mut head);
     for it in fields.iter().filter(|it| !is_hidden(it.name)) {
@@ -71,7 +80,7 @@ pub(crate) fn head_of(
     if !matches!(status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
     }
-    ReadyHead::new(&head)
+    head
 }
 
 /// What a request is served from a response with forms.

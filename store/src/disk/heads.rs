@@ -7,44 +7,109 @@ use larder_wire::envelope::Envelope;
 use larder_wire::segment::Header;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many are kept: a power of two.
-const PLACES: usize = 256;
+/// Places: a power of two.
+const PLACES: usize = 4096;
 
-/// Longer heads are not kept, bytes: all of them together take a mebibyte at most, and what they allocate beside.
+/// Longer heads are not kept, bytes.
 const MOST: u32 = 4096;
+
+/// Bytes of all that are kept at most.
+const TOGETHER: u64 = 1 << 20;
 
 struct Head {
     header: Header,
     envelope: Envelope,
 }
 
-/// The heads, by the hash of their key: the last of a place stays.
-pub(crate) struct Heads(Box<[Mutex<Option<Arc<Head>>>]>);
+/// The heads, by the hash of their key: the last of a place stays, until others want its bytes.
+pub(crate) struct Heads {
+    places: Box<[Mutex<Option<Arc<Head>>>]>,
+    bytes: AtomicU64,
+}
 
 impl Heads {
     pub fn new() -> Heads {
-        Heads((0..PLACES).map(|_| Mutex::default()).collect())
+        Heads { places: (0..PLACES).map(|_| Mutex::default()).collect(), bytes: AtomicU64::new(0) }
     }
 
     /// The head of a record, if it is here.
     pub fn get(&self, hash: u64, known: &Known) -> Option<(Header, Envelope)> {
-        let head = self.place(hash).lock().clone()?;
+        let head = self.places[place(hash)].lock().clone()?;
         let is_it = head.header.hash == hash && head.header.stamp == known.stamp;
         is_it.then(|| (head.header, head.envelope.clone()))
     }
 
-    /// Keeps the head of a record that was verified.
+    /// Keeps the head of a record that was verified. Where all are too many bytes, those of the places behind it go.
     pub fn keep(&self, header: Header, envelope: &Envelope) {
-        if header.head <= MOST {
-            let head = Arc::new(Head { header, envelope: envelope.clone() });
-            let before = self.place(header.hash).lock().replace(head);
-            drop(before); // Not under the lock.
+        if header.head > MOST {
+            return;
+        }
+        let at = place(header.hash);
+        self.bytes.fetch_add(cost(&header), Relaxed);
+        self.put(at, Some(Arc::new(Head { header, envelope: envelope.clone() })));
+        let mut behind = (at + 1..PLACES).chain(0..at);
+        while self.bytes.load(Relaxed) > TOGETHER
+            && let Some(next) = behind.next()
+        {
+            self.put(next, None);
         }
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-    fn place(&self, hash: u64) -> &Mutex<Option<Arc<Head>>> {
-        &self.0[hash as usize % PLACES]
+    fn put(&self, at: usize, head: Option<Arc<Head>>) {
+        // Not dropped under the lock.
+        let before = std::mem::replace(&mut *self.places[at].lock(), head);
+        self.bytes.fetch_sub(before.map_or(0, |it| cost(&it.header)), Relaxed);
+    }
+}
+
+/// Bytes that a head takes, about: its parts are allocated each by itself.
+fn cost(header: &Header) -> u64 {
+    u64::from(header.head) + size_of::<Head>() as u64 + 128
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+fn place(hash: u64) -> usize {
+    hash as usize % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::head;
+    use crate::disk::index::Spot;
+    use crate::sample;
+    use larder_wire::segment::Kind;
+
+    fn header(hash: u64, stamp: u64, head: u32) -> Header {
+        let (kind, born, variant, names, body) = (Kind::Response, 0, 0, 0, 1);
+        Header { kind, hash, stamp, born, variant, names, head, body, head_sum: 0, body_sum: 0 }
+    }
+
+    fn known(stamp: u64) -> Known {
+        Known { spot: Spot { segment: 1, offset: 0, size: 1 }, stamp, variant: 0, names: 0, flags: 0 }
+    }
+
+    #[test]
+    fn the_last_of_a_place_stays_and_all_are_bounded() {
+        let mut written = Vec::new();
+        head::write(b"key", &sample::plain(sample::text("body")), &mut written);
+        let envelope = head::read(&written).unwrap();
+        let heads = Heads::new();
+        heads.keep(header(5, 1, 100), &envelope);
+        assert!(heads.get(5, &known(1)).is_some_and(|it| it.1 == envelope));
+        assert!(heads.get(5, &known(2)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_none());
+        heads.keep(header(5 + PLACES as u64, 1, MOST), &envelope);
+        heads.keep(header(5 + PLACES as u64, 2, MOST + 1), &envelope);
+        assert!(heads.get(5, &known(1)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_some());
+        for hash in 0..3 * PLACES as u64 {
+            heads.keep(header(hash, 1, 100 + u32::try_from(hash % 3000).unwrap()), &envelope);
+            assert!(heads.get(hash, &known(1)).is_some(), "{hash}");
+            assert!(heads.bytes.load(Relaxed) <= TOGETHER, "{hash}");
+        }
+        let kept = heads.places.iter().filter_map(|it| it.lock().clone()).map(|it| cost(&it.header));
+        assert_eq!(kept.sum::<u64>(), heads.bytes.load(Relaxed), "what is counted is what is there");
+        assert!(heads.bytes.load(Relaxed) > TOGETHER - 8192, "no more goes than has to");
     }
 }

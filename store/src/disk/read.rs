@@ -7,6 +7,7 @@ use super::heads::Heads;
 use super::index::Known;
 use super::patience::{PATIENCE, Patience};
 use super::pool::Pool;
+use super::room::{self, Room};
 use super::segment::Segment;
 use super::trust::{self, Trust};
 use super::{Base, Waited};
@@ -35,6 +36,9 @@ const MOST_TELLING: u64 = 16 << 20;
 
 /// Bytes of a body that are verified at once.
 const PART: usize = 256 << 10;
+
+/// Records up to this many bytes are read whole, by one call, where the body is to be verified too.
+const AT_ONCE: u64 = room::MOST as u64;
 
 /// Bodies up to this many bytes that are in memory are verified by whoever asks: some microseconds. Larger ones by the pool.
 const SOON: u64 = 128 << 10;
@@ -78,8 +82,8 @@ struct Record {
     segment: Arc<Segment>,
     header: Header,
     envelope: Envelope,
-    /// From the head on: as much of the body as was read with it.
-    rest: Vec<u8>,
+    /// What was read with the head, and where the body begins in it.
+    read: Option<(Room, usize)>,
     /// Where the body begins in the file.
     body_at: u64,
 }
@@ -158,6 +162,12 @@ impl Reader {
         &self.base.counters
     }
 
+    /// Whether the body of a record was verified a moment ago, and nobody seems to have written to it since.
+    fn is_trusted(&self, hash: u64, known: &Known, segment: &Segment) -> bool {
+        let now = clock::monotonic();
+        self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, trust::LONGEST)
+    }
+
     /// Reads and verifies header and head.
     async fn record(
         &self,
@@ -171,14 +181,19 @@ impl Reader {
         if let Some((header, envelope)) = self.heads.get(hash, known) {
             let body_at = at + HEADER as u64 + u64::from(header.head);
             return match *envelope.key == *key {
-                true => Ok(Record { segment, header, envelope, rest: Vec::new(), body_at }),
+                true => Ok(Record { segment, header, envelope, read: None, body_at }),
                 false => Err(Unread::Other),
             };
         }
-        let first = if size <= self.heap_line + HEAD { size } else { HEAD.min(size) };
-        let mut bytes = self.bytes(&segment, at, first, device).await?;
+        let is_small = size <= self.heap_line + HEAD;
+        let first = if is_small || size <= AT_ONCE && !self.is_trusted(hash, known, &segment) {
+            size
+        } else {
+            HEAD.min(size)
+        };
+        let mut room = self.bytes(&segment, at, first, device).await?;
         let place = Place { seed: self.base.seed, file: segment.id, offset: at };
-        let header = Header::read(&bytes, place).filter(|it| {
+        let header = Header::read(room.bytes(), place).filter(|it| {
             let is_it = it.kind == Kind::Response && it.hash == hash && it.stamp == known.stamp;
             is_it && it.length().next_multiple_of(UNIT) == size
         });
@@ -189,9 +204,11 @@ impl Reader {
         let needed = if header.body <= self.heap_line { header.length() } else { (HEADER + head) as u64 };
         if needed > first {
             let more = self.bytes(&segment, at + first, needed - first, device).await?;
-            bytes.extend_from_slice(&more);
+            let (first, needed) = (room.bytes().len(), room.bytes().len() + more.bytes().len());
+            room.grow(needed);
+            room.bytes_mut()[first..].copy_from_slice(more.bytes());
         }
-        let written = &bytes[HEADER..HEADER + head];
+        let written = &room.bytes()[HEADER..HEADER + head];
         if sum(self.base.seed, written) != header.head_sum {
             return Err(Unread::Corrupt);
         }
@@ -205,8 +222,7 @@ impl Reader {
         if header.body > self.heap_line {
             self.heads.keep(header, &envelope);
         }
-        bytes.drain(..HEADER + head);
-        Ok(Record { segment, header, envelope, rest: bytes, body_at })
+        Ok(Record { segment, header, envelope, read: Some((room, HEADER + head)), body_at })
     }
 
     async fn body(
@@ -216,22 +232,26 @@ impl Reader {
         record: Record,
         device: Device<'_>,
     ) -> Result<Stored, Unread> {
-        let Record { segment, header, envelope, mut rest, body_at } = record;
+        let Record { segment, header, envelope, read, body_at } = record;
+        let length = usize::try_from(header.body).unwrap_or(usize::MAX);
+        let whole = read.as_ref().and_then(|(room, from)| room.bytes()[*from..].get(..length));
         if header.body <= self.heap_line {
-            rest.truncate(usize::try_from(header.body).unwrap_or(usize::MAX));
-            if rest.len() as u64 != header.body || sum(self.base.seed, &rest) != header.body_sum {
-                return Err(Unread::Corrupt);
-            }
-            return Ok(head::stored(envelope, Body::on_the_heap(&[rest])));
+            let body =
+                whole.filter(|it| sum(self.base.seed, it) == header.body_sum).ok_or(Unread::Corrupt)?;
+            return Ok(head::stored(envelope, Body::on_the_heap(&[body])));
         }
         if segment.is_suspect() {
             // Whoever writes to it may do so while it is sent.
             return Err(Unread::Corrupt);
         }
         let now = clock::monotonic();
-        let trusted = self.trust.has(hash, known.stamp, now) && !segment.was_touched(now, trust::LONGEST);
+        let trusted = whole.is_none() && self.is_trusted(hash, known, &segment);
         if !(trusted && segment.is_resident(body_at, header.body)) {
-            if self.sum(&segment, body_at, header.body, device).await? != header.body_sum {
+            let found = match whole {
+                Some(body) => sum(self.base.seed, body),
+                None => self.sum(&segment, body_at, header.body, device).await?,
+            };
+            if found != header.body_sum {
                 return Err(Unread::Corrupt);
             }
             self.trust.note(hash, known.stamp, now);
@@ -275,21 +295,22 @@ impl Reader {
         at: u64,
         length: u64,
         device: Device<'_>,
-    ) -> Result<Vec<u8>, Unread> {
-        let mut bytes = vec![0; usize::try_from(length).map_err(|_| Unread::Corrupt)?];
-        match self.base.calls.read_now(segment.file.as_fd(), &mut bytes, at) {
-            Ok(Some(read)) if read == bytes.len() => return Ok(bytes),
+    ) -> Result<Room, Unread> {
+        let mut room = Room::of(usize::try_from(length).map_err(|_| Unread::Corrupt)?);
+        let wanted = room.bytes().len();
+        match self.base.calls.read_now(segment.file.as_fd(), room.bytes_mut(), at) {
+            Ok(Some(read)) if read == wanted => return Ok(room),
             Ok(Some(_)) => return Err(Unread::Corrupt),
             Err(_) => return Err(self.failed()),
             Ok(None) => {}
         }
         let (calls, segment) = (self.base.calls.clone(), segment.clone());
         let read = self.wait(device, length, move || {
-            let read = calls.read(segment.file.as_fd(), &mut bytes, at);
-            read.map(|it| (it == bytes.len()).then_some(bytes))
+            let read = calls.read(segment.file.as_fd(), room.bytes_mut(), at);
+            read.map(|it| (it == wanted).then_some(room))
         });
         match read.await? {
-            Ok(bytes) => bytes.ok_or(Unread::Corrupt),
+            Ok(room) => room.ok_or(Unread::Corrupt),
             Err(_) => Err(self.failed()),
         }
     }
@@ -370,13 +391,13 @@ fn sum_of(
     length: u64,
     mut read: impl FnMut(&mut [u8], u64) -> Result<(), Unread>,
 ) -> Result<u64, Unread> {
-    let mut part = vec![0; usize::try_from(length).unwrap_or(PART).min(PART)];
+    let mut part = Room::of(usize::try_from(length).unwrap_or(PART).min(PART));
     let mut sum = Xxh3::with_seed(seed);
     let mut done = 0;
     while done < length {
         let most = usize::try_from(length - done).unwrap_or(PART).min(PART);
-        read(&mut part[..most], at + done)?;
-        sum.update(&part[..most]);
+        read(&mut part.bytes_mut()[..most], at + done)?;
+        sum.update(&part.bytes()[..most]);
         done += most as u64;
     }
     Ok(sum.digest())
