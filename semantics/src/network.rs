@@ -23,6 +23,20 @@ impl Network {
         Some(Self { address, bits })
     }
 
+    /// The network of `text` as it is usually written, where `text` says more of its address than counts.
+    #[must_use]
+    pub fn plain(text: &str) -> Option<String> {
+        let network = Self::parse(text)?;
+        let (address, bits) = text.split_once('/')?;
+        let keep = |width: u32| u128::MAX.checked_shl(width - network.bits).unwrap_or(0);
+        let first: IpAddr = match network.address {
+            #[allow(clippy::cast_possible_truncation, reason = "the lower 32 bits are those of the address")]
+            IpAddr::V4(it) => std::net::Ipv4Addr::from_bits(it.to_bits() & keep(32) as u32).into(),
+            IpAddr::V6(it) => std::net::Ipv6Addr::from_bits(it.to_bits() & keep(128)).into(),
+        };
+        (address.parse() != Ok(first)).then(|| format!("{first}/{bits}"))
+    }
+
     /// Whether `address` is one of them; an IPv4 address that came over IPv6 counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {

@@ -35,6 +35,11 @@ impl Purge {
         for text in values("where") {
             Expression::parse(&text).map_err(|wrong| condition("--where", &wrong))?;
         }
+        if values("tag").any(|it| it.trim().is_empty()) {
+            return Err(Usage(
+                "--tag is empty; a tag is what a response names in its Surrogate-Key or Cache-Tag".to_owned(),
+            ));
+        }
         let Some((kind, _)) = scopes.first().cloned() else {
             return Err(Usage(
                 "`larder purge` needs what to purge: URLs, --prefix, --tag, --where or --all; for example \

@@ -260,6 +260,10 @@ fn purge_takes_what_and_how() {
         "--soft and --validate do not go together: --validate is the harder",
     );
     refuse("purge --tag t --host h", "--host goes with URLs and --prefix, not with --tag");
+    refuse(
+        "purge --tag=",
+        "--tag is empty; a tag is what a response names in its Surrogate-Key or Cache-Tag",
+    );
     refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");
 }
 

@@ -415,6 +415,17 @@ fn odd_values_are_warned_of() {
          without",
         read(text).unwrap().warnings[0].to_string()
     );
+    for (network, plain) in
+        [("10.0.0.1/8", "10.0.0.0/8"), ("2001:db8::1/32", "2001:db8::/32"), ("1.2.3.4/0", "0.0.0.0/0")]
+    {
+        let warnings = read(&format!("clients.trusted = [{network:?}]\n{SITE}")).unwrap().warnings;
+        let text = format!("{network:?} is all of {plain:?}; name that, or one address without bits");
+        assert_eq!(format!("t.toml:1: clients.trusted: {text}"), warnings[0].to_string());
+    }
+    let right = format!(
+        "clients.trusted = [\"10.0.0.0/8\", \"10.0.0.1\", \"10.0.0.1/32\", \"::/0\", \"unix\"]\n{SITE}"
+    );
+    assert!(read(&right).unwrap().warnings.is_empty());
     refuse(
         "cache.key.headers = [\"X-Real-IP\"]",
         "t.toml:1: cache.key.headers: x-real-ip cannot be in the key: it says who asks, and clients.trusted says whom to believe that",

@@ -12,6 +12,7 @@ use larder_semantics::scheme::Scheme;
 use larder_semantics::target::{encoded, needs_encoding};
 use std::mem::MaybeUninit;
 use target::Target;
+pub use target::is_authority;
 
 /// Bounds of a request head.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::config::{Clients, kind};
 use larder_semantics::forwarded::Believed;
-use larder_semantics::network::Peers;
+use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Entrance, Listen, Preamble};
 
 impl Check {
@@ -48,6 +48,16 @@ impl Check {
             } else if let Some(it) = wanted.iter().find(is_unix).filter(|_| !proxies.has(None)) {
                 let text = format!("nobody is let in at {it}; \"unix\" is whoever connects there");
                 self.warn("clients.proxies", &text);
+            }
+        }
+        for key in ["clients.trusted", "clients.proxies"] {
+            let rough =
+                self.texts(key).into_iter().find_map(|it| Network::plain(&it).map(|plain| (it, plain)));
+            if let Some((it, plain)) = rough {
+                self.warn(
+                    key,
+                    &format!("{it:?} is all of {plain:?}; name that, or one address without bits"),
+                );
             }
         }
         Clients {

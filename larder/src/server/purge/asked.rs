@@ -7,6 +7,7 @@ use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
 use larder_semantics::target::encoded;
 use larder_store::purges::{Scope, Strength};
+use larder_wire::http1::request::is_authority;
 use serde_json::Value;
 
 /// A purge that was understood.
@@ -200,8 +201,7 @@ fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Str
         }
         (named, _) => named,
     };
-    let sound = |it: char| it.is_ascii_alphanumeric() || "-._~:[]%!$&'()*+,;=".contains(it);
-    if !named.chars().all(sound) {
+    if !is_authority(named.as_bytes()) {
         return Err(format!("{named:?} is no host; write http://HOST/PATH."));
     }
     let mut authority = String::new();
@@ -254,7 +254,11 @@ mod tests {
         let ftp = "\"ftp://h/a\" is of another scheme than is served here; write http://HOST/PATH.";
         check("ftp://h/a", None, Err(ftp));
         check("h/a?to=ftp://i/b", None, Ok(("h", "/a?to=ftp://i/b")));
-        check("u@h/a", None, Err("\"u@h\" is no host; write http://HOST/PATH."));
+        for host in ["u@h", "h:99999", "h:a", "h,i", "[h]", ":80", "[::1]1"] {
+            let expect = format!("{host:?} is no host; write http://HOST/PATH.");
+            check(&format!("http://{host}/a"), None, Err(&expect));
+            check("/a", Some(host), Err(&expect));
+        }
     }
 
     #[track_caller]

@@ -62,7 +62,8 @@ fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, R
 
 /// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the
 /// comma (which joins repeated fields), or an IPv6 address in brackets. No user information.
-pub(crate) fn is_authority(authority: &[u8]) -> bool {
+#[must_use]
+pub fn is_authority(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'[') {
         return is_bracketed(authority);
     }
