@@ -508,12 +508,13 @@ impl<'c> Machine<'_, 'c> {
     async fn send_direct(&mut self, reply: &mut Reply<'c>, mut direct: Direct<'c>) -> Sent {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
-        let is_own = method::is_safe(self.facts.method) && direct.upload.is_none();
+        // Whatever was asked for has been done where a stream of events tells of it.
+        let is_own = is_endless || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
-            let exchange = direct.exchange.clone();
+            let (exchange, uploads) = (direct.exchange.clone(), direct.upload.is_some());
             let next = async {
-                match is_own {
+                match is_own && !uploads {
                     true => pressed::next_for(reply, &exchange, is_endless).await,
                     false => exchange.next().await,
                 }

@@ -574,8 +574,8 @@ impl State {
             }
             _ => {
                 // A hundred that watch would leave no connection for pages.
-                let fields = &response.fields;
-                if is_endless(fields.get("content-type"), fields.get("content-length")) {
+                let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
+                if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
                     self.place.as_ref().map_or(Ok(()), Place::is_for_events)?;
                 }
                 self.begin_body(response);

@@ -360,12 +360,23 @@ const EVENTS: &[u8] =
     b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Type: text/event-stream; charset=utf-8\r\n\
     Transfer-Encoding: chunked\r\n\r\n5\r\none\n\n\r\n";
 
+/// Bytes of the first event there.
+const ONE: usize = 10;
+
 /// A stream of events goes on for as long as somebody listens: no place that pages need is its own until then.
 #[test]
 fn who_listens_to_events_keeps_nobody_from_pages() {
+    for method in ["GET", "POST"] {
+        events_beside_pages(method);
+    }
+}
+
+/// One listener of two has asked by `method`: those of a language model ask by POST.
+fn events_beside_pages(method: &str) {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::scripted(move |it| match it.target() {
+        "/events" if it.line().starts_with("HEAD") => vec![Script::Send(EVENTS[..EVENTS.len() - ONE].to_vec())],
         "/events" => vec![
             Script::Send(EVENTS.to_vec()),
             Script::Gate(opened.clone()),
@@ -374,18 +385,19 @@ fn who_listens_to_events_keeps_nobody_from_pages() {
         _ => vec![Script::Send(response("HTTP/1.1 200 OK\nCache-Control: no-store\n\nhere"))],
     });
     let larder = larder(&origin, 2, "");
-    let listens = || {
+    let listens = |method: &str| {
         let mut client = larder.client();
-        client.send("GET /events HTTP/1.1\r\nHost: h\r\n\r\n");
+        client.send(format!("{method} /events HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"));
         assert!(client.read_raw_head().starts_with(b"HTTP/1.1 200"));
         assert_eq!(Some(b"one\n\n".to_vec()), client.read_chunk());
         client
     };
-    let (mut first, another) = (listens(), listens());
+    let (mut first, another) = (listens("GET"), listens(method));
     assert_eq!("here", larder.get("/small").text());
     assert_eq!([0; 5], counted(&larder, OUTCOMES));
     // There are as many as connections, and no more.
     assert_eq!(503, larder.get("/events").status);
+    assert_eq!(200, larder.client().request("HEAD", "/events", "", "").status, "which is no stream");
     assert_eq!("here", larder.get("/small").text());
     // None is shared, or fetched for those who come later.
     let open = || std::fs::read_dir(format!("/proc/{}/fd", larder.child.id())).unwrap().count();
