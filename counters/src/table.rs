@@ -217,6 +217,7 @@ counters! {
     fill_hurried: Count, "Bodies, not kept, of which the rest was fetched into the spool because others needed the connection to the origin and their clients were slow.";
     fill_given_up: Limit, "Fetches given up because others needed the connection to the origin and nobody waited for them any more.";
     answers_shed: Limit, "Answers cut off because others needed the connection to the origin, their client had taken nothing for a second, and the spool had no room.";
+    events_shed: Limit, "Streams of events, more than `proxy.connections`, cut off because a page needed the connection to the origin: a browser asks for them again by itself.";
     uploads_shed: Limit, "Requests refused with 503 because others needed the connection to the origin and the request's body came slower than 4 KiB a second.";
     fills_full: Limit, "Fetches that went uncoalesced because `limits.fills` fetches were in flight.";
     hit_for_miss: Count, "Requests that did not wait because the key's answers are known not to be shared.";

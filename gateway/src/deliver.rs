@@ -509,13 +509,14 @@ impl<'c> Machine<'_, 'c> {
         let fields = std::mem::take(&mut direct.fields);
         let is_endless = storable::is_endless(fields.get("content-type"), fields.get("content-length"));
         // Whatever was asked for has been done where a stream of events tells of it.
+        let counters = &self.gateway.counters;
         let is_own = is_endless || method::is_safe(self.facts.method);
         self.head(reply, direct.status, fields, direct.body, direct.report).await?;
         loop {
             let (exchange, uploads) = (direct.exchange.clone(), direct.upload.is_some());
             let next = async {
                 match is_own && !uploads {
-                    true => pressed::next_for(reply, &exchange, is_endless).await,
+                    true => pressed::next_for(reply, &exchange, is_endless, counters).await,
                     false => exchange.next().await,
                 }
             };

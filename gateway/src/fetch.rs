@@ -323,7 +323,7 @@ impl Job {
             };
             writer.head(FillHead::Private(Arc::new(head)), false);
             drop(fields);
-            return pressed::pour(arrived.exchange, writer).await;
+            return pressed::pour(arrived.exchange, writer, &self.gateway.counters).await;
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
             let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);

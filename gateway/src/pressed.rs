@@ -64,7 +64,7 @@ pub(crate) async fn push(
 }
 
 /// Carries a body that is not kept to the one reader that may have it.
-pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter) {
+pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter, counters: &Counters) {
     loop {
         if wanted(&exchange, &mut writer).await.is_err() {
             return exchange.give_up();
@@ -75,6 +75,7 @@ pub(crate) async fn pour(exchange: Rc<Exchange>, mut writer: FillWriter) {
             // The next may be long in coming.
             () = writer.deserted() => return exchange.give_up(),
             () = is_needless(&exchange, &writer) => return exchange.give_up(),
+            () = keeps_from_pages(&exchange, counters) => return exchange.give_up(),
         };
         match next {
             Ok(Some(bytes)) => {
@@ -146,11 +147,12 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
     };
     writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
     writer.hurry(otherwise(pressed));
+    let counters = gateway.counters.clone();
     tokio::task::spawn_local(async move {
         if push(&exchange, &mut writer, first, 0).await.is_err() {
             return exchange.give_up();
         }
-        pour(exchange, writer).await;
+        pour(exchange, writer, &counters).await;
     });
     reader
 }
@@ -164,6 +166,12 @@ pub(crate) async fn may_be_gone(reply: &Reply<'_>, is_endless: bool) {
     reply.gone().await;
 }
 
+/// Waits until a page needs the place of a stream of events, where it has one of those; a browser asks for the stream again.
+async fn keeps_from_pages(exchange: &Exchange, counters: &Counters) {
+    let _ = exchange.resting(Rests::Listens, pin!(std::future::pending::<()>())).await;
+    counters.events_shed.add(1);
+}
+
 /// The next bytes of a body that is this client's own, and for which it asked without changing anything: they may be long in coming.
 ///
 /// # Errors
@@ -172,6 +180,7 @@ pub(crate) async fn next_for(
     reply: &Reply<'_>,
     exchange: &Exchange,
     is_endless: bool,
+    counters: &Counters,
 ) -> Result<Option<Bytes>, OriginError> {
     let is_needless = async {
         may_be_gone(reply, is_endless).await;
@@ -184,6 +193,7 @@ pub(crate) async fn next_for(
         next = exchange.next() => return next,
         () = reply.taken_back() => {}
         () = is_needless => {}
+        () = keeps_from_pages(exchange, counters) => {}
     }
     exchange.give_up();
     Err(OriginError::Busy)

@@ -174,7 +174,7 @@ impl Exchange {
     pub(crate) fn place_held_for(&self, whose: Rests) -> Option<Rc<Origin>> {
         let state = self.state.borrow();
         let rests = whose != Rests::Sends || matches!(state.reading, Reading::Head);
-        let is_waited_for = state.place.as_ref().is_some_and(Place::is_waited_for);
+        let is_waited_for = state.place.as_ref().is_some_and(|it| it.is_waited_for(whose));
         (rests && is_waited_for).then(|| state.origin.clone())
     }
 
@@ -576,7 +576,7 @@ impl State {
                 // A hundred that watch would leave no connection for pages.
                 let (fields, has_body) = (&response.fields, response.framing != Framing::Empty);
                 if has_body && is_endless(fields.get("content-type"), fields.get("content-length")) {
-                    self.place.as_ref().map_or(Ok(()), Place::is_for_events)?;
+                    self.place.iter().for_each(Place::begins_events);
                 }
                 self.begin_body(response);
             }

@@ -10,7 +10,7 @@ use crate::group::{Paced, Turn};
 use crate::http2::{Needs, Sessions};
 use crate::line::{Jam, Line, Wait};
 use crate::request::Persistence;
-use crate::resting::Resters;
+use crate::resting::{Resters, Rests};
 use crate::standing::{Admission, Change, Ejection, Sent, Standing};
 use crate::tls::Tls;
 use crate::way::Way;
@@ -178,10 +178,19 @@ impl Drop for Load {
 /// The right to one exchange, and to one open connection for it.
 pub(crate) struct Place {
     load: Load,
-    /// It is one of those for streams of events, and none that others wait for.
-    is_for_events: Cell<bool>,
+    events: Cell<Events>,
     /// Where a client says how long it takes.
     _upload: Option<Upload>,
+}
+
+/// Whether an exchange has become a stream of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Events {
+    No,
+    /// Its place is one of those for such streams, and none that others wait for.
+    Own,
+    /// Those are taken: its place is that of a page, until one needs it.
+    Beyond,
 }
 
 /// The right to a request of which some is to come yet.
@@ -200,9 +209,9 @@ fn whole(places: usize) -> usize {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        match self.is_for_events.get() {
-            true => self.load.origin.events.set(self.load.origin.events.get() - 1),
-            false => self.load.origin.places.give_back(),
+        match self.events.get() {
+            Events::Own => self.load.origin.events.set(self.load.origin.events.get() - 1),
+            Events::No | Events::Beyond => self.load.origin.places.give_back(),
         }
     }
 }
@@ -405,7 +414,7 @@ impl Origin {
             }
         };
         let wait = self.stand(&self.places, &deadline).await?;
-        Ok((Place { load, is_for_events: Cell::new(false), _upload: upload }, deadline, wait))
+        Ok((Place { load, events: Cell::new(Events::No), _upload: upload }, deadline, wait))
     }
 
     /// Stands in one of the lines.
@@ -587,24 +596,24 @@ async fn sweep(origin: Weak<Origin>, period: Duration) {
 
 impl Place {
     /// A stream of events has begun, which may go on for ever: what others wait for is given back. Of such streams there are as many
-    /// as there are places.
-    ///
-    /// # Errors
-    /// [`OriginError::Busy`]: they are taken.
-    pub(crate) fn is_for_events(&self) -> Result<(), OriginError> {
+    /// as there are places; what is beyond has been done, and goes on for as long as nobody waits.
+    pub(crate) fn begins_events(&self) {
         let origin = &self.load.origin;
         if origin.events.get() >= origin.limits.connections {
-            return Err(origin.is_busy());
+            return self.events.set(Events::Beyond);
         }
         origin.events.set(origin.events.get() + 1);
-        self.is_for_events.set(true);
+        self.events.set(Events::Own);
         origin.places.give_back();
-        Ok(())
     }
 
-    /// Whether others may wait for it.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        !self.is_for_events.get()
+    /// Whether others may wait for it, while it is somebody's who rests so.
+    pub(crate) fn is_waited_for(&self, whose: Rests) -> bool {
+        match self.events.get() {
+            Events::No => whose != Rests::Listens,
+            Events::Own => false,
+            Events::Beyond => true,
+        }
     }
 
     /// The origin it belongs to.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// How long an exchange must have rested in all before it is told, milliseconds, unless it is for nobody.
+/// How long an exchange must have rested in all before it is told, milliseconds, where its client is to do something.
 const GRACE: u64 = 1_000;
 /// How often one that waits for a place looks who rests.
 const LOOK: Duration = Duration::from_millis(250);
@@ -25,6 +25,8 @@ const LEAST_RATE: u64 = 4096;
 pub enum Rests {
     /// Nobody reads the answer any more.
     ForNobody,
+    /// A client listens to a stream of events, for which only a place of a page was left.
+    Listens,
     /// A client is to take of the answer.
     Takes,
     /// A client is to send of its request. Told only where it has been slower than 4 KiB a second.
@@ -77,11 +79,16 @@ impl Rester {
         let rested = self.before + now.saturating_sub(self.since);
         let is_fast = || self.came.saturating_mul(1000) >= rested.saturating_mul(LEAST_RATE);
         let is_ripe = match self.whose {
-            Rests::ForNobody => true,
+            Rests::ForNobody | Rests::Listens => true,
             Rests::Takes => rested >= GRACE,
             Rests::Sends => rested >= GRACE && !is_fast(),
         };
         (is_ripe && self.told.get().is_none()).then_some(rested)
+    }
+
+    /// Whether it is told as soon as others wait, however short it has rested.
+    fn is_at_once(&self) -> bool {
+        matches!(self.whose, Rests::ForNobody | Rests::Listens)
     }
 
     fn tell(&self, now: u64) {
@@ -125,7 +132,7 @@ impl<'e> Resting<'e> {
         });
         still.set(Some(rester.still));
         origin.resters.list.borrow_mut().push(rester.clone());
-        if whose == Rests::ForNobody {
+        if rester.is_at_once() {
             origin.press_at_once();
         }
         Self { exchange, origin, rester }
@@ -192,7 +199,8 @@ impl Origin {
         }
     }
 
-    /// Tells as many of those for whom nobody waits as others wait for a place: neither has anything to lose by it.
+    /// Tells as many of those for whom nobody waits as others wait for a place, and of those who listen beyond the places for that:
+    /// neither has anything to gain by a wait.
     fn press_at_once(&self) {
         let waiting = self.places.waiting();
         if waiting == 0 {
@@ -201,8 +209,10 @@ impl Origin {
         BELL.with(|it| it.notify_waiters());
         let (now, list) = (clock::monotonic().0, self.resters.list.borrow());
         let told = list.iter().filter(|it| it.told.get().is_some()).count();
-        let for_nobody = |it: &&Rc<Rester>| it.whose == Rests::ForNobody && it.told.get().is_none();
-        for rester in list.iter().filter(for_nobody).take(waiting.saturating_sub(told)) {
+        let mut at_once: Vec<_> =
+            list.iter().filter(|it| it.is_at_once() && it.told.get().is_none()).collect();
+        at_once.sort_by_key(|it| (it.whose, it.since));
+        for rester in at_once.into_iter().take(waiting.saturating_sub(told)) {
             self.counters.origin_pressed.add(1);
             rester.tell(now);
         }

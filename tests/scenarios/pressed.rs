@@ -376,7 +376,9 @@ fn events_beside_pages(method: &str) {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::scripted(move |it| match it.target() {
-        "/events" if it.line().starts_with("HEAD") => vec![Script::Send(EVENTS[..EVENTS.len() - ONE].to_vec())],
+        "/events" if it.line().starts_with("HEAD") => {
+            vec![Script::Send(EVENTS[..EVENTS.len() - ONE].to_vec())]
+        }
         "/events" => vec![
             Script::Send(EVENTS.to_vec()),
             Script::Gate(opened.clone()),
@@ -395,8 +397,6 @@ fn events_beside_pages(method: &str) {
     let (mut first, another) = (listens("GET"), listens(method));
     assert_eq!("here", larder.get("/small").text());
     assert_eq!([0; 5], counted(&larder, OUTCOMES));
-    // There are as many as connections, and no more.
-    assert_eq!(503, larder.get("/events").status);
     assert_eq!(200, larder.client().request("HEAD", "/events", "", "").status, "which is no stream");
     assert_eq!("here", larder.get("/small").text());
     // None is shared, or fetched for those who come later.
@@ -405,8 +405,16 @@ fn events_beside_pages(method: &str) {
     drop(another);
     // Its own, and that to the application.
     until("it has ended", || open() <= with_it - 2);
+    // There are as many as connections; more have the places of pages, until these need them.
+    let _own = listens("GET");
+    let mut beyond = [listens("GET"), listens(method)];
+    assert_eq!(0, larder.counter("events_shed"));
+    assert_eq!("here", larder.get("/small").text());
+    assert_eq!([1, 0], counted(&larder, ["events_shed", "origin_busy"]));
     gate.open();
     assert_eq!((Some(b"two\n\n".to_vec()), None), (first.read_chunk(), first.read_chunk()));
+    let rest = beyond.each_mut().map(Client::read_chunk);
+    assert_eq!(1, rest.iter().filter(|it| it.is_some()).count(), "one of them was cut: {rest:?}");
 }
 
 /// The same of one that has sent more than is read ahead, so that the end of it is not seen.
