@@ -6,7 +6,7 @@ mod support;
 use larder_counters::Counters;
 use larder_store::{Settings, Store};
 use std::os::unix::fs::MetadataExt;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Condvar, Mutex};
 use support::Random;
 use support::fills::{fill, some_key, without_purge_delay};
 
@@ -72,20 +72,51 @@ fn churn(store: &Store, random: &mut Random, base: u64, loads: &[Load]) {
     }
 }
 
+/// Two threads go on together; where one has failed, the other does not wait for it.
+#[derive(Default)]
+struct Turns {
+    arrived: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// Of one of them.
+struct Turn<'t>(&'t Turns);
+
+impl Turn<'_> {
+    fn wait(&self) {
+        let mut arrived = self.0.arrived.lock().unwrap();
+        let both = (*arrived / 2 + 1) * 2;
+        *arrived += 1;
+        self.0.changed.notify_all();
+        drop(self.0.changed.wait_while(arrived, |it| *it < both).unwrap());
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            *self.0.arrived.lock().unwrap() = usize::MAX / 2;
+            self.0.changed.notify_all();
+        }
+    }
+}
+
 #[test]
 fn memory_stays_within_the_budget_while_fills_churn() {
     without_purge_delay();
     let settings = Settings { budget: BUDGET, heap_line: 16 * 1024, fills: 100 };
     let (base, _) = resident();
     let store = Store::new(settings, Arc::new(Counters::default())).unwrap();
-    let turn = Barrier::new(2);
+    let turns = Turns::default();
     let worker = |seed| {
-        let mut random = Random(seed);
+        let (mut random, turn) = (Random(seed), Turn(&turns));
         // Each load by itself, which is the worst for an allocator, then all of them mixed.
         let each = LOADS.iter().map(std::slice::from_ref);
         for loads in each.chain([&LOADS[..], &LOADS[1..3]]) {
             turn.wait();
             churn(&store, &mut random, base, loads);
+            // What the other takes in is entered before room is made for it.
+            turn.wait();
             assert!(store.used() <= BUDGET + BUDGET / 100, "{}", store.used());
         }
     };
