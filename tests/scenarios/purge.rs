@@ -271,6 +271,17 @@ fn purge_softly() {
     assert_eq!(Some("\"e\""), origin.received()[1].field("if-none-match"));
 }
 
+/// Whose tag is missing, for whatever reason, has not meant the URL.
+#[test]
+fn purge_of_no_tag_is_refused() {
+    for lines in ["Surrogate-Key: \r\n", "Cache-Tag: , \r\n", "Surrogate-Key: b\r\nCache-Tag: ,\r\n"] {
+        let (answer, larder, _) = by_method("purge = { method = true }", lines);
+        assert_eq!(400, answer.status, "{lines}: {answer:?}");
+        assert!(answer.text().contains("names no tag; leave it out to purge the URL."), "{answer:?}");
+        assert!(is_hit(&larder, "/a") && larder.counter("purges") == 0, "{lines}");
+    }
+}
+
 #[test]
 fn purge_of_tags() {
     let (answer, larder, _) = by_method("purge = { method = true }", "Surrogate-Key: x, b\r\n");

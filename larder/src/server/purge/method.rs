@@ -104,8 +104,12 @@ fn named(request: &Request, router: &Router) -> Result<Named, String> {
     for name in ["surrogate-key", "cache-tag"] {
         for it in request.fields.view().iter().filter(|it| it.is(name)) {
             let text = std::str::from_utf8(it.value).map_err(|_| format!("{name} is not valid UTF-8."))?;
+            let before = tags.len();
             for tag in text.split([' ', ',', '\t']).filter(|it| !it.is_empty()) {
                 tags.push(asked::tag(tag)?);
+            }
+            if tags.len() == before {
+                return Err(format!("{name} names no tag; leave it out to purge the URL."));
             }
         }
     }
