@@ -478,10 +478,11 @@ it('reads a file anew that somebody else changed, with the draft kept, and appli
 
 it('has every key of the configuration in a section of its form', async () => {
   const before = larder.configuration();
-  const asked = page.waitForResponse((it) => it.url().endsWith('/api/v1/config') && it.ok());
   await go('overview');
+  // Read as soon as it is there: a body is lost with the page that asked for it.
+  const asked = page.waitForResponse((it) => it.url().endsWith('/api/v1/config') && it.ok()).then((it) => it.json());
   await go('config?part=text');
-  const { keys } = await (await asked).json();
+  const { keys } = await asked;
   // With a route of files, and a certificate, for the keys of those.
   const more = '[[site.route]]\npath = "/files/*"\nfiles = { root = "/" }\n\n[[tls.certificates]]\ncert = "a.pem"\nkey = "a.key"\n';
   await page.getByLabel('The text of the configuration').fill(`${before}\n${more}`);
