@@ -28,8 +28,8 @@ const EACH: u64 = 10_000;
 const OTHERS: u64 = 1000;
 /// Connections that fill the cache.
 const FILLERS: u64 = 32;
-/// How long hits are watched before the purge.
-const BEFORE: Duration = Duration::from_secs(5);
+/// How long hits are watched before the purge: about as long as the sweep takes, since the longest of many is longer than of few.
+const BEFORE: Duration = Duration::from_secs(30);
 /// Quarters of a second that memory may take to come back.
 const PATIENCE: u32 = 4 * 180;
 
