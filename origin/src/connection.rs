@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 
 /// Room for the first read of a response.
 const SMALL_READ: usize = 16 * 1024;
-/// Room for a read within a body that is known or seen to be large.
+/// Room for a read within a body that is known or seen to be large, and to be taken soon.
 const LARGE_READ: usize = 64 * 1024;
 /// A buffer with less room than this is not read into.
 const LEAST_ROOM: usize = 4 * 1024;
@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) history: History,
     /// Room for the next read.
     read_size: usize,
+    /// Room for any read.
+    most: usize,
     pub(crate) read_alarm: Alarm,
     pub(crate) write_alarm: Alarm,
     _held: Held,
@@ -63,6 +65,7 @@ impl Connection {
             buffer: BytesMut::new(),
             history: History::Fresh,
             read_size: SMALL_READ,
+            most: LARGE_READ,
             read_alarm: Alarm::default(),
             write_alarm: Alarm::default(),
             _held: Held::for_clients(),
@@ -96,7 +99,7 @@ impl Connection {
     /// Makes ready for the pool.
     pub(crate) fn rest(&mut self, spares: &Spares) {
         self.history = History::Reused;
-        self.read_size = SMALL_READ;
+        (self.read_size, self.most) = (SMALL_READ, LARGE_READ);
         spares.give(std::mem::take(&mut self.buffer));
     }
 
@@ -113,7 +116,7 @@ impl Connection {
         }
         if self.buffer.capacity() - self.buffer.len() < LEAST_ROOM {
             let size = if expects > SMALL_READ as u64 { LARGE_READ } else { self.read_size };
-            self.buffer.reserve(size);
+            self.buffer.reserve(size.min(self.most));
         }
         let room = self.buffer.capacity() - self.buffer.len();
         let read = {
@@ -126,6 +129,11 @@ impl Connection {
             _ => {}
         }
         read
+    }
+
+    /// From now on little is read at once: what comes is not taken soon, and there may be many of these.
+    pub(crate) fn read_little(&mut self) {
+        self.most = SMALL_READ;
     }
 
     /// Ends our side.
@@ -166,5 +174,38 @@ impl Spares {
         if spares.len() < SPARE_BUFFERS && (1..=LARGE_READ).contains(&buffer.capacity()) {
             spares.push(buffer);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dial::Socket;
+    use std::future::poll_fn;
+    use std::io::Write as _;
+    use std::os::unix::net::UnixStream;
+
+    /// What one that is known to be long is read by: much, unless it is not taken soon, and much again by the next exchange.
+    #[tokio::test]
+    async fn what_is_not_taken_soon_is_read_in_small_pieces() {
+        let (ours, mut origin) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let socket = tokio::net::UnixStream::from_std(ours).unwrap();
+        let (mut it, spares) = (Connection::new(Stream::Plain(Socket::Unix(socket))), Spares::default());
+        let mut read = async |it: &mut Connection| {
+            origin.write_all(&[b'x'; LARGE_READ]).unwrap();
+            let mut sizes = Vec::new();
+            while sizes.iter().sum::<usize>() < LARGE_READ {
+                sizes.push(poll_fn(|cx| it.poll_read(1 << 20, &spares, cx)).await.unwrap());
+                drop(it.buffer.split());
+            }
+            it.buffer = BytesMut::new();
+            sizes
+        };
+        assert_eq!(vec![LARGE_READ], read(&mut it).await);
+        it.read_little();
+        assert_eq!(vec![SMALL_READ; 4], read(&mut it).await);
+        it.rest(&Spares::default());
+        assert_eq!(vec![LARGE_READ], read(&mut it).await);
     }
 }

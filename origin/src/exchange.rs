@@ -15,6 +15,7 @@
 mod accept;
 mod again;
 mod ends;
+mod hurried;
 mod shared;
 
 use crate::body::{AtClose, Body, Taken};
@@ -23,7 +24,7 @@ use crate::deadline::Deadlines;
 use crate::group::Turn;
 use crate::http2::Strand;
 use crate::pool::{Place, Trust};
-use crate::resting::{Rested, Rests};
+use crate::resting::Rested;
 use crate::unsent::{Keeps, SLICES, Unsent};
 use crate::way::Way;
 use crate::{Limits, Origin, OriginError, Outgoing};
@@ -167,15 +168,6 @@ impl Exchange {
         let mut state = self.state.borrow_mut();
         state.reading = Reading::Failed(OriginError::Busy);
         state.close();
-    }
-
-    /// Whose place it has that others may wait for, while somebody else is waited for. Once the origin has begun to answer, a client that
-    /// sends is one that speaks with it.
-    pub(crate) fn place_held_for(&self, whose: Rests) -> Option<Rc<Origin>> {
-        let state = self.state.borrow();
-        let rests = whose != Rests::Sends || matches!(state.reading, Reading::Head);
-        let is_waited_for = state.place.as_ref().is_some_and(|it| it.is_waited_for(whose));
-        (rests && is_waited_for).then(|| state.origin.clone())
     }
 
     /// Tells whoever listens, once. Not where a request could not be written: an origin may stop reading, and answer.

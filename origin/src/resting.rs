@@ -174,6 +174,9 @@ impl Exchange {
             if let Some(pressed) = rester.told.get()
                 && self.place_held_for(whose).is_some()
             {
+                if whose == Rests::Takes {
+                    self.read_little();
+                }
                 return Poll::Ready(Err(pressed));
             }
             rester.waker.set(Some(context.waker().clone()));
