@@ -2,6 +2,7 @@
 //! takes no exclusive lock. Whatever is not simple goes to `run`; what RAM has
 //! not, to `disk_hit`.
 
+use crate::certificate;
 use crate::coding;
 use crate::forward;
 use crate::route::{Gateway, Route};
@@ -22,7 +23,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::forms::Peek;
 use larder_store::ram::{Body, Lookup};
 use larder_store::{Form, Forms, Stored};
-use larder_transport::Answer;
+use larder_transport::{Answer, Client};
 use larder_wire::http1::request::RequestHead;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,11 +45,13 @@ impl Gateway {
         &self,
         route: &Route,
         head: &RequestHead<'_>,
+        client: &Client,
         answer: &mut Answer<'_>,
     ) -> Option<FastHit> {
         let facts = RequestFacts::read(head.method, head.fields);
         if facts.range.is_some()
             || forward::has_nominated(head.fields)
+            || certificate::is_told(route, client, head.fields)
             || forward::bypass(&route.policy, &facts, head.target, head.fields).is_some()
         {
             return None;

@@ -121,6 +121,8 @@ pub struct Route {
     pub upgrades: Upgrades,
     /// What origins are told of who asks.
     pub telling: Telling,
+    /// `site.route.client_cert`: whether they are told the certificate that the client showed.
+    pub tells_certificate: bool,
     /// Whether it answers for paths that can be read in two ways, and therefore does not use the cache.
     pub two_ways: bool,
 }
@@ -146,6 +148,7 @@ impl Route {
         let (hash_by, upgrades, telling) = (HashBy::default(), Upgrades::default(), Telling::default());
         Rc::new(Self {
             telling,
+            tells_certificate: false,
             name,
             policy,
             origins,
@@ -164,9 +167,11 @@ impl Route {
         let policy = Policy { enabled: false, ..self.policy.clone() };
         let (name, origins, host) = (self.name.clone(), self.origins.clone(), self.host.clone());
         let (server_timing, hash_by) = (self.server_timing, self.hash_by.clone());
-        let (upgrades, telling) = (self.upgrades.clone(), self.telling);
+        let (upgrades, telling, tells_certificate) =
+            (self.upgrades.clone(), self.telling, self.tells_certificate);
         Rc::new(Self {
             telling,
+            tells_certificate,
             name,
             policy,
             origins,

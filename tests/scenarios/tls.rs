@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 mod failures;
+mod shown;
 
 /// larder before `origin` by TLS, with these certificates and more of `[tls]`.
 fn before(origin: &Origin, certificates: &[String], more: &str) -> Larder {

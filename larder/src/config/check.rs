@@ -331,6 +331,7 @@ impl Check {
                 "off" => Telling::Off,
                 _ => Telling::XForwarded,
             },
+            tells_certificate: self.tells_certificate(at),
             upgrades: Upgrades { protocols: self.upgrades(at), idle: self.time("limits.upgrade_idle") },
             decided: self.decided(Some(at)),
             source,

@@ -256,6 +256,8 @@ pub struct Route {
     pub server_timing: bool,
     /// What origins are told of who asks.
     pub telling: Telling,
+    /// Whether they are told the certificate that the client showed.
+    pub tells_certificate: bool,
     /// Which upgrades are passed on.
     pub upgrades: Upgrades,
     /// Where each value of the route came from.

@@ -431,6 +431,8 @@ pub const TABLE: &[Key] = &[
         "Time the stages of one in so many requests and keep them as traces (`larder trace`, `GET /api/v1/traces`); 0 is off. Can be changed while running.", "100"),
     once("site[].route[].forwarded", Kind::OneOf(&["x-forwarded", "forwarded", "both", "off"]), Some("x-forwarded"),
         "In which fields origins are told who asks, and by which way: `X-Forwarded-For`, `-Proto` and `-Host`, or `Forwarded` (RFC 7239). What clients write there reaches no origin.", r#""both""#),
+    once("site[].route[].client_cert", Kind::Bool, Some("false"),
+        "Tell origins the certificate that a client showed (`tls.client_auth`), in `Client-Cert` (RFC 9440). What clients write there reaches no origin then. Requests with a certificate use no cache, unless `cache.key.headers` has \"Client-Cert\".", "true"),
     once("site[].route[].upgrade", Kind::List(Form::FieldName), Some("websocket"),
         "Protocols, without a version, to which a connection may change through larder if the application agrees; none with an empty list. Such requests use no cache. `h2c` cannot be among them.", r#"["websocket", "SPDY"]"#),
     once("site[].route[].server_timing", Kind::Bool, Some("false"),

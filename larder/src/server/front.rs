@@ -55,7 +55,7 @@ impl Handler for Front {
         let outcome = match (&overlay, found) {
             (Some(overlay), _) => overlay.answer_now(head, &self.gateway.counters, answer),
             (None, Some((Target::Proxy(route), ..))) => {
-                let hit = self.gateway.answer_now(route, head, answer);
+                let hit = self.gateway.answer_now(route, head, client, answer);
                 hit.map(|it| Outcome::whole(it.status, it.body, Some(it.report)))
             }
             (None, Some((Target::Files(files), ..))) => {

@@ -139,6 +139,7 @@ impl Live {
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();
                     new.telling = route.telling;
+                    new.tells_certificate = route.tells_certificate;
                 }
                 Target::Proxy(proxied)
             }

@@ -82,6 +82,8 @@ pub struct Secured {
     pub protocol: Protocol,
     /// The subject of the certificate that the client showed, and that was verified; empty where it showed none.
     pub client: Box<str>,
+    /// That certificate, DER.
+    pub certificate: Option<Box<[u8]>>,
 }
 
 /// What is spoken over a connection.

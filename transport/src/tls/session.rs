@@ -230,13 +230,11 @@ impl Session {
         }
         let cipher = self.tls.negotiated_cipher_suite().map(|it| name_of_suite(it.suite()));
         let protocol = Protocol::of(self.tls.alpn_protocol());
-        let client = self
-            .tls
-            .peer_certificates()
-            .and_then(|it| certificates::subject(it.first()?))
-            .unwrap_or_default();
+        let shown = self.tls.peer_certificates().and_then(<[_]>::first);
+        let client = shown.and_then(certificates::subject).unwrap_or_default();
+        let certificate = shown.map(|it| it.as_ref().into());
         let (cipher, name) = (cipher.unwrap_or_default(), self.asked.name.clone());
-        Secured { version, cipher, name, protocol, client }
+        Secured { version, cipher, name, protocol, client, certificate }
     }
 
     /// Seals and sends what the socket takes of `outbox`; `moved` is told how many bytes.

@@ -225,12 +225,13 @@ fn is_disguised(name: &str) -> bool {
 /// proxy before us wrote about that client; an origin, what forbids to share its answer.
 #[must_use]
 pub fn is_never_nominated(name: &str) -> bool {
-    const NAMES: [&str; 22] = [
+    const NAMES: [&str; 23] = [
         "age",
         "authorization",
         "cache-control",
         "cdn-cache-control",
         "cdn-loop",
+        "client-cert",
         "content-encoding",
         "content-range",
         "content-type",

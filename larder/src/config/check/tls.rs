@@ -1,7 +1,7 @@
 //! The section `[tls]`: what must hold between its values and the addresses, and that its files hold what they are to. They
 //! are read again when they are used.
 
-use super::{Check, Source};
+use super::{Check, RoutePath, Source};
 use crate::config::problem::Problem;
 use crate::config::tls::Tls;
 use larder_stdx::clock;
@@ -99,6 +99,18 @@ impl Check {
             self.problem(self.source("tls.client_ca"), "tls.client_ca", why.trim_end_matches('.'));
         }
         client
+    }
+
+    /// Whether a route's origins are told the certificates of clients; with a word where nobody shows one.
+    pub(super) fn tells_certificate(&mut self, at: &RoutePath) -> bool {
+        let given = at.key("client_cert");
+        let tells = self.flag(&given);
+        if tells && self.text("tls.client_auth") == "off" && self.texts("clients.trusted").is_empty() {
+            let (key, text) = ("site.route.client_cert", "has no effect while tls.client_auth is \"off\"");
+            let source = self.source(&given);
+            self.warnings.push(Problem { source, key: key.to_owned(), text: text.to_owned() });
+        }
+        tells
     }
 
     pub(super) fn warn(&mut self, key: &str, text: &str) {

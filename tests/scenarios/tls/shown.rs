@@ -1,0 +1,136 @@
+//! What applications are told of the certificate that a client showed (RFC 9440), and what of it comes to the cache.
+
+use crate::harness::command;
+use crate::harness::secure::{Authority, Secure, der};
+use crate::harness::server::Setup;
+use crate::harness::{Larder, Origin, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+/// Answers with the fields that say who asks, may be kept by everybody.
+fn application() -> Origin {
+    Origin::new(|it| {
+        let said: Vec<&str> =
+            it.head.lines().filter(|it| it.to_ascii_lowercase().starts_with("client")).collect();
+        let body = said.join("\n");
+        let length = body.len();
+        format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nContent-Length: {length}\r\n\r\n{body}")
+    })
+}
+
+/// larder before `origin`, which asks clients for certificates; `route` is more of its route, `more` of the whole.
+fn before(authority: &Authority, origin: &Origin, route: &str, more: &str) -> Larder {
+    let (certificate, ca) = (authority.sign("one", &["one.test"]), authority.path("ca.pem"));
+    authority.sign("ann", &["ann.test"]);
+    authority.sign("bob", &["bob.test"]);
+    let url = origin.url();
+    let config = format!(
+        "listen = [\"https://127.0.0.1:0\"]\nworkers = 1\n{more}\n[tls]\ncertificates = [{certificate}]\nclient_auth = \"optional\"\n\
+         client_ca = {ca:?}\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n{route}\nproxy = {{ to = [\"{url}\"] }}\n"
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+fn ask(client: &mut Secure, target: &str, lines: &str) -> Response {
+    client.send(format!("GET {target} HTTP/1.1\r\nHost: one.test\r\n{lines}\r\n")).read()
+}
+
+fn told(authority: &Authority, name: &str) -> String {
+    format!("Client-Cert: :{}:", STANDARD.encode(der(&authority.path(&format!("{name}.pem")))))
+}
+
+const LIES: [&str; 5] = [
+    "",
+    "Client-Cert: :bGllcw==:\r\n",
+    "client-cert-chain: :bGllcw==:\r\nClient-Cert: x\r\n",
+    "Client_Cert: :bGllcw==:\r\n",
+    "Connection: Client-Cert, close, Client-Cert-Chain\r\nClient-Cert: :bGllcw==:\r\n",
+];
+
+#[test]
+fn an_application_is_told_the_certificate_that_was_shown_and_no_other() {
+    let (authority, origin) = (Authority::new(), application());
+    let larder = before(&authority, &origin, "client_cert = true", "");
+    let (nobody, ann) = (authority.trusting(), authority.trusting().showing(&authority, "ann"));
+    let connect = |it: &crate::harness::secure::Trusting| it.connect(larder.address, "one.test").unwrap();
+    for (n, lies) in LIES.iter().enumerate() {
+        // Twice: what nobody showed may be kept, and is not for who showed one.
+        for asked in 0..2 {
+            let hers = ask(&mut connect(&ann), &format!("/{n}"), lies);
+            assert_eq!(told(&authority, "ann"), hers.text(), "{lies}");
+            assert!(hers.field("cache-status").unwrap().contains("fwd=bypass"), "{lies}");
+            let answer = ask(&mut connect(&nobody), &format!("/{n}"), lies);
+            assert_eq!("", answer.text(), "{lies}");
+            assert_eq!(asked == 1, answer.field("cache-status").unwrap().contains("hit"), "{lies}");
+        }
+    }
+    // A session that is taken up again has the certificate of the first.
+    let mut again = connect(&ann);
+    assert_eq!(told(&authority, "ann"), ask(&mut again, "/again", "").text());
+    assert!(again.is_resumed());
+}
+
+#[test]
+fn a_certificate_can_be_in_the_key() {
+    let (authority, origin) = (Authority::new(), application());
+    let larder = before(&authority, &origin, "client_cert = true\ncache.key.headers = [\"Client-Cert\"]", "");
+    let nobody = authority.trusting();
+    let ann = nobody.clone().showing(&authority, "ann");
+    let bob = nobody.clone().showing(&authority, "bob");
+    let spoof = format!("{}\r\n", told(&authority, "ann"));
+    for asked in 0..2 {
+        for (client, expect) in
+            [(&ann, told(&authority, "ann")), (&bob, told(&authority, "bob")), (&nobody, String::new())]
+        {
+            let mut client = client.connect(larder.address, "one.test").unwrap();
+            for lies in ["", &spoof] {
+                let answer = ask(&mut client, "/", lies);
+                assert_eq!(expect, answer.text(), "{lies}");
+                let is_first = asked == 0 && lies.is_empty();
+                assert_eq!(!is_first, answer.field("cache-status").unwrap().contains("hit"), "{lies}");
+            }
+        }
+    }
+    assert_eq!(3, origin.requests());
+}
+
+/// A proxy that is believed says whose certificate it was; its own is nobody's.
+#[test]
+fn a_proxy_that_is_believed_says_it() {
+    let (authority, origin) = (Authority::new(), application());
+    let more = "[clients]\ntrusted = [\"127.0.0.1\"]\n";
+    let larder = before(&authority, &origin, "client_cert = true", more);
+    let ann = authority.trusting().showing(&authority, "ann");
+    let mut proxy = ann.connect(larder.address, "one.test").unwrap();
+    let theirs = ask(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\nClient-Cert: :dGhlaXJz:\r\n");
+    assert_eq!("Client-Cert: :dGhlaXJz:", theirs.text());
+    assert_eq!("", ask(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\n").text());
+    // Without a word of whose request it is, it is its own.
+    assert_eq!(told(&authority, "ann"), ask(&mut proxy, "/", "Client-Cert: :dGhlaXJz:\r\n").text());
+}
+
+#[test]
+fn who_is_not_to_be_told_is_not() {
+    let (authority, origin) = (Authority::new(), application());
+    let larder = before(&authority, &origin, "", "");
+    let ann = authority.trusting().showing(&authority, "ann");
+    let mut ann = ann.connect(larder.address, "one.test").unwrap();
+    assert_eq!("", ask(&mut ann, "/", "").text());
+    assert!(ask(&mut ann, "/", "").field("cache-status").unwrap().contains("hit"));
+}
+
+#[test]
+fn where_nobody_shows_one_that_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let site = "[[site]]\nhosts = \"*\"\nroute = [{ client_cert = true, proxy = { to = \":1\" } }]\n";
+    let expect =
+        "warning: larder.toml:5: site.route.client_cert: has no effect while tls.client_auth is \"off\"";
+    for (more, is_said) in [("", true), ("[clients]\ntrusted = [\"10.0.0.1\"]\n", false)] {
+        let text = format!("listen = \"127.0.0.1:0\"\nadmin.enabled = false\n{site}{more}");
+        std::fs::write(folder.path().join("larder.toml"), text).unwrap();
+        let ended = command::run(folder.path(), &["check"]);
+        let said = format!("{}{}", ended.out, ended.err);
+        assert_eq!((0, is_said), (ended.code, said.contains("client_cert")), "{said}");
+        assert_eq!(is_said, said.contains(expect), "{said}");
+    }
+}
