@@ -220,8 +220,8 @@ fn bad_questions_get_one_sentence() {
     let unclear = "\"x\" may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it.";
     assert_eq!(unclear, refused("{\"url\": \"x\"}"));
     let ended = run(larder.folder.path(), &["purge", "x", "--admin", &larder.admin.to_string()]);
-    assert_eq!((1, ""), (ended.code, ended.out.as_str()));
-    assert!(ended.err.contains(unclear), "{}", ended.err);
+    assert_eq!((2, ""), (ended.code, ended.out.as_str()));
+    assert!(ended.err.contains(unclear.trim_end_matches('.')), "{}", ended.err);
     assert_eq!(0, larder.counter("purges"));
     assert_eq!(405, larder.admin_get("/cache/purge").status);
 }

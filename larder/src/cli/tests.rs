@@ -264,6 +264,20 @@ fn purge_takes_what_and_how() {
         "purge --tag=",
         "--tag is empty; a tag is what a response names in its Surrogate-Key or Cache-Tag",
     );
+    refuse(
+        "purge http://h/a ftp://h/",
+        "URL: \"ftp://h/\" is of another scheme than is served here; write http://HOST/PATH",
+    );
+    refuse(
+        "purge h",
+        "URL: \"h\" may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it",
+    );
+    refuse(
+        "purge --prefix /x",
+        "--prefix: \"/x\" names no host; write http://HOST/PATH, or give the host beside it",
+    );
+    refuse("purge http://h:99999/", "URL: \"h:99999\" is no host; write http://HOST/PATH");
+    assert_eq!(1, purge("purge --prefix h").asked.len());
     refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");
 }
 

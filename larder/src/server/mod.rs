@@ -40,6 +40,7 @@ use observe::telemetry::Telemetry;
 use observe::traces::Traces;
 use overlay::Overlays;
 pub use overlay::status_may_be as overlay_status;
+pub use purge::asked::readable as purge_readable;
 use purge::{Clerk, Desk};
 use quiet::Quiet;
 pub use reload::Watch;

@@ -101,6 +101,27 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
 /// # Errors
 /// It is no URL of a route that is cached here.
 pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let (scheme, authority, target) = page(text, host)?;
+    target_of(scheme, &authority, &target, router)
+}
+
+/// Whether [`url`], or [`prefix`] where `begins`, could name something anywhere.
+///
+/// # Errors
+/// It could not.
+pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), String> {
+    match begins {
+        true => beginning(text, host).map(drop),
+        false => page(text, host).map(drop),
+    }
+}
+
+fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    let text = text.trim();
+    split(text.strip_suffix('*').unwrap_or(text), host)
+}
+
+fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
     // A page is named by its path, be it `/` alone: `x` is as likely a page whose slash was forgotten as a host.
     if let Some((_, after)) = text.split_at_checked(text.find(['/', '?', '#']).unwrap_or(text.len()))
@@ -111,8 +132,7 @@ pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>,
             "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
         ));
     }
-    let (scheme, authority, target) = split(text, host)?;
-    target_of(scheme, &authority, &target, router)
+    split(text, host)
 }
 
 /// The same for authority and target as a request has them, whatever the target looks like.
@@ -150,8 +170,7 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
 /// # Errors
 /// It names no host that is served here.
 pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
-    let text = text.trim();
-    let (scheme, authority, target) = split(text.strip_suffix('*').unwrap_or(text), host)?;
+    let (scheme, authority, target) = beginning(text, host)?;
     let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
         Target::Proxy(route) => Some(&route.policy.key),
         Target::Files(_) => None,
