@@ -1,15 +1,21 @@
-//! Origins whose names are not known when larder takes over a configuration: told, not refused, for a name may come
+//! Origins and servers of the fleet whose names are not known when larder takes over a configuration: told, not refused, for a name may come
 //! later. The lookups of requests are not here.
 
+use crate::config::place::Place;
 use crate::config::{Config, Problem, Source};
 use larder_origin::Address;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// A name that an origin has, and the route that says so.
+/// A name that an origin has, or a server of the fleet.
 struct Named {
+    /// Who says so.
     source: Source,
+    key: &'static str,
+    /// What goes there, while nobody knows where that is.
+    until_then: &'static str,
     host: String,
     port: u16,
 }
@@ -17,7 +23,7 @@ struct Named {
 /// How long `larder check` waits for one answer more.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks up the names of all origins in a thread of its own, for that may take long, and has `tell` warn of each that is
+/// Looks up the names of all origins, and of the fleet's servers, in a thread of its own, for that may take long, and has `tell` warn of each that is
 /// not known.
 pub fn warn_of_unknown(config: &Config, tell: impl Fn(Problem) + Send + 'static) {
     let named = names(config);
@@ -44,9 +50,7 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
             Ok(it) => told.push(it.to_string()),
             Err(RecvTimeoutError::Disconnected) => return told,
             Err(RecvTimeoutError::Timeout) => {
-                told.push(
-                    "not all names of origins could be looked up: the name server does not answer".to_owned(),
-                );
+                told.push("not all names could be looked up: the name server does not answer".to_owned());
                 return told;
             }
         }
@@ -59,26 +63,37 @@ fn names(config: &Config) -> Vec<Named> {
     for route in config.sites.iter().flat_map(|it| &it.routes) {
         for member in route.origins() {
             let Address::Tcp(host, port) = &member.at else { continue };
-            if host.parse::<IpAddr>().is_err() && !names.iter().any(|it| it.host == *host) {
-                names.push(Named {
-                    source: route.decided.by("site[].route[].proxy.to"),
-                    host: host.clone(),
-                    port: *port,
-                });
-            }
+            names.push(Named {
+                source: route.decided.by("site[].route[].proxy.to"),
+                key: "site.route.proxy.to",
+                until_then: "what would go there is answered with 502",
+                host: host.clone(),
+                port: *port,
+            });
         }
     }
+    for server in config.fleet.iter().flat_map(|it| &it.servers) {
+        let Place::Tcp(host, port) = &server.place else { continue };
+        names.push(Named {
+            source: config.decided.by("cache.fleet.servers"),
+            key: "cache.fleet.servers",
+            until_then: "it is taken for a server that does not answer",
+            host: host.clone(),
+            port: *port,
+        });
+    }
+    names.retain(|it| it.host.parse::<IpAddr>().is_err());
+    let mut seen = BTreeSet::new();
+    names.retain(|it| seen.insert((it.key, it.host.clone())));
     names
 }
 
 fn unknown(names: Vec<Named>, look_up: impl Fn(&str, u16) -> Result<(), String>, tell: impl Fn(Problem)) {
     for it in names {
         let Err(why) = look_up(&it.host, it.port) else { continue };
-        let text = format!(
-            "the name {} cannot be resolved now ({why}); until it can, what would go there is answered with 502",
-            it.host
-        );
-        tell(Problem { source: it.source, key: "site.route.proxy.to".to_owned(), text });
+        let text =
+            format!("the name {} cannot be resolved now ({why}); until it can, {}", it.host, it.until_then);
+        tell(Problem { source: it.source, key: it.key.to_owned(), text });
     }
 }
 
@@ -91,6 +106,7 @@ mod tests {
     fn a_name_is_looked_up_once_and_an_address_never() {
         let route = |to: &str| format!("[[site.route]]\nproxy = {{ to = [\"{to}\"] }}\n");
         let text = [
+            "cache.fleet.servers = [\"127.0.0.2\", \"gone.test\", \"unix:/run/b\"]\n".to_owned(),
             "[[site]]\nhosts = [\"*\"]\n".to_owned(),
             route("http://gone.test:80"),
             route("gone.test:81"),
@@ -107,11 +123,13 @@ mod tests {
         };
         let told = std::cell::RefCell::new(Vec::new());
         unknown(names(&config), look_up, |it| told.borrow_mut().push(it.to_string()));
-        assert_eq!(["gone.test", "here.test"], asked.borrow().as_slice());
+        assert_eq!(["gone.test", "here.test", "gone.test"], asked.borrow().as_slice());
         assert_eq!(
             [
-                "t.toml:4: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, \
-              what would go there is answered with 502"
+                "t.toml:5: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, \
+                 what would go there is answered with 502",
+                "t.toml:1: cache.fleet.servers: the name gone.test cannot be resolved now (no such name); until it can, \
+                 it is taken for a server that does not answer"
             ],
             told.borrow().as_slice()
         );
