@@ -105,7 +105,7 @@ pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>,
     target_of(scheme, &authority, &target, router)
 }
 
-/// Whether [`url`], or [`prefix`] where `begins`, could name something anywhere.
+/// Whether a URL, or what URLs begin with where `begins`, could name something anywhere.
 ///
 /// # Errors
 /// It could not.
