@@ -137,6 +137,17 @@ fn wants_trailers(fields: &FieldList) -> bool {
     fields.get_all("te").flat_map(field::members).any(|it| it.eq_ignore_ascii_case(b"trailers"))
 }
 
+/// The trailers of a request as the origin gets them: nothing that larder says in the head itself, and nothing that changes what a request
+/// is. There are applications that join the two.
+#[must_use]
+pub fn trailers(mut sent: FieldList) -> FieldList {
+    let of_method = |it: &Field<'_>| METHODS.iter().any(|name| it.is(name));
+    sent.retain(|it| {
+        way::reaches_an_origin(it.name, false, |_| false) && !way::overrides(it.name) && !of_method(&it)
+    });
+    sent
+}
+
 /// The authority that the origin is told: in the one spelling that keys have. Where the hosts of a site share one cache it is told the
 /// site's for all of them, and none where that is no name (`*`, or a pattern): a page must not be made of a host that is in no key.
 fn authority<'a>(policy: &'a Policy, request: &'a Request, ask: Ask<'_>) -> Cow<'a, str> {

@@ -265,7 +265,7 @@ fn carry<'c>(
         while let Some(bytes) = pressed::more(&mut body, &exchange, &counters).await? {
             exchange.write(bytes).await.map_err(|_| UploadFailed::Origin)?;
         }
-        let trailers = body.trailers();
+        let trailers = body.trailers().map(forward::trailers);
         exchange.write_end(trailers.as_ref()).await.map_err(|_| UploadFailed::Origin)
     })
 }

@@ -46,6 +46,34 @@ fn each_has_its_own(name: &str, head: &'static str, lines: impl Fn(usize) -> Str
     }
 }
 
+/// What a client may not say in the head, applications that join the two do not read behind the body.
+#[test]
+fn no_trailer_says_by_which_way_a_request_came_or_whose_it_is() {
+    let origin = Origin::new(|it| {
+        let came = String::from_utf8_lossy(&it.body);
+        format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{came}", came.len())
+    });
+    let larder = Larder::before(&origin, "");
+    let lies = [
+        "Client-Cert: :eA==:",
+        "X-Real-IP: 1.1.1.1",
+        "X-Forwarded-Prefix: /x",
+        "X-Original-URL: /x",
+        "X_Real_IP: 1.1.1.1",
+        "X-HTTP-Method-Override: PUT",
+        "Remote-User: root",
+        "X-Forwarded-Ssl: on",
+        "Proxy: x",
+    ];
+    for lie in lies {
+        let mut client = larder.client();
+        client.send(format!(
+            "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: 7\r\n{lie}\r\n\r\n"
+        ));
+        assert_eq!("3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n", client.read().text(), "{lie}");
+    }
+}
+
 #[test]
 fn what_is_private_is_not_shared() {
     let cookie = |it: usize| format!("Cookie: id={it}\r\n");
