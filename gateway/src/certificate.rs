@@ -1,5 +1,5 @@
 //! What an application is told of the certificate that a client showed: `Client-Cert` (RFC 9440), where the route wants that. Whether
-//! certificates are asked for, and who is believed, is in `transport::tls`.
+//! certificates are asked for, and who signs them, is in `transport::tls`.
 
 use crate::route::Route;
 use base64::Engine as _;
@@ -15,13 +15,13 @@ fn is_of_family(name: &str) -> bool {
 }
 
 /// Whether a request waits for [`tell`] to have changed its fields, as the key may be made of them.
-pub fn is_told(route: &Route, client: &Client, fields: &[Field<'_>]) -> bool {
+pub(crate) fn is_told(route: &Route, client: &Client, fields: &[Field<'_>]) -> bool {
     route.tells_certificate && (shown(client).is_some() || fields.iter().any(|it| is_of_family(it.name)))
 }
 
 /// Has a request say which certificate its client showed, and nothing where it showed none: whatever stood there is no client's to say
-/// (RFC 9440 §2.4). From here on it is a field as others are: it keeps the request from the cache unless it is in the key. What a proxy
-/// sends that is believed stays: the certificate of that connection is the proxy's own.
+/// (RFC 9440 §2.4). From here on it is a field as others are, for the cache, logs and `explain`: it keeps the request from the cache unless
+/// it is in the key. What a proxy sends that is believed stays: the certificate of that connection is the proxy's own.
 pub fn tell(fields: &mut FieldList, client: &Client) {
     if !client.hops.is_empty() {
         return;

@@ -264,12 +264,22 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Reco
     let sentence = bypass.sentence();
     let is_of_a_field = matches!(bypass, Bypass::Override | Bypass::Unkeyed);
     let evidence = match forward::overriding(policy, fields).next().filter(|_| is_of_a_field) {
-        Some((it, _)) => format!("{}: {} ({sentence})", it.name, readable(it.value)),
+        Some((it, _)) => format!("{}: {} ({sentence})", it.name, beginning(it.value)),
         None => sentence.to_owned(),
     };
     let told = format!("Passes the cache: {evidence}.");
     record.0.push(Rule { source: "RFC 9111 §4", name: "bypass", evidence, outcome: Outcome::Decided });
     Verdict { name: "pass", sentence: told, status: None }
+}
+
+/// A value as far as a sentence has room for it: a certificate has two thousand characters.
+fn beginning(value: &[u8]) -> String {
+    const ROOM: usize = 80;
+    let text = readable(value);
+    match text.char_indices().nth(ROOM) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// Whether a request is a hit before anything else is looked at: the fast path does not ask whether it goes in circles.

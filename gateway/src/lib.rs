@@ -5,7 +5,7 @@ mod along;
 mod ask;
 mod assemble;
 pub mod below;
-mod certificate;
+pub mod certificate;
 pub mod change;
 pub mod coding;
 mod decode;

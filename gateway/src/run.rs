@@ -8,7 +8,7 @@ use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
 use crate::stages::{Stage, Stages, Told};
-use crate::{certificate, coding, explain, hit, upgrade};
+use crate::{coding, explain, hit, upgrade};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
@@ -140,9 +140,6 @@ impl Gateway {
         let upgrade = upgrade::asked(&route.upgrades, &request);
         if forward::nominates_some(&request.fields) {
             forward::drop_nominated(&mut Rc::make_mut(&mut request).fields);
-        }
-        if route.tells_certificate {
-            certificate::tell(&mut Rc::make_mut(&mut request).fields, client);
         }
         let fields = request.fields.view();
         let facts = RequestFacts::read(&request.method, &fields);

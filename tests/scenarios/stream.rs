@@ -254,7 +254,7 @@ fn tail_says_what_is_wrong_with_a_filter() {
     assert!(ended.err.contains("column 1: \"statos\" is nothing that can be tested"), "{}", ended.err);
 }
 
-fn explain(larder: &Larder, body: &str) -> (u16, Value) {
+pub(super) fn explain(larder: &Larder, body: &str) -> (u16, Value) {
     let lines = larder.admin_lines();
     let mut client = Client::connect(larder.admin);
     let length = body.len();

@@ -7,9 +7,9 @@ use super::purge::{Desk, method};
 use super::router::{Router, Target};
 use crate::config::Clients;
 use crate::log::End;
-use larder_gateway::Gateway;
 use larder_gateway::explain::{self, NOT_PASSED};
 use larder_gateway::stages::Stages;
+use larder_gateway::{Gateway, certificate};
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;
 use larder_transport::Answer;
@@ -108,6 +108,7 @@ impl Handler for Front {
         let router = self.router.borrow().clone();
         let found = router.find(&request.method, &request.authority, &request.target);
         let at = found.map(|it| (it.1, it.2));
+        found.iter().for_each(|it| tell_certificate(it.0, &mut request, client));
         let traced = at.is_some_and(|it| self.observer.tracer.takes(it));
         let span = self.observer.tracer.spans.due_in(&request.fields);
         self.observer.tracer.spans.count();
@@ -151,9 +152,8 @@ impl Handler for Front {
             (None, None, None) => own_page(404, NO_ROUTE, &request, reply).await,
         };
         let micros = started.map(|it| clock::precise_micros().saturating_sub(it));
-        if let Some(it) = counted {
-            self.observer.top.slow(it.scheme, &it.authority, &it.target, &outcome);
-        }
+        let top = &self.observer.top;
+        counted.iter().for_each(|it| top.slow(it.scheme, &it.authority, &it.target, &outcome));
         if let Some(micros) = micros {
             scopes.slow(at.and_then(|it| router.scope(it)).map(|it| &**it), &outcome, micros);
         }
@@ -196,6 +196,15 @@ impl Front {
             true => Cow::Borrowed(client),
             false => clients.seen(client, &request.fields.view()),
         }
+    }
+}
+
+/// Has the request say which certificate its client showed, where its route's origins are told: before anything is kept or decided of it.
+fn tell_certificate(target: &Target, request: &mut Rc<Request>, client: &Client) {
+    if let Target::Proxy(route) = target
+        && route.tells_certificate
+    {
+        certificate::tell(&mut Rc::make_mut(request).fields, client);
     }
 }
 

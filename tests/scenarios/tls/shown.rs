@@ -4,6 +4,7 @@ use crate::harness::command;
 use crate::harness::secure::{Authority, Secure, der};
 use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Response};
+use crate::scenarios::stream::{Listener, explain};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -107,6 +108,28 @@ fn a_proxy_that_is_believed_says_it() {
     assert_eq!("", ask(&mut proxy, "/", "X-Forwarded-For: 192.0.2.1\r\n").text());
     // Without a word of whose request it is, it is its own.
     assert_eq!(told(&authority, "ann"), ask(&mut proxy, "/", "Client-Cert: :dGhlaXJz:\r\n").text());
+}
+
+/// What is kept of a request for `larder explain` is what was decided by.
+#[test]
+fn a_request_of_the_past_is_explained_with_its_certificate() {
+    let (authority, origin) = (Authority::new(), application());
+    let larder = before(&authority, &origin, "client_cert = true", "");
+    let mut stream = Listener::to(&larder, "");
+    let (nobody, ann) = (authority.trusting(), authority.trusting().showing(&authority, "ann"));
+    let connect = |it: &crate::harness::secure::Trusting| it.connect(larder.address, "one.test").unwrap();
+    ask(&mut connect(&nobody), "/", "");
+    assert_eq!("uri-miss", stream.request()["cache"]);
+    for (client, lies, expect) in
+        [(&ann, "", ("bypass", "pass")), (&nobody, "Client-Cert: :eA==:\r\n", ("hit", "hit"))]
+    {
+        ask(&mut connect(client), "/", lies);
+        let told = stream.request();
+        assert_eq!(expect.0, told["cache"]);
+        let (status, explained) = explain(&larder, &format!("{{\"id\":{}}}", told["id"]));
+        assert_eq!((200, expect.1), (status, explained["verdict"]["name"].as_str().unwrap()), "{explained}");
+        assert!(explained["verdict"]["sentence"].as_str().unwrap().len() < 250, "{explained}");
+    }
 }
 
 #[test]
