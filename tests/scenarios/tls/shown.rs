@@ -3,7 +3,7 @@
 use crate::harness::command;
 use crate::harness::secure::{Authority, Secure, der};
 use crate::harness::server::Setup;
-use crate::harness::{Larder, Origin, Response};
+use crate::harness::{Larder, Origin, Response, until};
 use crate::scenarios::stream::{Listener, explain};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -120,6 +120,7 @@ fn a_request_of_the_past_is_explained_with_its_certificate() {
     let connect = |it: &crate::harness::secure::Trusting| it.connect(larder.address, "one.test").unwrap();
     ask(&mut connect(&nobody), "/", "");
     assert_eq!("uri-miss", stream.request()["cache"]);
+    until("it is stored", || larder.counter("cache_stores") == 1);
     for (client, lies, expect) in
         [(&ann, "", ("bypass", "pass")), (&nobody, "Client-Cert: :eA==:\r\n", ("hit", "hit"))]
     {

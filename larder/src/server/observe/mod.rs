@@ -180,14 +180,16 @@ impl Observer {
         // What is told of one request in several places has one name.
         let id = OnceCell::new();
         let id = || *id.get_or_init(|| self.ids.next());
-        let told = if self.stream.is_on() { self.stream.tell(it, id) } else { None };
+        // It is kept before anybody hears that name: who asks for it at once shall find it.
+        let keep = |record| self.keeper.keep(it, id(), record);
+        let is_kept = self.stream.is_on() && self.stream.tell(it, id, keep);
         if it.traced {
+            if !is_kept {
+                self.stream.record(it, id()).map(keep);
+            }
             self.tracer.finished(it, id().to_string());
         }
         self.tracer.spans.finished(it);
-        if let Some(record) = told.or_else(|| it.traced.then(|| self.stream.record(it, id())).flatten()) {
-            self.keeper.keep(it, id(), record);
-        }
     }
 
     /// Tells of a head that was refused, with a page of `body` bytes.

@@ -153,22 +153,26 @@ impl Tap {
         self.hub.listening.load(Relaxed) != 0
     }
 
-    /// Tells those whose filter is true of `it`. The record is made for the first of them, and returned.
-    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> Id) -> Option<Bytes> {
+    /// Tells those whose filter is true of `it`, and whether there is one. The record is made for the first of them, and
+    /// given to `keep` before anybody hears of it.
+    pub fn tell(&self, it: &Finished<'_>, id: impl Fn() -> Id, keep: impl Fn(Bytes)) -> bool {
         self.look();
         let mut made: Option<Bytes> = None;
         for listener in self.listeners.borrow().iter() {
             if listener.filter.as_ref().is_some_and(|filter| !filter.holds(&Seen(it))) {
                 continue;
             }
-            made = made.or_else(|| self.record(it, id()));
+            if made.is_none() {
+                made = self.record(it, id());
+                made.clone().map(&keep);
+            }
             let Some(record) = made.clone() else { continue };
             if let Err(mpsc::error::TrySendError::Full(_)) = listener.queue.try_send(record) {
                 listener.lost.fetch_add(1, Relaxed);
                 self.hub.counters.stream_records_lost.add_shared(1);
             }
         }
-        made
+        made.is_some()
     }
 
     /// What is told of a request, counted as long as it is somewhere.

@@ -51,6 +51,13 @@ fn id() -> Id {
     Id::parse("00000001").unwrap()
 }
 
+/// Tells of a request somebody listens to; what was told.
+fn tell(tap: &Tap, outcome: &Outcome) -> Bytes {
+    let kept = RefCell::default();
+    assert!(with_request(outcome, |it| tap.tell(it, id, |record| *kept.borrow_mut() = record)));
+    kept.into_inner()
+}
+
 #[track_caller]
 fn check(filter: &str, expect: bool) {
     let filter = Expression::parse_about(Subject::Finished, filter).unwrap();
@@ -88,16 +95,32 @@ fn each_listener_gets_what_its_filter_is_true_of() {
     let mut all = hub.listen(None).unwrap();
     let mut failures = hub.listen(filter("status >= 500")).unwrap();
     assert!(tap.is_on());
-    let told = with_request(&hit(), |it| tap.tell(it, id)).unwrap();
+    let told = tell(&tap, &hit());
     assert_eq!(Ok(told.clone()), all.records.try_recv());
     assert!(failures.records.try_recv().is_err());
     let value: Value = serde_json::from_slice(&told).unwrap();
     assert_eq!("http://WWW.example.com:8080/list/a?page=2", value["url"]);
     assert_eq!((&json!("00000001"), &json!(1500)), (&value["id"], &value["duration_us"]));
-    with_request(&Outcome::whole(503, 0, None), |it| tap.tell(it, id));
+    tell(&tap, &Outcome::whole(503, 0, None));
     assert!(failures.records.try_recv().is_ok() && all.records.try_recv().is_ok());
     drop((all, failures));
     assert!(!tap.is_on());
+}
+
+/// Who hears of a request may ask for it at once.
+#[test]
+fn a_request_is_kept_once_and_before_anybody_hears_of_it() {
+    let hub = Hub::new(Arc::default());
+    let tap = Tap::new(hub.clone());
+    let all = RefCell::new([hub.listen(None).unwrap(), hub.listen(None).unwrap()]);
+    let kept = Cell::new(0);
+    let keep = |_| {
+        kept.set(kept.get() + 1);
+        assert!(all.borrow_mut().iter_mut().all(|it| it.records.try_recv().is_err()));
+    };
+    assert!(with_request(&hit(), |it| tap.tell(it, id, keep)));
+    assert_eq!(1, kept.get());
+    assert!(all.borrow_mut().iter_mut().all(|it| it.records.try_recv().is_ok()));
 }
 
 #[test]
@@ -106,8 +129,8 @@ fn nobody_is_told_where_no_filter_is_true() {
     let tap = Tap::new(hub.clone());
     let filter = Expression::parse_about(Subject::Finished, "status >= 500").unwrap();
     let _none = hub.listen(Some(filter)).unwrap();
-    let told = with_request(&hit(), |it| tap.tell(it, || unreachable!("no id is given out")));
-    assert_eq!(None, told);
+    let (no_id, not_kept) = (|| unreachable!("no id is given out"), |_| unreachable!("it is kept"));
+    assert!(!with_request(&hit(), |it| tap.tell(it, no_id, not_kept)));
 }
 
 #[test]
@@ -118,7 +141,7 @@ fn a_slow_listener_loses_records_and_is_told_how_many() {
     let slow = hub.listen(None).unwrap();
     let mut quick = hub.listen(None).unwrap();
     for _ in 0..QUEUE + 5 {
-        with_request(&hit(), |it| tap.tell(it, id));
+        tell(&tap, &hit());
         quick.records.try_recv().unwrap();
     }
     assert_eq!((5, 0, 0), (slow.lost(), slow.lost(), quick.lost()));
