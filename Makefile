@@ -1,5 +1,6 @@
-# make run                 builds larder, starts a slow demo site and larder in front of it
-# make run ORIGIN=http://… builds larder and stands in front of your own application
+# make run                 builds larder quickly, starts a slow demo site and larder in front of it
+# make run ORIGIN=http://… builds larder quickly and stands in front of your own application
+# make build               builds larder with every optimisation: ./target/release/larder
 # make test                installs what the tests need, then every check and every test (what .ci/run calls)
 # make bench               larder beside its peers (docs/benchmarks.md), 15 minutes; QUICK=1 takes 3
 #
@@ -8,13 +9,16 @@
 ORIGIN ?=
 FLAGS ?=
 
-run: build
-	@./target/release/larder $(if $(ORIGIN),proxy $(ORIGIN),demo) $(FLAGS)
+run: prepare
+	cargo build --profile trial --locked --bin larder
+	@./target/trial/larder $(if $(ORIGIN),proxy $(ORIGIN),demo) $(FLAGS)
 
-build:
+build: prepare
+	cargo build --release --locked --bin larder
+
+prepare:
 	@tests/install build
 	@ui/build
-	cargo build --release --locked --bin larder
 
 test:
 	@tests/install test
@@ -23,4 +27,4 @@ test:
 bench: build
 	cargo run --locked -p larder-bench -- $(if $(QUICK),--quick) $(FLAGS)
 
-.PHONY: run build test bench
+.PHONY: run build prepare test bench
