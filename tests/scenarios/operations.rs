@@ -476,6 +476,21 @@ fn a_name_that_a_reload_brings_and_nobody_knows_is_a_warning() {
 }
 
 #[test]
+fn the_first_line_of_the_error_log_says_what_runs() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\n\n");
+    let larder = start(config(&origin, "", ""));
+    let first = lines(&larder, "error.log", 1).remove(0);
+    let (version, file) = (env!("CARGO_PKG_VERSION"), larder.config());
+    let expect = format!(
+        " info started version={version} configuration={} listen=http://{} admin=http://{} workers=2",
+        file.display(),
+        larder.address,
+        larder.admin
+    );
+    assert!(first.ends_with(&expect), "{first}\n{expect}");
+}
+
+#[test]
 fn check_says_what_a_file_means() {
     let folder = tempfile::tempdir().unwrap();
     let text = "listen = [\"127.0.0.1:8080\", \"unix:/run/l.sock\"]\n[cache.ram]\nsize = \"1GiB\"\n[[site]]\nhosts = [\"*.example.com\"]\n\

@@ -308,11 +308,54 @@ impl ErrorLog {
     }
 }
 
-/// Tells of limits that were reached: each at most once a second, with how often (statement 20).
+/// Tells of limits that were reached (statement 20): of each at once, then once a minute with how often while it goes on, and
+/// once when a minute has passed without. So a limit that is reached all day costs a line a minute.
 #[derive(Debug, Default)]
 pub struct LimitWatch {
-    last: Vec<u64>,
+    limits: Vec<Limit>,
     looked: Option<Monotonic>,
+}
+
+/// What is known of one limit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limit {
+    /// The total at the last look, and when it had grown last.
+    last: u64,
+    grew: Monotonic,
+    /// The total and the time of the last line; `None` where the limit is not being reached.
+    told: Option<(u64, Monotonic)>,
+    /// The total before it was reached.
+    before: u64,
+}
+
+/// Milliseconds between two lines about a limit that goes on being reached, and without its being reached until it is over.
+const LIMIT_EVERY: u64 = 60_000;
+
+impl Limit {
+    /// Takes the total of now; what is to be told, with how often the limit was reached since the line before, or since it
+    /// was reached first.
+    fn look(&mut self, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
+        if total > self.last {
+            (self.last, self.grew) = (total, now);
+            if self.told.is_none() {
+                return self.tell("limit-reached", total, now);
+            }
+        }
+        let (told, at) = self.told?;
+        let passed = |since: Monotonic| now.0.saturating_sub(since.0) >= LIMIT_EVERY;
+        if passed(self.grew) {
+            let times = total - self.before;
+            (self.told, self.before) = (None, total);
+            return Some(("limit-over", times));
+        }
+        if passed(at) && total > told { self.tell("limit-reached", total, now) } else { None }
+    }
+
+    fn tell(&mut self, event: &'static str, total: u64, now: Monotonic) -> Option<(&'static str, u64)> {
+        let told = self.told.map_or(self.before, |it| it.0);
+        self.told = Some((total, now));
+        Some((event, total - told))
+    }
 }
 
 impl LimitWatch {
@@ -323,18 +366,17 @@ impl LimitWatch {
             return;
         }
         self.looked = Some(now);
-        let totals: Vec<u64> = totals.collect();
-        self.last.resize(totals.len(), 0);
-        for ((row, total), last) in Counters::TABLE.iter().zip(&totals).zip(&self.last) {
-            let times = total.saturating_sub(*last);
-            if row.unit == Unit::Limit && times > 0 {
-                let (times, total) = (times.to_string(), total.to_string());
-                let values =
-                    [("limit", row.name), ("times", &times), ("total", &total), ("meaning", row.help)];
-                errors.event(Level::Warn, "limit-reached", &values);
+        self.limits.resize(Counters::TABLE.len(), Limit::default());
+        let rows = Counters::TABLE.iter().zip(totals).zip(&mut self.limits);
+        for ((row, total), limit) in rows.filter(|it| it.0.0.unit == Unit::Limit) {
+            let Some((event, times)) = limit.look(total, now) else { continue };
+            let (times, total) = (times.to_string(), total.to_string());
+            let values = [("limit", row.name), ("times", &times), ("total", &total), ("meaning", row.help)];
+            match event {
+                "limit-over" => errors.event(Level::Info, event, &values[..3]),
+                _ => errors.event(Level::Warn, event, &values),
             }
         }
-        self.last = totals;
     }
 }
 
@@ -360,8 +402,13 @@ pub(super) fn manual(out: &mut String) {
         names.join(", ")
     );
     out.push_str(
-        "\n`limit-reached` comes at most once a second for each limit: `limit` is its counter (`counters.md`), `times` how often \
-         since the last\nline, `total` how often since the start.\n",
+        "\n`limit-reached` comes when a limit is reached, and once a minute while that goes on: `limit` is its counter (`counters.md`), \
+         `times` how often\nsince the last line, `total` how often since the start. `limit-over` comes once when it was not reached \
+         for a minute; there `times` is all\nthat lie between.\n",
+    );
+    out.push_str(
+        "\n`started` is the first event: `version`, `configuration` (the file, or `flags`), `listen` and `admin` (the addresses, with commas), \
+         `workers`.\n",
     );
     out.push_str(
         "\n`origin-failed` tells of an exchange with an origin that failed, at most once a second for each origin: `route`, `origin`, \

@@ -204,7 +204,7 @@ fn a_log_that_cannot_be_opened_says_so() {
 }
 
 #[test]
-fn limits_are_told_once_a_second() {
+fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("errors");
     let errors = ErrorLog::open(&Target::File(path.clone())).unwrap();
@@ -215,16 +215,26 @@ fn limits_are_told_once_a_second() {
     counters.requests.add(9);
     watch.look(Monotonic(999), counters.values(), &errors);
     watch.look(Monotonic(1000), counters.values(), &errors);
-    watch.look(Monotonic(2000), counters.values(), &errors);
+    for second in 2..=100 {
+        counters.head_too_large.add(2);
+        watch.look(Monotonic(1000 * second), counters.values(), &errors);
+    }
+    for second in 101..=400 {
+        watch.look(Monotonic(1000 * second), counters.values(), &errors);
+    }
+    counters.head_too_large.add(1);
+    watch.look(Monotonic(401_000), counters.values(), &errors);
     errors.event(Level::Info, "stopping", &[("why", "SIGTERM"), ("note", "two words"), ("empty", "")]);
     assert_eq!(Closed::Written, errors.close(BOUND));
     let text = std::fs::read_to_string(&path).unwrap();
     let events: Vec<&str> = text.lines().map(|it| &it["2026-11-21T07:42:06Z ".len()..]).collect();
-    let [limit, stopping] = events.as_slice() else { panic!("{events:?}") };
-    assert!(
-        limit.starts_with("warn limit-reached limit=head_too_large times=3 total=3 meaning=\""),
-        "{limit}"
-    );
+    let [reached, goes_on, still, over, again, stopping] = events.as_slice() else { panic!("{events:?}") };
+    let begins = |line: &str, with: &str| assert!(line.starts_with(with), "{line}");
+    begins(reached, "warn limit-reached limit=head_too_large times=3 total=3 meaning=\"");
+    begins(goes_on, "warn limit-reached limit=head_too_large times=120 total=123 meaning=\"");
+    begins(still, "warn limit-reached limit=head_too_large times=78 total=201 meaning=\"");
+    assert_eq!("info limit-over limit=head_too_large times=201 total=201", *over);
+    begins(again, "warn limit-reached limit=head_too_large times=1 total=202 meaning=\"");
     assert_eq!("info stopping why=SIGTERM note=\"two words\" empty=\"\"", *stopping);
 }
 

@@ -210,11 +210,33 @@ fn start(
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
+    errors.event(
+        Level::Info,
+        "started",
+        &started_values(&plan, &public, &admin, workers).each_ref().map(|it| (it.0, &*it.1)),
+    );
     let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);
     let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
+}
+
+/// What the first line of the error log tells: the version, where the configuration is from, and every address.
+fn started_values(
+    plan: &Plan,
+    public: &[String],
+    admin: &[Bound],
+    workers: NonZeroUsize,
+) -> [(&'static str, String); 5] {
+    let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
+    [
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("configuration", plan.file().map_or("flags".to_owned(), |it| it.display().to_string())),
+        ("listen", public.join(",")),
+        ("admin", if admin.is_empty() { "off".to_owned() } else { admin.join(",") }),
+        ("workers", workers.to_string()),
+    ]
 }
 
 /// Why there is no RAM tier, and what would help.
