@@ -3,7 +3,7 @@
 
 use crate::ask;
 use crate::cli::Stats;
-use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, within, wrapped};
+use crate::terminal::{Ink, Screen, bytes, count, harmless, micros, share, within, wrapped};
 use larder_counters::{Counters, Unit};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -33,7 +33,8 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
         let off = "Statistics are off (admin.statistics): of routes, tiers and latencies this is what was counted before.";
         let _ = writeln!(out, "{}\n", wrapped(off, 0, 0, screen));
     }
-    let (hits, misses) = (number(&counters["cache_hits"]), number(&counters["cache_misses"]));
+    let of = |name: &str| number(&counters[name]);
+    let (hits, misses, passes) = (of("cache_hits"), of("cache_misses"), of("cache_passes"));
     let mut row = |name: &str, text: &str| {
         let name = format!("{name:<NAMES$}");
         let _ = writeln!(out, "{}{}", screen.paint(Ink::Dim, &name), wrapped(text, NAMES, NAMES, screen));
@@ -43,8 +44,8 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
         count(number(&counters["requests"])),
         count(hits),
         count(misses),
-        count(number(&counters["cache_passes"])),
-        share(hits, hits + misses)
+        count(passes),
+        told(hit_ratio(hits, misses, passes))
     );
     row("requests", &requests);
     let origin = format!(
@@ -62,6 +63,21 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     memory(&mut out, &stats["memory"], screen);
     limits(&mut out, counters, screen);
     out
+}
+
+/// The hit ratio: hits in the requests for which a cache was there to be asked, those that pass it by their fields included;
+/// files and refusals are in neither. A stale hit is a hit, and a response that the origin confirmed by a 304 is a miss. `stats`,
+/// `top` and the page all tell this one. `None` where there was no such request.
+#[must_use]
+pub fn hit_ratio(hits: f64, misses: f64, passes: f64) -> Option<f64> {
+    let asked = hits + misses + passes;
+    (asked > 0.0).then(|| hits / asked)
+}
+
+/// A hit ratio as text; `-` without one.
+#[must_use]
+pub fn told(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "-".to_owned(), |it| share(it, 1.0))
 }
 
 /// Columns of the names at the left.
@@ -84,7 +100,7 @@ fn routes(out: &mut String, stats: &Value, screen: Screen) {
         vec![
             harmless(name.trim_end()),
             count(of("requests")),
-            share(of("hits"), of("hits") + of("misses")),
+            told(hit_ratio(of("hits"), of("misses"), of("passes"))),
             count(of("errors_4xx")),
             count(of("errors_5xx")),
             bytes(of("bytes_sent")),
@@ -220,10 +236,6 @@ fn number(value: &Value) -> f64 {
 
 fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
-}
-
-fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{:.1} %", 100.0 * part / whole) } else { "-".to_owned() }
 }
 
 /// Seconds in their two largest units.

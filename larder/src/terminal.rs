@@ -128,6 +128,12 @@ fn show(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// A share in per cent: `75.0 %`; `-` of nothing.
+#[must_use]
+pub fn share(part: f64, whole: f64) -> String {
+    if whole > 0.0 { format!("{:.1} %", part / whole * 100.0) } else { "-".to_owned() }
+}
+
 /// A number of bytes: `999 B`, `1.2 KiB`, `34 MiB`.
 #[must_use]
 pub fn bytes(bytes: f64) -> String {

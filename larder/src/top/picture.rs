@@ -1,7 +1,8 @@
 //! What `larder top` shows: from two readings to lines. No terminal and no clock are here, so that a test can look at it.
 
 use super::Reading;
-use crate::terminal::{Ink, Line, Screen, bytes, count, harmless, micros, spark, url_within, within};
+use crate::stats::{hit_ratio, told};
+use crate::terminal::{Ink, Line, Screen, bytes, count, harmless, micros, share, spark, url_within, within};
 use larder_counters::top::By;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -87,9 +88,7 @@ impl Picture<'_> {
     /// What this second was like.
     #[must_use]
     pub fn beat(&self) -> Beat {
-        let (hits, others) = self.hits_and_others();
-        let asked = hits + others;
-        Beat { rate: self.counter("requests") / self.seconds(), hits: (asked > 0.0).then(|| hits / asked) }
+        Beat { rate: self.counter("requests") / self.seconds(), hits: self.hit_ratio() }
     }
 
     fn title(&self, screen: Screen) -> String {
@@ -125,9 +124,10 @@ impl Picture<'_> {
         self.grown(|it| it["counters"][name].as_f64())
     }
 
-    /// Hits, and what the cache had to do with and had not.
-    fn hits_and_others(&self) -> (f64, f64) {
-        (self.counter("cache_hits"), self.counter("cache_misses") + self.counter("cache_passes"))
+    /// Between the readings.
+    fn hit_ratio(&self) -> Option<f64> {
+        let of = |name| self.counter(name);
+        hit_ratio(of("cache_hits"), of("cache_misses"), of("cache_passes"))
     }
 
     fn requests(&self, screen: Screen) -> String {
@@ -138,8 +138,7 @@ impl Picture<'_> {
     }
 
     fn hits(&self, screen: Screen) -> String {
-        let (hits, others) = self.hits_and_others();
-        let ratio = format!("{:>11}  ", share(hits, hits + others));
+        let ratio = format!("{:>11}  ", told(self.hit_ratio()));
         let line = Line::new(screen).put(Ink::Bold, "hits    ").put(Ink::Green, &ratio);
         let columns = spark(self.beats.iter().map(|it| it.hits), line.room().min(COLUMNS), Some(1.0));
         line.put(Ink::Green, &columns).end()
@@ -227,7 +226,7 @@ impl Picture<'_> {
             let failures = grown("errors_5xx");
             let cells = [
                 (Ink::Plain, count(grown("requests") / seconds)),
-                (Ink::Green, share(grown("hits"), grown("requests"))),
+                (Ink::Green, told(hit_ratio(grown("hits"), grown("misses"), grown("passes")))),
                 (Ink::Plain, percentile(&buckets, 0.99).map_or("-".to_owned(), |it| micros(it as f64))),
                 (Ink::Plain, bytes(grown("bytes_sent") / seconds)),
                 (if failures > 0.0 { Ink::Red } else { Ink::Dim }, count(failures)),
@@ -277,11 +276,6 @@ impl Picture<'_> {
     }
 }
 
-/// A share in per cent; `-` of nothing.
-fn share(part: f64, whole: f64) -> String {
-    if whole > 0.0 { format!("{:.1} %", part / whole * 100.0) } else { "-".to_owned() }
-}
-
 /// The buckets of a histogram that came since `before`: upper bound and count.
 fn difference(now: &Value, before: Option<&Value>) -> Vec<(u64, u64)> {
     let read = |it: &Value| -> Vec<(u64, u64)> {
@@ -320,7 +314,7 @@ mod tests {
                 "counters": { "requests": requests, "cache_hits": hits, "cache_misses": requests - hits,
                               "client_bytes_sent": requests * 1024, "origin_requests": requests - hits },
                 "latency": { "all": latency, "hit": latency },
-                "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits }, "latency": latency }],
+                "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits, "misses": requests - hits }, "latency": latency }],
                 "ram": { "used_bytes": 1_048_576, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
             by: By::Requests,
