@@ -81,6 +81,21 @@ fn only_the_token_lets_in() {
 }
 
 #[test]
+fn without_the_token_there_is_the_page_and_a_word() {
+    let origin = page();
+    let larder = Larder::before(&origin, "");
+    for path in ["/api/v1/openapi.json", "/metrics", "/api/v1/stats", "/api/v1", "/health", "/healthz/"] {
+        assert_eq!(401, ask(&larder, &format!("GET {path}"), &[], "").status, "{path}");
+    }
+    let it = ask(&larder, "GET /healthz", &[], "");
+    assert_eq!((200, "ok\n", Some("text/plain")), (it.status, it.text().as_str(), it.field("content-type")));
+    assert_eq!(None, it.field("server"));
+    assert_eq!(405, ask(&larder, "POST /healthz", &[&bearer(TOKEN)], "").status);
+    assert_eq!(421, send(&larder, "GET /healthz", &["Host: lured.example"], "").status);
+    assert_eq!(200, ask(&larder, "GET /api/v1/openapi.json", &[&bearer(TOKEN)], "").status);
+}
+
+#[test]
 fn a_name_that_was_lured_here_is_refused() {
     let origin = page();
     let larder = Larder::before(&origin, "");

@@ -70,9 +70,9 @@ fn start() -> (Origin, Larder) {
     (origin, larder)
 }
 
-/// What `GET /api/v1/openapi.json` says, which needs no token.
+/// What `GET /api/v1/openapi.json` says.
 fn description(larder: &Larder) -> Value {
-    let it = send(larder, "GET", "/api/v1/openapi.json", &[&format!("Host: {}", larder.admin)], "");
+    let it = send(larder, "GET", "/api/v1/openapi.json", &[&larder.admin_lines()], "");
     assert_eq!(200, it.status, "{it:?}");
     let all: Value = serde_json::from_slice(&it.body).unwrap();
     assert_eq!("3.1.0", all["openapi"]);

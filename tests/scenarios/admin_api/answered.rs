@@ -100,7 +100,7 @@ fn every_endpoint_answers_as_it_says() {
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(all.len() - 1, kinds.iter().sum::<usize>());
-    assert_eq!((2, 2), (kinds[0], kinds[2]), "streams; the page and what Prometheus reads");
+    assert_eq!((2, 3), (kinds[0], kinds[2]), "streams; the page, /healthz and what Prometheus reads");
 }
 
 /// A stream begins at once, and its events are those that are described.

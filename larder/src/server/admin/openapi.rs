@@ -2,12 +2,20 @@
 
 use super::table::{Content, ENDPOINTS, Endpoint, Kind, Needs, Parameter};
 use super::{Admin, Answer};
+use larder_semantics::field::FieldList;
 use serde_json::{Map, Value, json};
 
 impl Admin {
     /// `GET /api/v1/openapi.json`.
     pub(super) fn openapi(&self) -> Answer {
         Answer::Json(200, describe())
+    }
+
+    /// `GET /healthz`: everybody may know that larder runs, and nothing else.
+    pub(super) fn healthz(&self) -> Answer {
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", "text/plain");
+        Answer::Whole { status: 200, fields, body: "ok\n".into() }
     }
 }
 

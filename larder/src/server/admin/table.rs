@@ -288,7 +288,8 @@ impl Endpoint {
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
     row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
-    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).open().gives(DESCRIPTION),
+    row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
+    row("GET", "/healthz", "Whether larder runs: one word, for those who watch it.", |it, _| Box::pin(async move { it.healthz() })).open().gives_any("text/plain"),
     row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
     row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
     row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
