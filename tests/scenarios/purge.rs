@@ -282,6 +282,19 @@ fn purge_of_no_tag_is_refused() {
     }
 }
 
+/// WordPress (Proxy Cache Purge), Magento and others mean more than the URL by these: a 200 would have removed none of it.
+#[test]
+fn purge_by_a_way_that_is_not_known_is_refused() {
+    for lines in ["X-Purge-Method: regex\r\n", "X-Purge-Method: tags\r\n", "X-Magento-Tags-Pattern: .*\r\n"] {
+        let (answer, larder, _) = by_method("purge = { method = true }", lines);
+        assert_eq!(400, answer.status, "{lines}: {answer:?}");
+        assert!(answer.text().contains("is not known here"), "{answer:?}");
+        assert!(is_hit(&larder, "/a") && larder.counter("purges") == 0, "{lines}");
+    }
+    let (answer, larder, _) = by_method("purge = { method = true }", "X-Purge-Method: default\r\n");
+    assert!(answer.status == 200 && !is_hit(&larder, "/a"), "{answer:?}");
+}
+
 #[test]
 fn purge_of_tags() {
     let (answer, larder, _) = by_method("purge = { method = true }", "Surrogate-Key: x, b\r\n");

@@ -277,7 +277,11 @@ fn purge_takes_what_and_how() {
         "--prefix: \"/x\" names no host; write http://HOST/PATH, or give the host beside it",
     );
     refuse("purge http://h:99999/", "URL: \"h:99999\" is no host; write http://HOST/PATH");
-    assert_eq!(1, purge("purge --prefix h").asked.len());
+    refuse(
+        "purge --prefix blog",
+        "--prefix: \"blog\" may be a host or a path; write http://blog/ for all of a host, or /blog and the host beside it",
+    );
+    assert_eq!(1, purge("purge --prefix h/").asked.len());
     refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");
 }
 

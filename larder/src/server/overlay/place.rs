@@ -36,6 +36,11 @@ impl Place {
         if uri.is_empty() {
             return bad("names nothing");
         }
+        if is_pattern(uri) {
+            return Err(format!(
+                "{uri:?} is a pattern, and an overlay lies over one URI; name each without `*`."
+            ));
+        }
         if uri.starts_with('/') {
             return Ok(Self { host: None, target: encoded(uri) });
         }
@@ -87,6 +92,14 @@ impl fmt::Display for Place {
             None => out.write_str(&self.target),
         }
     }
+}
+
+/// Whether `*` stands in the path or host, or is the whole query. A request's path may have one, but an operator who writes it
+/// means every page; the `*` of the scheme is how a place is told.
+fn is_pattern(uri: &str) -> bool {
+    let uri = uri.strip_prefix("*://").unwrap_or(uri);
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    path.contains('*') || query == "*"
 }
 
 #[cfg(test)]

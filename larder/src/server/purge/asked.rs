@@ -118,7 +118,21 @@ pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), Stri
 
 fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
     let text = text.trim();
-    split(text.strip_suffix('*').unwrap_or(text), host)
+    let start = text.strip_suffix('*').unwrap_or(text);
+    if start.contains('*') {
+        return Err(format!(
+            "{text:?} is a pattern, and a prefix is the beginning of URLs; write it up to the first `*`, or purge with \
+             \"where\" and a condition such as path ~ \"^/a/.*/b\"."
+        ));
+    }
+    // A word alone is as likely a path whose slash was forgotten as a host.
+    let is_word = !start.is_empty() && start != "localhost" && !start.contains(['.', ':', '/', '?', '#']);
+    if is_word {
+        return Err(format!(
+            "{text:?} may be a host or a path; write http://{start}/ for all of a host, or /{start} and the host beside it."
+        ));
+    }
+    split(start, host)
 }
 
 fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
@@ -130,6 +144,12 @@ fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Stri
     {
         return Err(format!(
             "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+        ));
+    }
+    if text.split('?').next().is_some_and(|it| it.contains('*')) {
+        return Err(format!(
+            "{text:?} is a pattern, and a URL is one page; purge all that begins so by its prefix, or with \"where\" and a \
+             condition such as path == \"/a*\" where the page has that very name."
         ));
     }
     split(text, host)
@@ -329,7 +349,22 @@ mod tests {
             refuse(&format!("{{\"url\": {text:?}}}"), "url", &detail);
             refuse(&format!("{{\"url\": {text:?}, \"host\": \"h\"}}"), "url", &detail);
         }
-        for text in ["http://h", "//h", "h/", "h/?a#b"] {
+        for text in ["blog", " blog* ", "h"] {
+            let found = read(&format!("{{\"prefix\": {text:?}}}"));
+            let word = text.trim().trim_end_matches('*');
+            let expect = format!(
+                "{:?} may be a host or a path; write http://{word}/ for all of a host, or /{word} and the host beside it.",
+                text.trim()
+            );
+            assert_eq!(Err(Wrong::at("prefix", expect)), found);
+        }
+        for (name, text) in
+            [("prefix", "h.x/*/a"), ("prefix", "*.h.x/"), ("url", "h/a*"), ("url", "http://*.h/")]
+        {
+            let wrong = read(&format!("{{{name:?}: {text:?}}}")).unwrap_err();
+            assert!(wrong.at == name && wrong.detail.contains("is a pattern"), "{wrong:?}");
+        }
+        for text in ["http://h", "//h", "h/", "h/?a#b", "h/?a=*"] {
             let found = url(text, None, &Router::default());
             assert!(found.is_err_and(|it| it.starts_with("No site has a route for h/")), "{text}");
         }

@@ -93,6 +93,32 @@ async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value
     (200, if done.len() == 1 { done.remove(0) } else { json!({ "purges": done }) })
 }
 
+/// Fields by which clients of other caches name what is to go. To purge the URL in its place would answer 200 and leave the rest.
+const OF_OTHERS: [&str; 6] = [
+    "x-magento-tags-pattern",
+    "x-cache-tags",
+    "x-cache-tags-pattern",
+    "xkey-purge",
+    "xkey-softpurge",
+    "x-purge-regex",
+];
+
+/// Refuses what asks for another way of purging than by URL or tag.
+fn understood(request: &Request) -> Result<(), String> {
+    let known = |it: &[u8]| ["default", "exact"].iter().any(|own| it.eq_ignore_ascii_case(own.as_bytes()));
+    if let Some(other) = request.fields.get_all("x-purge-method").find(|it| !known(it)) {
+        return Err(format!(
+            "X-Purge-Method: {} is not known here: PURGE removes one URL, or what Surrogate-Key or Cache-Tag names; for patterns use \
+             `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
+            String::from_utf8_lossy(other).escape_default()
+        ));
+    }
+    match OF_OTHERS.iter().find(|it| request.fields.contains(it)) {
+        Some(name) => Err(format!("{name} is not known here; name tags in Surrogate-Key or Cache-Tag.")),
+        None => Ok(()),
+    }
+}
+
 /// What a request names.
 enum Named {
     Url(Box<[u8]>),
@@ -100,6 +126,7 @@ enum Named {
 }
 
 fn named(request: &Request, router: &Router) -> Result<Named, String> {
+    understood(request)?;
     let mut tags: Vec<Box<str>> = Vec::new();
     for name in ["surrogate-key", "cache-tag"] {
         for it in request.fields.view().iter().filter(|it| it.is(name)) {
