@@ -36,6 +36,15 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(millis))
 }
 
+/// What is to be said of a duration that is a number alone, to be put behind "found 5": `, which has no unit; write "5s"`. Empty
+/// for every other text.
+#[must_use]
+pub fn without_unit(text: &str) -> String {
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
+    if is_number && text != "0" { format!(", which has no unit; write \"{text}s\"") } else { String::new() }
+}
+
 /// The shortest exact spelling that [`parse`] reads back; sub-millisecond parts are dropped.
 #[must_use]
 pub fn spell(duration: Duration) -> String {
@@ -60,6 +69,14 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expect: Option<u64>) {
         assert_eq!(expect.map(Duration::from_millis), parse(text).ok(), "{text}");
+    }
+
+    #[test]
+    fn a_number_alone_has_no_unit() {
+        assert_eq!(", which has no unit; write \"5s\"", without_unit("5"));
+        for text in ["", "0", "5s", "-5", "5.5", "off"] {
+            assert_eq!("", without_unit(text), "{text}");
+        }
     }
 
     #[test]

@@ -74,7 +74,10 @@ fn ttl(text: &str) -> Result<u64, Usage> {
     let found = duration::parse(text).ok().filter(|it| it.subsec_nanos() == 0).map(|it| it.as_secs());
     let found = found.filter(|it| (1..=u64::from(LONGEST_LIFETIME)).contains(it));
     found.ok_or_else(|| {
-        Usage(format!("--ttl: found {text:?}; allowed: a duration in whole seconds from \"1s\", such as 1h"))
+        Usage(format!(
+            "--ttl: found {text:?}{}; allowed: a duration in whole seconds from \"1s\", such as 1h",
+            duration::without_unit(text)
+        ))
     })
 }
 

@@ -88,6 +88,10 @@ fn every(text: &str) -> Result<u32, Usage> {
 fn time(text: &str) -> Result<Duration, Usage> {
     let found = duration::parse(text).ok().filter(|it| (Duration::from_millis(1)..=LONGEST).contains(it));
     found.ok_or_else(|| {
-        Usage(format!("--for: found {text:?}; allowed: a duration from 1ms to {}", duration::spell(LONGEST)))
+        Usage(format!(
+            "--for: found {text:?}{}; allowed: a duration from 1ms to {}",
+            duration::without_unit(text),
+            duration::spell(LONGEST)
+        ))
     })
 }

@@ -279,6 +279,12 @@ fn list<'a>(form: Form, texts: impl Iterator<Item = &'a str>) -> Result<Value, S
 
 impl Form {
     fn check(self, text: &str) -> Result<(), String> {
+        if text.contains("${") && self != Form::LogFormat {
+            return Err(format!(
+                "{}, written out: \"${{NAME}}\" does not stand for a variable",
+                self.allowed()
+            ));
+        }
         let fits = match self {
             Form::Origin => return origin(text).map(drop),
             Form::Member => return Member::parse(text).map(drop),

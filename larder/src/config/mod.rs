@@ -11,6 +11,7 @@ pub mod edit;
 pub mod generated;
 pub mod itself;
 pub mod kind;
+mod machine;
 pub mod member;
 pub mod place;
 pub mod presets;
@@ -115,6 +116,8 @@ impl Config {
     /// # Errors
     /// What speaks against that.
     pub fn fit(mut self) -> Result<Self, Rejected> {
+        let beyond = machine::beyond(&self);
+        self.warnings.extend(beyond);
         let Some(disk) = &self.disk else { return Ok(self) };
         let problem = |what: &str| Problem {
             source: self.disk_source.clone(),

@@ -49,7 +49,8 @@ impl Values {
             None => key.kind.parse(text),
         };
         let value = read.unwrap_or_else(|allowed| {
-            let text = format!("found {text:?}; allowed: {allowed}");
+            let hint = without_unit(&key.kind, text);
+            let text = format!("found {text:?}{hint}; allowed: {allowed}");
             self.problems.push(Problem { source: source.clone(), key: key.path.to_owned(), text });
             Value::Wrong
         });
@@ -142,7 +143,8 @@ impl Walk<'_> {
             let source = self.source(at);
             let value = check(&key.kind, item).unwrap_or_else(|allowed| {
                 let found = self.found(item);
-                self.report(at, pattern, format!("found {found}; allowed: {allowed}"));
+                let hint = without_unit(&key.kind, found.trim_matches('"'));
+                self.report(at, pattern, format!("found {found}{hint}; allowed: {allowed}"));
                 Value::Wrong
             });
             self.values.given.insert(path.to_owned(), (value, source));
@@ -254,6 +256,16 @@ fn check(kind: &Kind, item: &Item) -> Result<Value, String> {
     }
 }
 
+/// Where a duration is a number alone, what would be right, to be put behind "found 5"; empty otherwise.
+fn without_unit(kind: &Kind, text: &str) -> String {
+    match kind {
+        Kind::Time { .. } | Kind::TimeOrOff { .. } | Kind::Seconds { .. } | Kind::SecondsOrOff { .. } => {
+            larder_stdx::duration::without_unit(text)
+        }
+        _ => String::new(),
+    }
+}
+
 /// A status, as a number or as a text.
 fn status(value: &toml_edit::Value) -> Option<String> {
     value.as_integer().map(|it| it.to_string()).or_else(|| value.as_str().map(str::to_owned))
@@ -281,10 +293,40 @@ fn unknown(pattern: &str) -> String {
     }
     // The right name in the wrong place: prefer a place below this section.
     let named = |it: &&String| it.rsplit('.').next() == Some(name);
-    let below = known.iter().filter(named).find(|it| it.starts_with(section));
-    if let Some(elsewhere) = below.or_else(|| known.iter().find(named)) {
-        return format!("unknown key here; it belongs at `{}`", dotted(elsewhere));
+    let mut elsewhere: Vec<&String> =
+        known.iter().filter(|it| named(it) && it.starts_with(section)).collect();
+    if elsewhere.is_empty() {
+        elsewhere = known.iter().filter(named).collect();
+        // What a route inherits stands at the top as well.
+        elsewhere.truncate(1);
+    }
+    let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
+    let no_fields = match name {
+        "headers" | "header" | "add_header" | "set_header" | "response_headers" | "request_headers" => {
+            "; larder has no key that sets header fields"
+        }
+        _ => "",
+    };
+    // One section below this one it is what was meant; farther away the same word may mean another thing: its sentence tells.
+    if let Some(near) = elsewhere.iter().find(|it| is_near(it)) {
+        return format!("unknown key here; it belongs at `{}`", dotted(near));
+    }
+    if !elsewhere.is_empty() {
+        return format!("unknown key here{no_fields}; {}", of_that_name(&elsewhere));
     }
     let place = if section.is_empty() { "at the top" } else { "here" };
-    format!("unknown key; known {place}: {}", siblings.join(", "))
+    format!("unknown key{no_fields}; known {place}: {}", siblings.join(", "))
+}
+
+/// Keys that have the name of an unknown one, each with what it does.
+fn of_that_name(keys: &[&String]) -> String {
+    let told = keys.iter().map(|it| {
+        let help = table::find(it).map_or("", |it| it.help);
+        format!(
+            "`{}` is another key: {}",
+            dotted(it),
+            help.split(". ").next().unwrap_or(help).trim_end_matches('.')
+        )
+    });
+    told.collect::<Vec<_>>().join("; ")
 }

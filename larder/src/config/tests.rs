@@ -115,10 +115,29 @@ fn unknown_keys_name_the_nearest() {
         "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, hosts, overlay_size, statistics",
     );
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
+    refuse_whole(
+        &format!("{SITE}headers = [\"X-A\"]"),
+        "t.toml:6: site.route.headers: unknown key here; larder has no key that sets header fields; `site.route.cache.key.headers` is \
+         another key: Request header fields whose values are part of the key; `site.route.cache.tags.headers` is another key: \
+         Response fields that hold tags, between spaces and commas",
+    );
     let text = format!("{SITE}default_ttl = \"1s\"");
     refuse_whole(
         &text,
         "t.toml:6: site.route.default_ttl: unknown key here; it belongs at `site.route.cache.default_ttl`",
+    );
+}
+
+#[test]
+fn a_variable_stands_for_nothing() {
+    let not = "written out: \"${NAME}\" does not stand for a variable";
+    refuse(
+        "[cache.disk]\npath = \"${CACHE}/larder\"",
+        &format!("t.toml:2: cache.disk.path: found \"${{CACHE}}/larder\"; allowed: a path, {not}"),
+    );
+    refuse(
+        "[log]\nerror = \"${LOGS}/e\"",
+        &format!("t.toml:2: log.error: found \"${{LOGS}}/e\"; allowed: a path, \"-\" or \"off\", {not}"),
     );
 }
 
@@ -128,7 +147,7 @@ fn wrong_values_say_what_is_allowed() {
     refuse("workers = \"2\"", "t.toml:1: workers: found \"2\"; allowed: a whole number from 1 to 1024");
     refuse(
         "[limits]\nhead_timeout = 10",
-        "t.toml:2: limits.head_timeout: found 10; allowed: a duration from \"100ms\" to \"1h\"",
+        "t.toml:2: limits.head_timeout: found 10, which has no unit; write \"10s\"; allowed: a duration from \"100ms\" to \"1h\"",
     );
     refuse(
         "[cache.ram]\nsize = \"1 parsec\"",

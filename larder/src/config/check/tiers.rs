@@ -147,6 +147,19 @@ impl Check {
             let source = self.source("cache.fleet.hash");
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
+        if fleet.distribution == Distribution::KetamaWeighted
+            && fleet.hash != Hash::Md5
+            && fleet.hash != Hash::Crc
+        {
+            let text = "clients of libmemcached hash keys by MD5 with ketama_weighted unless they are told otherwise, and look for most \
+                        pages on another server then; say hash = \"md5\", unless theirs is this one"
+                .to_owned();
+            let source = match self.source("cache.fleet.hash") {
+                Source::Default => self.source("cache.fleet.distribution"),
+                it => it,
+            };
+            self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
+        }
         let weighted = servers.iter().find(|it| it.weight.is_some());
         if let Some(it) = weighted.filter(|_| fleet.distribution != Distribution::KetamaWeighted) {
             let text = format!(

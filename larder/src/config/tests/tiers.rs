@@ -75,6 +75,24 @@ fn a_hash_of_few_bits_on_a_ring_is_a_warning() {
 }
 
 #[test]
+fn another_hash_than_md5_with_weights_is_a_warning() {
+    let warnings = |line: &str| {
+        let text = format!(
+            "[cache.fleet]\nservers = [\"a\", \"b\"]\ndistribution = \"ketama_weighted\"\n{line}\n{SITE}"
+        );
+        read(&text).unwrap().warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    for (line, at) in [("", 3), ("hash = \"default\"", 4), ("hash = \"fnv1_32\"", 4)] {
+        let expect = format!(
+            "t.toml:{at}: cache.fleet.hash: clients of libmemcached hash keys by MD5 with ketama_weighted unless they are told otherwise, \
+             and look for most pages on another server then; say hash = \"md5\", unless theirs is this one"
+        );
+        assert_eq!([expect], warnings(line).as_slice());
+    }
+    assert!(warnings("hash = \"md5\"").is_empty());
+}
+
+#[test]
 fn what_contradicts_in_a_fleet() {
     #[track_caller]
     fn fleet(lines: &str, expect: &str) {

@@ -1,0 +1,101 @@
+//! What a configuration takes, held against what this machine has: warnings for `check` and for a start. Sizes that the
+//! configuration alone contradicts are in `check`.
+
+use super::{Config, Problem};
+use larder_stdx::size::ByteSize;
+use std::path::{Path, PathBuf};
+
+/// The tiers that this machine has no room for.
+pub fn beyond(config: &Config) -> Vec<Problem> {
+    let problem =
+        |key: &str, text: String| Problem { source: config.decided.by(key), key: key.to_owned(), text };
+    let mut beyond = Vec::new();
+    if let Some(memory) = memory().filter(|it| *it < config.ram.budget) {
+        let (size, memory) = (ByteSize(config.ram.budget), spell(memory));
+        let text = format!(
+            "{size} is more than the memory that larder may take here ({memory}); the system would end it"
+        );
+        beyond.push(problem("cache.ram.size", text));
+    }
+    if let Some(disk) = &config.disk
+        && let Some(device) = device(&disk.path).filter(|it| *it < disk.size)
+    {
+        let (size, device) = (ByteSize(disk.size), spell(device));
+        let text = format!("{size} is more than the device of {} has in all ({device})", disk.path.display());
+        beyond.push(problem("cache.disk.size", text));
+    }
+    beyond
+}
+
+/// Bytes in the largest unit in which there is one at least, rounded down.
+fn spell(bytes: u64) -> String {
+    let unit = [30, 20, 10].into_iter().find(|it| bytes >> it > 0).unwrap_or(0);
+    ByteSize(bytes >> unit << unit).to_string()
+}
+
+/// Bytes of memory that this process may take: those of the machine, or of its control group where that has fewer.
+fn memory() -> Option<u64> {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let total = total_of(&read(Path::new("/proc/meminfo")))?;
+    let groups = read(Path::new("/proc/self/cgroup"));
+    let limits = limits_of(&groups).into_iter().filter_map(|it| read(&it).trim().parse::<u64>().ok());
+    Some(limits.fold(total, u64::min))
+}
+
+/// `MemTotal` of `/proc/meminfo`, bytes.
+fn total_of(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The files with the limits of the control group (version 2) and of those around it; in a container its root is its own group.
+fn limits_of(groups: &str) -> Vec<PathBuf> {
+    let own = groups.lines().find_map(|it| it.strip_prefix("0::/")).unwrap_or("");
+    let around = Path::new(own).ancestors();
+    around.map(|it| Path::new("/sys/fs/cgroup").join(it).join("memory.max")).collect()
+}
+
+/// Bytes of the device on which a directory lies, or would be made.
+fn device(directory: &Path) -> Option<u64> {
+    let there = directory.ancestors().find(|it| it.exists())?;
+    let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+    let about = rustix::fs::statvfs(there).ok()?;
+    about.f_blocks.checked_mul(about.f_frsize).filter(|it| *it > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_larger_than_the_machine_are_warned_of() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |ram: &str, disk: &str| {
+            let path = folder.path().join("not/yet/there");
+            let text = format!(
+                "[cache]\nram.size = \"{ram}\"\ndisk.path = {path:?}\ndisk.size = \"{disk}\"\n[[site]]\nhosts = [\"*\"]\n\
+                 [[site.route]]\nfiles.root = \".\"\n"
+            );
+            let config = Config::from_text(&text, "t.toml", folder.path(), &[]).unwrap();
+            beyond(&config).iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(Vec::<String>::new(), of("16MiB", "1GiB"));
+        let told = of("64TiB", "1024TiB");
+        let [ram, disk] = told.as_slice() else { panic!("{told:?}") };
+        assert!(ram.starts_with("t.toml:2: cache.ram.size: 64TiB is more than the memory"), "{ram}");
+        assert!(disk.starts_with("t.toml:4: cache.disk.size: 1024TiB is more than the device of "), "{disk}");
+    }
+
+    #[test]
+    fn limits_are_those_of_the_group_and_around_it() {
+        assert_eq!(Some(2048), total_of("MemFree: 1 kB\nMemTotal:       2 kB\n"));
+        assert_eq!(None, total_of("MemTotal: many"));
+        let files = |groups| limits_of(groups).iter().map(|it| it.display().to_string()).collect::<Vec<_>>();
+        assert_eq!(["/sys/fs/cgroup/memory.max"], files("0::/\n").as_slice());
+        assert_eq!(
+            ["/sys/fs/cgroup/a/b/memory.max", "/sys/fs/cgroup/a/memory.max", "/sys/fs/cgroup/memory.max"],
+            files("1:cpu:/x\n0::/a/b\n").as_slice()
+        );
+        assert_eq!(["512B", "3KiB", "7GiB"].map(str::to_owned), [512, 4095, (8 << 30) - 1].map(spell));
+    }
+}
