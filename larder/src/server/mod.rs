@@ -210,11 +210,7 @@ fn start(
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
-    errors.event(
-        Level::Info,
-        "started",
-        &started_values(&plan, &public, &admin, workers).each_ref().map(|it| (it.0, &*it.1)),
-    );
+    tell_start(&errors, &plan, &public, &admin, workers);
     let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);
@@ -222,21 +218,20 @@ fn start(
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
 }
 
-/// What the first line of the error log tells: the version, where the configuration is from, and every address.
-fn started_values(
-    plan: &Plan,
-    public: &[String],
-    admin: &[Bound],
-    workers: NonZeroUsize,
-) -> [(&'static str, String); 5] {
+/// The first line of the error log: the version, where the configuration is from, and every address.
+fn tell_start(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
+    let file = plan.file().map_or("flags".to_owned(), |it| it.display().to_string());
     let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
-    [
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("configuration", plan.file().map_or("flags".to_owned(), |it| it.display().to_string())),
-        ("listen", public.join(",")),
-        ("admin", if admin.is_empty() { "off".to_owned() } else { admin.join(",") }),
-        ("workers", workers.to_string()),
-    ]
+    let admin = if admin.is_empty() { "off".to_owned() } else { admin.join(",") };
+    let (version, listen, workers) = (env!("CARGO_PKG_VERSION"), public.join(","), workers.to_string());
+    let values = [
+        ("version", version),
+        ("configuration", &file),
+        ("listen", &listen),
+        ("admin", &admin),
+        ("workers", &workers),
+    ];
+    errors.event(Level::Info, "started", &values);
 }
 
 /// Why there is no RAM tier, and what would help.
