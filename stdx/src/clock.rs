@@ -41,6 +41,8 @@ static PASSED: AtomicU64 = AtomicU64::new(0);
 static MOVED: AtomicI64 = AtomicI64::new(0);
 /// The second at which a test made the wall clock stand; zero where it goes, as in production.
 static STANDS: AtomicU64 = AtomicU64::new(0);
+/// Milliseconds of the machine's clock at which a test holds the monotonic reading; zero where it goes, as in production.
+static HELD: AtomicU64 = AtomicU64::new(0);
 static START: OnceLock<Instant> = OnceLock::new();
 /// Milliseconds of the machine's clock when this process first asked.
 static BOOTED: OnceLock<u64> = OnceLock::new();
@@ -58,10 +60,17 @@ pub fn tick() {
     tick_monotonic();
 }
 
-fn tick_monotonic() {
+/// Milliseconds of the machine's clock.
+fn booted_millis() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
-    let millis =
-        u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000;
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1000 + u64::try_from(now.tv_nsec).unwrap_or(0) / 1_000_000
+}
+
+fn tick_monotonic() {
+    let millis = match HELD.load(Relaxed) {
+        0 => booted_millis(),
+        held => held,
+    };
     // Zero is before everything: what is trusted until then never is.
     let now = millis.saturating_sub(*BOOTED.get_or_init(|| millis)) + 1 + PASSED.load(Relaxed);
     // Written once a millisecond at most: the others read it with every request.
@@ -140,6 +149,17 @@ pub fn advance(seconds: i64) {
 pub fn pass(millis: u64) {
     PASSED.fetch_add(millis, Relaxed);
     tick_monotonic();
+}
+
+/// Holds the monotonic clock of this process, where only [`pass`] moves it: a limit of a second is then not reached because the
+/// machine is busy. Timers of the runtime go on.
+pub fn hold() {
+    HELD.store(booted_millis().max(1), Relaxed);
+}
+
+/// Undoes [`hold`]: the reading goes on as if it had never been held.
+pub fn release() {
+    HELD.store(0, Relaxed);
 }
 
 /// Makes the wall clock of this process stand at `second` since the Unix epoch, where only [`advance`] moves it: a test's

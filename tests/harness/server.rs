@@ -143,6 +143,18 @@ impl Larder {
         assert_eq!(200, response.status, "the clock can be moved: {response:?}");
     }
 
+    /// Holds larder's monotonic clock, where only [`Larder::pass`] moves it until [`Larder::release`].
+    pub fn hold(&self) {
+        let response = self.admin_request("POST", "/test/clock?advance=0&hold=1");
+        assert_eq!(200, response.status, "the clock can be held: {response:?}");
+    }
+
+    /// The monotonic clock goes on by itself again.
+    pub fn release(&self) {
+        let response = self.admin_request("POST", "/test/clock?advance=0&hold=0");
+        assert_eq!(200, response.status, "the clock can be released: {response:?}");
+    }
+
     /// The lines with which a request to the admin listener is let in: `Host` and the token.
     pub fn admin_lines(&self) -> String {
         format!("Host: {}\r\nAuthorization: Bearer {TOKEN}", self.admin)

@@ -87,6 +87,7 @@ fn connections() {
     let began = Instant::now();
     let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
     let larder = larder(&origin, "connections = 50");
+    larder.hold();
     let mut clients: Vec<Client> = (0..50).map(|_| larder.client()).collect();
     for it in &mut clients {
         assert_eq!("ok", it.get("/").text());
@@ -96,6 +97,7 @@ fn connections() {
         assert!(refused.is_closed());
         assert_eq!(number, larder.counter("connections_refused"));
     }
+    larder.release();
     assert_logged(&larder, began, "connections_refused");
     for it in &mut clients {
         assert!(it.get("/").is_hit(), "who was there first stays");
@@ -117,6 +119,7 @@ fn connections_are_the_processs_and_who_rests_at_another_worker_makes_room() {
         "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok".to_owned()
     });
     let larder = of_workers(&origin, 2, "connections = 20");
+    larder.hold();
     let mut busy: Vec<Client> = (0..12).map(|_| larder.client()).collect();
     for it in &mut busy {
         it.send("GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");

@@ -460,6 +460,11 @@ impl Admin {
         match asked.query_value("advance").and_then(|it| it.parse().ok()) {
             Some(seconds) => {
                 clock::advance(seconds);
+                match asked.query_value("hold").as_deref() {
+                    Some("0") => clock::release(),
+                    Some(_) => clock::hold(),
+                    None => {}
+                }
                 uptime.iter().for_each(|it| clock::pass(*it));
                 Answer::Json(200, json!({ "now": clock::wall().0 }))
             }

@@ -336,7 +336,7 @@ pub static ENDPOINTS: &[Endpoint] = &[
     row("POST", "/api/v1/config/rollback", "Puts an earlier text in force again.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),
     row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
-        .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required(), integer("uptime", 0, 1_000_000_000, "milliseconds of the monotonic clock")]),
+        .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required(), integer("uptime", 0, 1_000_000_000, "milliseconds of the monotonic clock"), integer("hold", 0, 1, "1: only this endpoint moves the monotonic clock; 0: the machine does again")]),
 ];
 
 /// Finds the endpoint for a method and a path.
