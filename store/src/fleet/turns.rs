@@ -267,9 +267,14 @@ impl Seen {
     }
 }
 
-/// A generation that nobody has. Zero is what applications write.
+/// Bits of memcached's client flags in which the clients of applications keep a value's type and compression: pylibmc,
+/// python-memcached and pymemcache use the lowest five, PHP's memcached extension the lowest eight. They are zero for plain bytes.
+pub(super) const CLIENTS_BITS: u32 = 0xff;
+
+/// A random generation without [`CLIENTS_BITS`]: an application that reads a record must not take it for a pickled object. Never
+/// zero, which is what applications write.
 pub(super) fn new_generation() -> u32 {
-    random::<4>().map_or(1, u32::from_le_bytes).max(1)
+    random::<4>().map_or(0, u32::from_le_bytes).max(CLIENTS_BITS + 1) & !CLIENTS_BITS
 }
 
 /// Random bytes; `None` where the kernel has none to give.
@@ -277,4 +282,16 @@ pub(super) fn random<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_is_no_type_of_a_client() {
+        let found: std::collections::HashSet<u32> = (0..1000).map(|_| new_generation()).collect();
+        assert!(found.iter().all(|it| it & CLIENTS_BITS == 0 && *it != 0), "{found:x?}");
+        assert!(found.len() > 990, "they differ: {}", found.len());
+    }
 }
