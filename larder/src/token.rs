@@ -133,7 +133,7 @@ pub fn of_client(file: Option<&Path>) -> Result<Token, String> {
     let reader = if root { Reader::Anybody } else { Reader::Owner };
     match look(&place, reader) {
         Ok(Some(token)) => Ok(token),
-        Ok(None) => Err(format!("There is no {}.", place.display())),
+        Ok(None) => Err(format!("{} does not exist.", place.display())),
         Err(NotKept::Refused(sentence)) => Err(sentence),
         Err(NotKept::Impossible(why)) => Err(format!("{why}.")),
     }

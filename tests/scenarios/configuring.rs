@@ -177,7 +177,7 @@ fn what_is_wrong_is_refused_with_its_place() {
         json!("limits.connections"),
         "allowed: a whole number",
     );
-    refused(&larder, "", 1, 1, Value::Null, "there is no site");
+    refused(&larder, "", 1, 1, Value::Null, "no site is configured");
     let lines = u64::try_from(text.lines().count()).unwrap();
     let files = format!("{text}[[site]]\nhosts = \"x\"\nroute = [{{ files = {{ root = \"nowhere\" }} }}]\n");
     refused(&larder, &files, lines + 3, 22, json!("site.route.files.root"), "nowhere");

@@ -347,7 +347,7 @@ fn a_directory_that_cannot_be_is_told_by_check_and_by_run() {
     };
     check("no/such", " cannot be made: the directory above it does not exist");
     check("file/beneath", " is no directory, or beneath what is none");
-    check("file", ": is not a directory; name one, or one that can be made");
+    check("file", ": is not a directory; use a directory, or a path that can be created");
     check("link", " is a link that leads nowhere");
     check("full", " holds other files (letter) and is no disk tier: name an empty directory");
     std::fs::create_dir(at("empty")).unwrap();

@@ -290,8 +290,13 @@ fn what_check_says() {
         2,
         "listen: found [\"http+proxy:127.0.0.1:8080\"]; allowed: ADDR:PORT such as ",
     );
-    check(&listen("https+proxy://:8443"), "", 2, "an https address needs a certificate");
-    check(&listen("http+proxy://:8080\", \"127.0.0.1:8080"), "", 2, "listen: 127.0.0.1:8080 is named twice");
+    check(&listen("https+proxy://:8443"), "", 2, "an https address requires a certificate");
+    check(
+        &listen("http+proxy://:8080\", \"127.0.0.1:8080"),
+        "",
+        2,
+        "listen: duplicate address 127.0.0.1:8080",
+    );
     let proxies = |listen: &str, it: &str| format!("listen = [\"{listen}\"]\n[clients]\nproxies = [{it}]");
     check(&proxies(HTTP, "\"10.0.0.0/8\""), "", 0, "");
     check(
@@ -300,24 +305,24 @@ fn what_check_says() {
         2,
         "clients.proxies: found [\"10.0.0.0/33\"]; allowed: a network such as",
     );
-    check(&proxies(HTTP, ""), "", 2, "an empty list lets nobody send the header");
+    check(&proxies(HTTP, ""), "", 2, "an empty list rejects every connection");
     check(
         &proxies("127.0.0.1:80", "\"10.0.0.0/8\""),
         "",
         0,
-        "warning: larder.toml:3: clients.proxies: no address wants the header",
+        "warning: larder.toml:3: clients.proxies: no address of listen requires a PROXY protocol header",
     );
     check(
         &proxies("unix+proxy:a", "\"10.0.0.0/8\""),
         "",
         0,
-        "nobody is let in at unix+proxy:a; \"unix\" is whoever connects there",
+        "every connection to unix+proxy:a is rejected; \"unix\" allows connections to Unix sockets",
     );
     check(
         "",
         "upgrade = [\"websocket\", \"H2C\"]",
         2,
-        "larder.toml:7: site.route.upgrade: \"h2c\" cannot be passed on",
+        "larder.toml:7: site.route.upgrade: \"h2c\" cannot be upgraded to",
     );
     check(
         "",

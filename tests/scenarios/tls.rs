@@ -533,8 +533,8 @@ fn what_is_wrong_with_certificates_is_said() {
         }
     };
     let at = |it: &str| authority.path(it);
-    check("", "an https address needs a certificate");
-    check("[[tls.certificates]]\ncert = \"a\"", "missing; a certificate is cert");
+    check("", "an https address requires a certificate");
+    check("[[tls.certificates]]\ncert = \"a\"", "missing; a certificate requires cert");
     check(
         "[[tls.certificates]]\ncert = \"a\"\nkey = \"b\"",
         "larder.toml:3: tls.certificates.cert: ./a: no such file or directory\n",
@@ -585,7 +585,10 @@ fn what_is_wrong_with_certificates_is_said() {
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {encrypted:?} }}]", at("one.pem")),
         "is encrypted",
     );
-    check(&format!("[tls]\nclient_auth = \"required\"\ncertificates = [{good}]"), "name the authorities");
+    check(
+        &format!("[tls]\nclient_auth = \"required\"\ncertificates = [{good}]"),
+        "set the CA that signs them",
+    );
     check(
         &format!(
             "[tls]\nclient_auth = \"required\"\nclient_ca = {:?}\ncertificates = [{strange}]",

@@ -149,8 +149,8 @@ fn the_only_site_and_route_are_set_too() {
 fn serve_needs_no_file() {
     let it = config("serve src --listing");
     assert!(matches!(&it.sites[0].routes[0].service, Service::Files(files) if files.listing));
-    reject("serve nowhere", "DIR: nowhere: no such file or directory; name a directory that exists");
-    reject("serve Cargo.toml", "DIR: Cargo.toml: is not a directory; name a directory that exists");
+    reject("serve nowhere", "DIR: nowhere: no such file or directory; use an existing directory");
+    reject("serve Cargo.toml", "DIR: Cargo.toml: is not a directory; use an existing directory");
 }
 
 #[test]
@@ -171,8 +171,7 @@ fn bad_lines_say_what_to_do() {
     reject("proxy :1 --ram 5x", "--ram: found \"5x\"; allowed: a size from \"1MiB\" to \"64TiB\"");
     reject(
         "proxy nonsense",
-        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \
-         \"unix:/PATH\" or \"h2c+unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\"",
+        "ORIGIN: found \"nonsense\"; allowed: \"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\"",
     );
     reject("run -c nowhere.toml", "nowhere.toml: cannot be read: no such file or directory");
 }

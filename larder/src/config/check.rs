@@ -63,11 +63,11 @@ impl Check {
         let (hosts, warnings) = (HashMap::new(), Vec::new());
         let listen = self.listen();
         if listen.is_empty() && !self.is_wrong("listen") {
-            self.problem(self.source("listen"), "listen", "an empty list; name at least one address");
+            self.problem(self.source("listen"), "listen", "the list is empty; add at least one address");
         }
         self.refuse_twice(&listen);
         if self.values.count("site") == 0 && self.is_sound() {
-            let text = "there is no site; begin one with [[site]] and give it hosts and a [[site.route]]";
+            let text = "no site is configured; add a [[site]] with hosts and a [[site.route]]";
             self.problem(whole.clone(), "", text);
         }
         let tls = self.tls(&listen);
@@ -189,7 +189,7 @@ impl Check {
         if let AdminListen::At(address) = admin.listen
             && !address.ip().to_canonical().is_loopback()
         {
-            let text = format!("{address} can be reached from other machines; 127.0.0.1 cannot");
+            let text = format!("{address} is reachable from other machines; 127.0.0.1 is not");
             let source = self.source("admin.listen");
             self.warnings.push(Problem { source, key: "admin.listen".to_owned(), text });
         }
@@ -239,8 +239,8 @@ impl Check {
                 routes.extend(self.route(&at, own.first()));
             }
             if self.values.count(&format!("{prefix}.route")) == 0 {
-                let text = "the site has no route; give it a [[site.route]] with proxy = { to = [...] } or \
-                            files = { root = \"...\" }";
+                let text = "the site has no route; add a [[site.route]] with proxy = { to = [...] } or files = { \
+                            root = \"...\" }";
                 self.problem(source.clone(), "site.route", text);
             }
             self.warn_unreachable(&routes);
@@ -259,7 +259,7 @@ impl Check {
         let key = format!("{prefix}.hosts");
         let hosts: Vec<HostPattern> = self.texts(&key).iter().map(|it| HostPattern::of(it)).collect();
         if hosts.is_empty() && !self.is_wrong(&key) {
-            let text = "the site has no hosts; name them, or say hosts = [\"*\"] for every host";
+            let text = "the site has no hosts; add them, or set hosts = [\"*\"] for every host";
             self.problem(site.clone(), "site.hosts", text);
         }
         let source = self.source(&key);
@@ -268,7 +268,7 @@ impl Check {
                 self.problem(
                     source.clone(),
                     "site.hosts",
-                    &format!("\"{host}\" is named already at {first}"),
+                    &format!("duplicate host \"{host}\"; first defined at {first}"),
                 );
             }
         }
@@ -280,7 +280,7 @@ impl Check {
         let key = at.key("name");
         let (name, source) = (self.text(&key), self.source(&key));
         if let Some(first) = seen.insert(name.clone(), source.clone()).filter(|_| !name.is_empty()) {
-            let text = format!("\"{name}\" is the name of another route already, at {first}");
+            let text = format!("duplicate route name \"{name}\"; first defined at {first}");
             self.problem(source, "site.route.name", &text);
         }
     }
@@ -293,13 +293,13 @@ impl Check {
             (true, false) => self.proxy(at, &source).map(Box::new).map(Service::Proxy),
             (false, true) => self.files(at, &source).map(Service::Files),
             (true, true) => {
-                let text = "the route has both proxy and files; make it two routes";
+                let text = "the route has both proxy and files; split it into two routes";
                 self.problem(source.clone(), "site.route", text);
                 None
             }
             (false, false) => {
                 let text =
-                    "the route has no source; give it proxy = { to = [...] } or files = { root = \"...\" }";
+                    "the route has no source; add proxy = { to = [...] } or files = { root = \"...\" }";
                 self.problem(source.clone(), "site.route", text);
                 None
             }
@@ -372,7 +372,7 @@ impl Check {
     fn root(&mut self, key: &str, route: &Source) -> Option<PathBuf> {
         let Some(path) = self.path(key) else {
             if !self.is_wrong(key) {
-                let text = "missing; name the directory to serve, such as root = \"public\"";
+                let text = "missing; set the directory to serve, such as root = \"public\"";
                 self.problem(route.clone(), "site.route.files.root", text);
             }
             return None;
@@ -382,7 +382,7 @@ impl Check {
             Ok(_) => "is not a directory".to_owned(),
             Err(error) => larder_stdx::error::plain(&error),
         };
-        let text = format!("{}: {wrong}; name a directory that exists", path.display());
+        let text = format!("{}: {wrong}; use an existing directory", path.display());
         self.problem(self.source(key), "site.route.files.root", &text);
         None
     }
@@ -446,13 +446,15 @@ impl Check {
             types: self.texts(&types),
         };
         if named.is_empty() && !self.is_wrong(&codings) {
-            let text = "an empty list; name a coding, or say cache.compress.enabled = false";
+            let text = "the list is empty; add a coding, or set cache.compress.enabled = false";
             self.problem_once(self.source(&codings), "cache.compress.codings", text);
         }
         if compress.min_size > compress.max_size {
             let (least, most) = (ByteSize(compress.min_size), ByteSize(compress.max_size));
-            let text =
-                format!("nothing is at least {least} and at most {most} (cache.compress.max_size) long");
+            let text = format!(
+                "the minimum {least} is above the maximum {most} (cache.compress.max_size), so no body is \
+                         compressed"
+            );
             let given = [min_size, max_size].map(|it| self.source(&it));
             let source = given.into_iter().find(|it| *it != Source::Default).unwrap_or(Source::Default);
             self.problem_once(source, "cache.compress.min_size", &text);
@@ -469,7 +471,7 @@ impl Check {
             && !self.warnings.iter().any(|it| it.source == source)
         {
             let (body, ram) = (ByteSize(cache.max_object), ByteSize(budget));
-            let text = format!("a body of {body} can never be kept: cache.ram.size is {ram}");
+            let text = format!("a body of {body} can never be stored: cache.ram.size is {ram}");
             self.warnings.push(Problem { source, key: "cache.max_object".to_owned(), text });
         }
     }
@@ -479,7 +481,8 @@ impl Check {
         for (index, route) in routes.iter().enumerate() {
             if route.path.to_string().split('/').any(|it| matches!(it, "." | "..")) {
                 let text = format!(
-                    "\"{}\" has a \".\" or \"..\" of its own; paths are compared without them, so write it without",
+                    "\"{}\" contains a \".\" or \"..\" segment; paths are normalized before they are compared, so \
+                     remove it",
                     route.path
                 );
                 let key = "site.route.path".to_owned();
@@ -495,7 +498,7 @@ impl Check {
             };
             if let Some(first) = routes[..index].iter().find(takes_all) {
                 let text = format!(
-                    "\"{}\" is never reached: \"{}\" at {} comes first; put it after this one",
+                    "\"{}\" never matches: \"{}\" at {} matches first; move that route after this one",
                     route.path, first.path, first.source
                 );
                 let key = "site.route.path".to_owned();

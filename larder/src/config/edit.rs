@@ -136,7 +136,7 @@ fn one(text: String, edit: &Edit) -> Result<String, String> {
     let found = as_json(&edited).ok();
     if found.map(pruned) != Some(pruned(expected)) {
         return Err(format!(
-            "{} stands in a way that only a person should edit; edit the text.",
+            "{} is written in a form that the editor does not change; edit the text.",
             spell(&edit.path)
         ));
     }
@@ -148,7 +148,7 @@ fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
     let (last, way) = edit.path.split_last().ok_or("The path is empty.")?;
     let mut at = root;
     for (depth, step) in way.iter().enumerate() {
-        let nothing = || format!("There is no {}.", spell(&edit.path[..=depth]));
+        let nothing = || format!("{} does not exist.", spell(&edit.path[..=depth]));
         let fresh = match edit.path.get(depth + 1) {
             Some(Step::At(_)) => Json::Array(Vec::new()),
             _ => Json::Object(serde_json::Map::new()),
@@ -166,7 +166,7 @@ fn expect(root: &mut Json, edit: &Edit) -> Result<(), String> {
             _ => return Err(nothing()),
         };
     }
-    let nothing = || format!("There is no {}.", spell(&edit.path));
+    let nothing = || format!("{} does not exist.", spell(&edit.path));
     match (&edit.change, last, at) {
         (Change::Set(value), Step::Name(name), Json::Object(map)) => {
             map.insert(name.clone(), value.clone());

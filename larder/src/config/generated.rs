@@ -11,21 +11,20 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn manual() -> String {
     let mut out = String::from(
-        "# Configuration keys\n\n\
-         Generated from `larder/src/config/table.rs`; do not edit.\n\n\
-         One file, `larder.toml`. Unknown keys are errors. Sizes are written `\"64KiB\"`, `\"1.5GiB\"`, `\"200MB\"`\n\
-         or a number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list of one may be written\n\
-         without brackets. Every key of `[cache]` but those of `cache.ram`, `cache.disk` and `cache.fleet` is the default of\n\
-         all routes and may be given for one route as `cache = { … }` within its `[[site.route]]`.\n\n\
-         A changed file is taken over while larder runs. Keys that say *(start)* are looked at only when it starts: a\n\
-         reload that changes one is refused, with its name.\n",
+        "# Configuration keys\n\nGenerated from `larder/src/config/table.rs`; do not edit.\n\nOne file, \
+         `larder.toml`. Unknown keys are errors. Sizes are written `\"64KiB\"`, `\"1.5GiB\"`, `\"200MB\"`\nor a \
+         number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list with one member may be \
+         written\nwithout brackets. Every key of `[cache]` except those of `cache.ram`, `cache.disk` and \
+         `cache.fleet` is the default of\nall routes. A route overrides it with `cache = { … }` in its \
+         `[[site.route]]`.\n\nA changed file is reloaded while larder runs. Keys marked *(start)* require a restart: \
+         a reload that changes one is\nrejected, and the error names the key.\n",
     );
     let mut section = "";
     for key in TABLE {
         let own = section_of(key.path);
         if own != section || section.is_empty() && key.path == "listen" {
             section = own;
-            let title = if own.is_empty() { "At the top".to_owned() } else { heading(own, key.scope) };
+            let title = if own.is_empty() { "Top level".to_owned() } else { heading(own, key.scope) };
             let _ = write!(out, "\n## {title}\n\n| key | value | default | meaning |\n|---|---|---|---|\n");
         }
         let default = key.default.map_or("none".to_owned(), |it| format!("`{}`", literal(key.kind, it)));
@@ -43,10 +42,11 @@ pub fn manual() -> String {
 /// What each preset stands for.
 fn presets(out: &mut String) {
     out.push_str(
-        "\n## Presets\n\nWhat `cache.preset` gives a route, key by key. A key that is given for the route or for all routes keeps \
-         its value,\nand so does what would contradict one: `key.drop` where `key.keep` or `key.query` is given, `default_ttl` where\n\
-         `override_ttl` is. `larder check` and `larder explain` tell which values came from a preset. Cookies of analytics are not\n\
-         named, and therefore make no page private.\n\n| preset | key | value |\n|---|---|---|\n",
+        "\n## Presets\n\nThe values that `cache.preset` sets for a route. A key that is set for the route or for all \
+         routes overrides the preset.\nA preset value that would contradict such a key is dropped: `key.drop` if \
+         `key.keep` or `key.query` is set, `default_ttl` if\n`override_ttl` is set. `larder check` and `larder \
+         explain` show which values come from a preset. Analytics cookies are not\nlisted, and therefore do not make \
+         a page private.\n\n| preset | key | value |\n|---|---|---|\n",
     );
     let row = |preset: &'static Preset, (key, text): &(&str, &str)| {
         let kind = table::find(&format!("{}{key}", table::ROUTE_CACHE)).map_or(Kind::Bool, |it| it.kind);

@@ -6,12 +6,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 /// What is wrong with a route whose origin that is.
-pub const SENTENCE: &str = "is the admin of this larder, which no route may lead to; reach it by a proxy before it, whose name is \
-                            in admin.hosts";
+pub const SENTENCE: &str = "is the admin of this larder, which a route must not expose; use a separate proxy in \
+                            front of it and add its name to admin.hosts";
 
 /// What is wrong with a route whose origin is where its requests come in.
-pub const LOOP: &str = "is an address at which this larder listens itself, so each request would come back to this route; name \
-                        where the application listens, or let larder listen elsewhere";
+pub const LOOP: &str = "is an address of this larder's own listen, so every request would loop; set the address of \
+                        the application, or change listen";
 
 /// Whether what is sent to `origin` comes in at `listen`. Of `localhost` it is not known which address it means, and
 /// another program may have the other. Who listens at `[::]` has what comes by IPv4, too, as Linux is set up.

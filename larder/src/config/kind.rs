@@ -280,10 +280,7 @@ fn list<'a>(form: Form, texts: impl Iterator<Item = &'a str>) -> Result<Value, S
 impl Form {
     fn check(self, text: &str) -> Result<(), String> {
         if text.contains("${") && self != Form::LogFormat {
-            return Err(format!(
-                "{}, written out: \"${{NAME}}\" does not stand for a variable",
-                self.allowed()
-            ));
+            return Err(format!("{}, written out: \"${{NAME}}\" is not expanded", self.allowed()));
         }
         let fits = match self {
             Form::Origin => return origin(text).map(drop),
@@ -329,17 +326,18 @@ impl Form {
     pub fn allowed(self) -> &'static str {
         match self {
             Form::Listen => {
-                "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; where a header of the PROXY protocol \
-                 comes first, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
+                "ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol \
+                 header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\""
             }
             Form::SocketAddress => "ADDR:PORT such as \"127.0.0.1:9180\"",
             Form::Origin => "\"http://HOST:PORT\", \"HOST:PORT\" or \"unix:/PATH\"",
             Form::Member => {
-                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \"h2c+unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000, or \"drain\""
+                "\"http://HOST:PORT\", \"https://HOST:PORT\", \"h2c://HOST:PORT\", \"HOST:PORT\", \"unix:/PATH\" or \
+                 \"h2c+unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000, or \"drain\""
             }
             Form::HashBy => "\"target\", \"client\", \"header:NAME\" or \"cookie:NAME\"",
             Form::FailureStatus => "a status from 400 to 599",
-            Form::Host => "a host name without port, \"*.NAME\" for any name below, or \"*\"",
+            Form::Host => "a host name without port, \"*.NAME\" for any subdomain, or \"*\"",
             Form::HostName => "a host name without port, such as \"ops.example.com\"",
             Form::PathPattern => "a path that begins with \"/\", exact or with one \"*\" at its end",
             Form::PathPrefix => "a path that begins with \"/\"",
@@ -352,13 +350,13 @@ impl Form {
             Form::FieldName => "the name of a header field",
             Form::FieldValue => "the value of a header field, in ASCII",
             Form::CookieName => "the name of a cookie",
-            Form::CookieGlob => "the name of a cookie, in which one \"*\" may stand for any part",
-            Form::ParameterGlob => "the name of a query parameter, or its beginning and \"*\"",
+            Form::CookieGlob => "the name of a cookie, with at most one \"*\" for any text",
+            Form::ParameterGlob => "the name of a query parameter, or a prefix and \"*\"",
             Form::Tier => "\"ram\", \"disk\" or \"fleet\"",
             Form::Coding => "\"zstd\", \"br\" or \"gzip\"",
             Form::MediaType => "a media type such as text/html, text/* or +xml, in lower case",
             Form::Memcached => {
-                "\"HOST:PORT\" or \"unix:/PATH\", and behind a space \"weight=N\" from 1 to 1000"
+                "\"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000"
             }
             Form::KeyText => "1 to 100 printable ASCII characters without spaces",
             Form::Network => "a network such as \"10.0.0.0/8\", or an IP address",

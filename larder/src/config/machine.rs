@@ -13,7 +13,7 @@ pub fn beyond(config: &Config) -> Vec<Problem> {
     if let Some(memory) = memory().filter(|it| *it < config.ram.budget) {
         let (size, memory) = (ByteSize(config.ram.budget), spell(memory));
         let text = format!(
-            "{size} is more than the memory that larder may take here ({memory}); the system would end it"
+            "{size} exceeds the memory that is available to larder ({memory}); the kernel would kill the process"
         );
         beyond.push(problem("cache.ram.size", text));
     }
@@ -21,7 +21,8 @@ pub fn beyond(config: &Config) -> Vec<Problem> {
         && let Some(device) = device(&disk.path).filter(|it| *it < disk.size)
     {
         let (size, device) = (ByteSize(disk.size), spell(device));
-        let text = format!("{size} is more than the device of {} has in all ({device})", disk.path.display());
+        let text =
+            format!("{size} exceeds the total size of the device of {} ({device})", disk.path.display());
         beyond.push(problem("cache.disk.size", text));
     }
     beyond
@@ -82,8 +83,11 @@ mod tests {
         assert_eq!(Vec::<String>::new(), of("16MiB", "1GiB"));
         let told = of("64TiB", "1024TiB");
         let [ram, disk] = told.as_slice() else { panic!("{told:?}") };
-        assert!(ram.starts_with("t.toml:2: cache.ram.size: 64TiB is more than the memory"), "{ram}");
-        assert!(disk.starts_with("t.toml:4: cache.disk.size: 1024TiB is more than the device of "), "{disk}");
+        assert!(ram.starts_with("t.toml:2: cache.ram.size: 64TiB exceeds the memory"), "{ram}");
+        assert!(
+            disk.starts_with("t.toml:4: cache.disk.size: 1024TiB exceeds the total size of the device of "),
+            "{disk}"
+        );
     }
 
     #[test]

@@ -67,8 +67,9 @@ impl Member {
                 Some(weight) => {
                     let is_plain = weight.bytes().all(|it| it.is_ascii_digit());
                     let weight = weight.parse().ok().filter(|it| is_plain && (1..=MAX_WEIGHT).contains(it));
-                    member.weight = weight
-                        .ok_or_else(|| format!("a weight from 1 to {MAX_WEIGHT}, or \"drain\" for none"))?;
+                    member.weight = weight.ok_or_else(|| {
+                        format!("a weight from 1 to {MAX_WEIGHT}, or \"drain\" for no requests")
+                    })?;
                 }
                 None if word == "drain" => member.drained = true,
                 None => return Err(kind::Form::Member.allowed().to_owned()),
@@ -180,7 +181,7 @@ mod tests {
         check("a:1 drain weight=1", "http://a:1 drain");
         check("unix:/run/a weight=1000", "unix:/run/a weight=1000");
         for wrong in ["0", "1001", "+1", "", "1.5"] {
-            check(&format!("a:1 weight={wrong}"), "a weight from 1 to 1000, or \"drain\" for none");
+            check(&format!("a:1 weight={wrong}"), "a weight from 1 to 1000, or \"drain\" for no requests");
         }
         check("a:1 heavy", "\"weight=N\"");
         check("", "\"http://HOST:PORT\"");

@@ -495,7 +495,7 @@ impl Read for Pipe {
         match rustix::event::poll(&mut ready, Some(&second))? {
             0 => Err(std::io::Error::new(
                 std::io::ErrorKind::TimedOut,
-                "it is no file, and nothing comes from it",
+                "it is not a regular file and has no content",
             )),
             _ => self.0.read(into),
         }

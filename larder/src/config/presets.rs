@@ -36,7 +36,8 @@ pub const PRESETS: [Preset; 5] = [
             ("default_ttl", "10m"),
             ("stale_while_revalidate", "1m"),
         ],
-        note: "WordPress forbids to keep its private pages and says nothing of the others, which live ten minutes here.",
+        note: "WordPress marks private pages as not cacheable and declares no lifetime for the others; this preset \
+               caches them for 10 minutes.",
     },
     Preset {
         name: NAMES[1],
@@ -47,7 +48,7 @@ pub const PRESETS: [Preset; 5] = [
             ("stale_while_revalidate", "1m"),
             ("tags.headers", "Cache-Tag,Surrogate-Key,Purge-Cache-Tags"),
         ],
-        note: "Drupal names lifetimes itself once \"Browser and proxy cache maximum age\" is set.",
+        note: "Drupal declares lifetimes once \"Browser and proxy cache maximum age\" is set.",
     },
     Preset {
         name: NAMES[2],
@@ -62,7 +63,8 @@ pub const PRESETS: [Preset; 5] = [
             ("default_ttl", "1m"),
             ("stale_while_revalidate", "30s"),
         ],
-        note: "Views that say nothing live a minute here; those that must not be kept are marked with `never_cache`.",
+        note: "Views without a declared lifetime are cached for 1 minute; mark views that must not be cached with \
+               `never_cache`.",
     },
     Preset {
         name: NAMES[3],
@@ -73,8 +75,8 @@ pub const PRESETS: [Preset; 5] = [
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
-        note: "Rails says `private` unless the action says `expires_in …, public: true`; one that touches the session sets a cookie \
-               and is not kept.",
+        note: "Rails sends `private` unless the action calls `expires_in …, public: true`. An action that uses the \
+               session sets a cookie and is not cached.",
     },
     Preset {
         name: NAMES[4],
@@ -85,8 +87,8 @@ pub const PRESETS: [Preset; 5] = [
             ("key.drop", ANALYTICS),
             ("stale_while_revalidate", "30s"),
         ],
-        note: "Laravel says `private` unless the route has the middleware `cache.headers:public;max_age=…`, and starts no session \
-               (sets no cookie) only outside the group `web`.",
+        note: "Laravel sends `private` unless the route has the middleware `cache.headers:public;max_age=…`. Only \
+               routes outside the group `web` start no session (set no cookie).",
     },
 ];
 

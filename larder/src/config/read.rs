@@ -160,7 +160,7 @@ impl Walk<'_> {
                     self.report(
                         at,
                         pattern,
-                        format!("found {found}; allowed: a section, [{}]", dotted(pattern)),
+                        format!("expected a section, [{}]; found {found}", dotted(pattern)),
                     );
                 }
             }
@@ -183,7 +183,7 @@ impl Walk<'_> {
             self.report(
                 at,
                 pattern,
-                format!("found {found}; allowed: sections that begin with [[{}]]", dotted(pattern)),
+                format!("expected sections that begin with [[{}]]; found {found}", dotted(pattern)),
             );
             return;
         };
@@ -303,18 +303,18 @@ fn unknown(pattern: &str) -> String {
     let is_near = |it: &String| it.strip_prefix(section).is_some_and(|it| it.matches('.').count() == 1);
     let no_fields = match name {
         "headers" | "header" | "add_header" | "set_header" | "response_headers" | "request_headers" => {
-            "; larder has no key that sets header fields"
+            "; larder has no key for header fields"
         }
         _ => "",
     };
     // One section below this one it is what was meant; farther away the same word may mean another thing: its sentence tells.
     if let Some(near) = elsewhere.iter().find(|it| is_near(it)) {
-        return format!("unknown key here; it belongs at `{}`", dotted(near));
+        return format!("unknown key here; move it to `{}`", dotted(near));
     }
     if !elsewhere.is_empty() {
         return format!("unknown key here{no_fields}; {}", of_that_name(&elsewhere));
     }
-    let place = if section.is_empty() { "at the top" } else { "here" };
+    let place = if section.is_empty() { "at the top level" } else { "here" };
     format!("unknown key{no_fields}; known {place}: {}", siblings.join(", "))
 }
 
@@ -323,7 +323,7 @@ fn of_that_name(keys: &[&String]) -> String {
     let told = keys.iter().map(|it| {
         let help = table::find(it).map_or("", |it| it.help);
         format!(
-            "`{}` is another key: {}",
+            "`{}` is a different key: {}",
             dotted(it),
             help.split(". ").next().unwrap_or(help).trim_end_matches('.')
         )

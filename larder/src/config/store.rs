@@ -136,7 +136,7 @@ impl Store {
             file.sync_all()
         };
         write().map_err(|it| {
-            format!("The text that is replaced cannot be kept in {}: {}.", folder.display(), plain(&it))
+            format!("The previous configuration cannot be saved in {}: {}.", folder.display(), plain(&it))
         })?;
         let over = (ids.len() + 1).saturating_sub(PAST);
         for id in &ids[..over] {

@@ -89,7 +89,7 @@ fn routes_have_names() {
     let twice = text("path = \"/api/*\"\nname = \"api\"", "name = \"api\"");
     refuse_whole(
         &twice,
-        "t.toml:8: site.route.name: \"api\" is the name of another route already, at t.toml:5",
+        "t.toml:8: site.route.name: duplicate route name \"api\"; first defined at t.toml:5",
     );
     let odd = text("name = \"a/b\"", "path = \"/x\"");
     refuse_whole(
@@ -106,10 +106,7 @@ fn unknown_keys_name_the_nearest() {
         "t.toml:2: cache.default_tll: unknown key; did you mean `cache.default_ttl`?",
     );
     refuse("[limts]\nhead_size = 1", "t.toml:1: limts: unknown key; did you mean `limits`?");
-    refuse(
-        "default_ttl = \"1s\"",
-        "t.toml:1: default_ttl: unknown key here; it belongs at `cache.default_ttl`",
-    );
+    refuse("default_ttl = \"1s\"", "t.toml:1: default_ttl: unknown key here; move it to `cache.default_ttl`");
     refuse(
         "[admin]\ncolour = 1",
         "t.toml:2: admin.colour: unknown key; known here: enabled, listen, socket, token_file, audit, hosts, overlay_size, statistics",
@@ -117,20 +114,18 @@ fn unknown_keys_name_the_nearest() {
     refuse("[cache.disc]\npath = \"x\"", "t.toml:1: cache.disc: unknown key; did you mean `cache.disk`?");
     refuse_whole(
         &format!("{SITE}headers = [\"X-A\"]"),
-        "t.toml:6: site.route.headers: unknown key here; larder has no key that sets header fields; `site.route.cache.key.headers` is \
-         another key: Request header fields whose values are part of the key; `site.route.cache.tags.headers` is another key: \
-         Response fields that hold tags, between spaces and commas",
+        "t.toml:6: site.route.headers: unknown key here; larder has no key for header fields; `site.route.cache.key.headers` is a different key: Request header fields whose values are part of the cache key; `site.route.cache.tags.headers` is a different key: Response fields that carry purge tags, separated by spaces and commas",
     );
     let text = format!("{SITE}default_ttl = \"1s\"");
     refuse_whole(
         &text,
-        "t.toml:6: site.route.default_ttl: unknown key here; it belongs at `site.route.cache.default_ttl`",
+        "t.toml:6: site.route.default_ttl: unknown key here; move it to `site.route.cache.default_ttl`",
     );
 }
 
 #[test]
 fn a_variable_stands_for_nothing() {
-    let not = "written out: \"${NAME}\" does not stand for a variable";
+    let not = "written out: \"${NAME}\" is not expanded";
     refuse(
         "[cache.disk]\npath = \"${CACHE}/larder\"",
         &format!("t.toml:2: cache.disk.path: found \"${{CACHE}}/larder\"; allowed: a path, {not}"),
@@ -159,11 +154,10 @@ fn wrong_values_say_what_is_allowed() {
         "t.toml:2: log.format: found \"xml\"; allowed: \"combined\", \"common\", \"json\", or a line of one's own in \
          which fields stand in braces, such as \"{time} {status} {target} {header:X-Forwarded-For}\"",
     );
-    refuse("limits = 3", "t.toml:1: limits: found 3; allowed: a section, [limits]");
+    refuse("limits = 3", "t.toml:1: limits: expected a section, [limits]; found 3");
     refuse(
         "listen = [80]",
-        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; where \
-         a header of the PROXY protocol comes first, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
+        "t.toml:1: listen: found [80]; allowed: a list, each ADDR:PORT such as \"0.0.0.0:8080\", \"https://ADDR:PORT\", or \"unix:/PATH\"; with a PROXY protocol header, \"http+proxy://ADDR:PORT\", \"https+proxy://ADDR:PORT\" or \"unix+proxy:/PATH\"",
     );
     refuse(
         "[cache]\nstatus_ttl = { 99 = \"1s\" }",
@@ -184,43 +178,42 @@ fn every_error_is_told_at_once() {
          t.toml:2: workers: found 0; allowed: a whole number from 1 to 1024",
     );
     refuse_whole("a = [", "t.toml:1: not TOML: unclosed array, expected `]`");
-    refuse_whole(
-        "",
-        "t.toml:1: there is no site; begin one with [[site]] and give it hosts and a [[site.route]]",
-    );
+    refuse_whole("", "t.toml:1: no site is configured; add a [[site]] with hosts and a [[site.route]]");
 }
 
 #[test]
 fn what_belongs_together() {
     refuse_whole(
         "[[site]]\n[[site.route]]",
-        "t.toml:1: site.hosts: the site has no hosts; name them, or say hosts = [\"*\"] for every host\n\
-         t.toml:2: site.route: the route has no source; give it proxy = { to = [...] } or files = { root = \"...\" }",
+        "t.toml:1: site.hosts: the site has no hosts; add them, or set hosts = [\"*\"] for every host\nt.toml:2: site.route: the route has no source; add proxy = { to = [...] } or files = { root = \"...\" }",
     );
     refuse_whole(
         &format!("{SITE}files = {{ root = \"src\" }}"),
-        "t.toml:3: site.route: the route has both proxy and files; make it two routes",
+        "t.toml:3: site.route: the route has both proxy and files; split it into two routes",
     );
-    refuse_whole(&format!("{SITE}{SITE}"), "t.toml:7: site.hosts: \"*\" is named already at t.toml:2");
+    refuse_whole(
+        &format!("{SITE}{SITE}"),
+        "t.toml:7: site.hosts: duplicate host \"*\"; first defined at t.toml:2",
+    );
     refuse_whole(
         "[[site]]\nhosts = \"a\"\n[[site.route]]\nfiles = { root = \"nowhere\" }",
         &format!(
-            "t.toml:4: site.route.files.root: {}/nowhere: no such file or directory; name a directory that exists",
+            "t.toml:4: site.route.files.root: {}/nowhere: no such file or directory; use an existing directory",
             env!("CARGO_MANIFEST_DIR")
         ),
     );
     let route = |proxy: &str| format!("[[site]]\nhosts = \"a\"\n[[site.route]]\nproxy = {{ {proxy} }}");
     refuse_whole(
         &route("to = [\"a:1\", \"http://a:1 weight=2\"]"),
-        "t.toml:4: site.route.proxy.to: http://a:1 is named twice; say weight=N to give it more",
+        "t.toml:4: site.route.proxy.to: duplicate origin http://a:1; use weight=N for a larger share",
     );
     refuse_whole(
         &route("to = [\"a:1 weight=0\"]"),
-        "t.toml:4: site.route.proxy.to: found [\"a:1 weight=0\"]; allowed: a weight from 1 to 1000, or \"drain\" for none",
+        "t.toml:4: site.route.proxy.to: found [\"a:1 weight=0\"]; allowed: a weight from 1 to 1000, or \"drain\" for no requests",
     );
     refuse_whole(
         &route("to = [\"a:1 drain\", \"b:1 drain\"]"),
-        "t.toml:4: site.route.proxy.to: every origin is drained; one has to answer",
+        "t.toml:4: site.route.proxy.to: every origin is drained; at least one must serve requests",
     );
     refuse_whole(
         &route("to = [\"a:1\"], balance = \"fair\""),
@@ -229,7 +222,7 @@ fn what_belongs_together() {
     );
     refuse_whole(
         &route("to = [\"a:1\"], tls = { verify = false }"),
-        "t.toml:4: site.route.proxy.tls.verify: no origin of the route speaks TLS; write \"https://HOST\" in proxy.to",
+        "t.toml:4: site.route.proxy.tls.verify: no origin of the route uses TLS; write \"https://HOST\" in proxy.to",
     );
     refuse_whole(
         &route("to = [\"https://a\"], tls = { ca = \"Cargo.toml\" }"),
@@ -240,15 +233,15 @@ fn what_belongs_together() {
     );
     refuse_whole(
         &route("to = [\"https://a\"], tls = { client_key = \"k\" }"),
-        "t.toml:4: site.route.proxy.tls.client_key: of no use without client_cert; name that too",
+        "t.toml:4: site.route.proxy.tls.client_key: no effect without client_cert; set that as well",
     );
     refuse_whole(
         &route("to = [\"a:1\"], hash_by = \"client\""),
-        "t.toml:4: site.route.proxy.hash_by: no hash decides here; say balance = \"consistent_hash\" or \"hash\" as well",
+        "t.toml:4: site.route.proxy.hash_by: balance does not use a hash; set balance = \"consistent_hash\" or \"hash\" as well",
     );
     refuse_whole(
         &format!("{SITE}cache.key = {{ keep = [\"a\"], drop = [\"b\"] }}"),
-        "t.toml:6: cache.key: both keep and drop name parameters; keep alone leaves out all others",
+        "t.toml:6: cache.key: both keep and drop are set; keep alone already removes all other parameters",
     );
 }
 
@@ -257,7 +250,7 @@ fn a_route_never_reached_is_a_warning() {
     let text = format!("{SITE}[[site.route]]\npath = \"/a\"\nproxy = {{ to = \"a:1\" }}\n");
     let warnings = read(&text).unwrap().warnings;
     assert_eq!(
-        "t.toml:6: site.route.path: \"/a\" is never reached: \"/*\" at t.toml:3 comes first; put it after this one",
+        "t.toml:6: site.route.path: \"/a\" never matches: \"/*\" at t.toml:3 matches first; move that route after this one",
         warnings[0].to_string()
     );
 }
@@ -410,7 +403,7 @@ fn a_pipe_is_read_and_not_waited_for() {
     let path = folder.path().join("pipe");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-    assert_eq!(Err("it is no file, and nothing comes from it".to_owned()), read_file(&path));
+    assert_eq!(Err("it is not a regular file and has no content".to_owned()), read_file(&path));
     let mut writer = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
     std::io::Write::write_all(&mut writer, b"workers = 2\n").unwrap();
     let reading = std::thread::spawn(move || read_file(&path));
@@ -425,20 +418,21 @@ fn a_pipe_is_read_and_not_waited_for() {
 fn odd_values_are_warned_of() {
     let text = format!("cache.max_object = \"2GiB\"\n{SITE}");
     assert_eq!(
-        "t.toml:1: cache.max_object: a body of 2GiB can never be kept: cache.ram.size is 256MiB",
+        "t.toml:1: cache.max_object: a body of 2GiB can never be stored: cache.ram.size is 256MiB",
         read(&text).unwrap().warnings[0].to_string()
     );
     let text = "[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/../*\"\nproxy = { to = [\"a:1\"] }\n";
     assert_eq!(
-        "t.toml:3: site.route.path: \"/../*\" has a \".\" or \"..\" of its own; paths are compared without them, so write it \
-         without",
+        "t.toml:3: site.route.path: \"/../*\" contains a \".\" or \"..\" segment; paths are normalized before they are compared, so remove it",
         read(text).unwrap().warnings[0].to_string()
     );
     for (network, plain) in
         [("10.0.0.1/8", "10.0.0.0/8"), ("2001:db8::1/32", "2001:db8::/32"), ("1.2.3.4/0", "0.0.0.0/0")]
     {
         let warnings = read(&format!("clients.trusted = [{network:?}]\n{SITE}")).unwrap().warnings;
-        let text = format!("{network:?} is all of {plain:?}; name that, or one address without bits");
+        let text = format!(
+            "{network:?} covers all of {plain:?}; write that network, or one address without a prefix length"
+        );
         assert_eq!(format!("t.toml:1: clients.trusted: {text}"), warnings[0].to_string());
     }
     let right = format!(
@@ -447,9 +441,9 @@ fn odd_values_are_warned_of() {
     assert!(read(&right).unwrap().warnings.is_empty());
     refuse(
         "cache.key.headers = [\"X-Real-IP\"]",
-        "t.toml:1: cache.key.headers: x-real-ip cannot be in the key: it says who asks, and clients.trusted says whom to believe that",
+        "t.toml:1: cache.key.headers: x-real-ip cannot be part of the key: it carries the client address, which clients.trusted controls",
     );
-    refuse("listen = [\":80\", \"127.0.0.1:80\"]", "t.toml:1: listen: 127.0.0.1:80 is named twice");
+    refuse("listen = [\":80\", \"127.0.0.1:80\"]", "t.toml:1: listen: duplicate address 127.0.0.1:80");
     assert!(read(&format!("listen = [\":0\", \":0\"]\n{SITE}")).is_ok(), "two free ports are two ports");
 }
 

@@ -29,8 +29,13 @@ impl Check {
             strict: self.flag(&key("strict")),
         };
         let clash = match (none, keep.is_empty(), drop.is_empty()) {
-            (_, false, false) => Some("both keep and drop name parameters; keep alone leaves out all others"),
-            (true, false, _) | (true, _, false) => Some("query = \"none\" leaves nothing to keep or drop"),
+            (_, false, false) => {
+                Some("both keep and drop are set; keep alone already removes all other parameters")
+            }
+            (true, false, _) | (true, _, false) => Some(
+                "query = \"none\" removes every parameter; keep and drop \
+                                                         have no effect",
+            ),
             _ => None,
         };
         if let Some(text) = clash {
@@ -42,7 +47,7 @@ impl Check {
         }
         if let Some(name) = recipe.headers.iter().find(|it| way::says_who(it)) {
             let text = format!(
-                "{name} cannot be in the key: it says who asks, and clients.trusted says whom to believe that"
+                "{name} cannot be part of the key: it carries the client address, which clients.trusted controls"
             );
             let source = self.source(&self.cache_key(at, "key.headers"));
             if !self.values.problems.iter().any(|it| it.source == source) {
@@ -60,8 +65,8 @@ impl Check {
         let is_told = self.warnings.iter().any(|it| it.key == key && it.source == source);
         if cache.key.any_host_of.is_some() && first.starts_with('*') && !is_told {
             let text = format!(
-                "the first host is \"{first}\", so the application is told its own address for all of them; name first the one that \
-                 it is to be told of"
+                "the first host is \"{first}\", so the origin receives its own address as Host; put the host that \
+                 the origin expects first"
             );
             self.warnings.push(Problem { source, key: key.to_owned(), text });
         }

@@ -28,7 +28,7 @@ impl Check {
         };
         let places: Vec<_> = listen.iter().filter_map(place).collect();
         if let Some(twice) = (1..places.len()).find(|it| places[..*it].contains(&places[*it])) {
-            self.problem(self.source("listen"), "listen", &format!("{} is named twice", places[twice]));
+            self.problem(self.source("listen"), "listen", &format!("duplicate address {}", places[twice]));
         }
     }
 
@@ -40,13 +40,17 @@ impl Check {
             let wanted: Vec<_> = listen.iter().filter(|it| it.preamble == Preamble::Proxy).collect();
             let is_unix = |it: &&&Entrance| matches!(it.at, Listen::Unix(_));
             if wanted.is_empty() {
-                let text = "no address wants the header; listen = [\"http+proxy://0.0.0.0:8080\"] is one";
+                let text = "no address of listen requires a PROXY protocol header; use for example listen = \
+                            [\"http+proxy://0.0.0.0:8080\"]";
                 self.warn("clients.proxies", text);
             } else if proxies.is_empty() {
-                let text = "an empty list lets nobody send the header; name networks, or leave the key out";
+                let text = "an empty list rejects every connection; add networks, or remove the key";
                 self.problem(self.source("clients.proxies"), "clients.proxies", text);
             } else if let Some(it) = wanted.iter().find(is_unix).filter(|_| !proxies.has(None)) {
-                let text = format!("nobody is let in at {it}; \"unix\" is whoever connects there");
+                let text = format!(
+                    "every connection to {it} is rejected; \"unix\" allows connections to Unix \
+                                    sockets"
+                );
                 self.warn("clients.proxies", &text);
             }
         }
@@ -56,7 +60,10 @@ impl Check {
             if let Some((it, plain)) = rough {
                 self.warn(
                     key,
-                    &format!("{it:?} is all of {plain:?}; name that, or one address without bits"),
+                    &format!(
+                        "{it:?} covers all of {plain:?}; write that network, or one address without a prefix \
+                              length"
+                    ),
                 );
             }
         }

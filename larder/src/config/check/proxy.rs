@@ -18,7 +18,7 @@ impl Check {
         let protocols = self.texts(&key);
         if protocols.iter().any(|it| it.eq_ignore_ascii_case("h2c")) {
             // RFC 9113 has it no more, and nothing behind it could be looked at.
-            let text = "\"h2c\" cannot be passed on; HTTP/2 in clear text is served without an upgrade";
+            let text = "\"h2c\" cannot be upgraded to; clients use HTTP/2 in clear text directly, without an upgrade";
             self.problem(self.source(&key), "site.route.upgrade", text);
         }
         protocols
@@ -88,22 +88,26 @@ impl Check {
         let key = at.key("proxy.to");
         let (texts, source) = (self.texts(&key), self.source(&key));
         if texts.is_empty() && !self.is_wrong(&key) {
-            let text = "missing; name the origin, such as to = [\"http://127.0.0.1:8000\"]";
+            let text = "missing; set the origin, such as to = [\"http://127.0.0.1:8000\"]";
             self.problem(route.clone(), "site.route.proxy.to", text);
         }
         let members: Vec<Member> = texts.iter().filter_map(|it| Member::parse(it).ok()).collect();
         if let Some(twice) =
             (1..members.len()).find(|it| members[..*it].iter().any(|has| has.name() == members[*it].name()))
         {
-            let text = format!("{} is named twice; say weight=N to give it more", members[twice].name());
+            let text = format!("duplicate origin {}; use weight=N for a larger share", members[twice].name());
             self.problem(source.clone(), "site.route.proxy.to", &text);
         }
         if members.len() > MOST_ORIGINS {
-            let text = format!("{} origins; a route has {MOST_ORIGINS} at most", members.len());
+            let text = format!("{} origins; the maximum per route is {MOST_ORIGINS}", members.len());
             self.problem(source.clone(), "site.route.proxy.to", &text);
         }
         if !members.is_empty() && members.iter().all(|it| it.drained) {
-            self.problem(source, "site.route.proxy.to", "every origin is drained; one has to answer");
+            self.problem(
+                source,
+                "site.route.proxy.to",
+                "every origin is drained; at least one must serve requests",
+            );
         }
         members
     }
@@ -117,7 +121,7 @@ impl Check {
             if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it)))
                 && !self.is_wrong(&key("path"))
             {
-                let text = "nothing is asked; name what the origins are asked for with path = \"/health\"";
+                let text = "the health check has no path; set one, such as path = \"/health\"";
                 self.problem(self.source(&key(given)), &format!("site.route.proxy.health.{given}"), text);
             }
             return None;
@@ -140,7 +144,7 @@ impl Check {
         if !members.iter().any(|it| it.scheme == Spoken::Https) {
             let names = ["ca", "name", "verify", "client_cert", "client_key", "timeout"];
             if let Some(given) = names.iter().find(|it| self.values.given.contains_key(&key(it))) {
-                let text = "no origin of the route speaks TLS; write \"https://HOST\" in proxy.to";
+                let text = "no origin of the route uses TLS; write \"https://HOST\" in proxy.to";
                 self.problem(self.source(&key(given)), &say(given), text);
             }
             return (None, None);
@@ -153,14 +157,14 @@ impl Check {
                     Some(_) => ("client_cert", "client_key"),
                     None => ("client_key", "client_cert"),
                 };
-                let text = format!("of no use without {lacks}; name that too");
+                let text = format!("no effect without {lacks}; set that as well");
                 self.problem(self.source(&key(has)), &say(has), &text);
                 None
             }
         };
         let unverified = !self.flag(&key("verify"));
         if unverified {
-            let text = "whoever answers at the origin's address is believed to be it; name its CA with ca = \"FILE\" instead";
+            let text = "the certificate of the origin is not verified; set its CA with ca = \"FILE\" instead";
             let source = self.source(&key("verify"));
             self.warnings.push(Problem { source, key: say("verify"), text: text.to_owned() });
         }
@@ -182,7 +186,8 @@ impl Check {
     fn offers_http2(&mut self, at: &RoutePath, members: &[Member]) -> bool {
         let key = at.key("proxy.http2");
         if self.values.given.contains_key(&key) && !members.iter().any(|it| it.scheme == Spoken::Https) {
-            let text = "no origin of the route speaks TLS, in which it is agreed on; one that speaks HTTP/2 without is \"h2c://HOST:PORT\" in proxy.to";
+            let text = "no origin of the route uses TLS, which negotiates HTTP/2; for HTTP/2 in clear text write \
+                        \"h2c://HOST:PORT\" in proxy.to";
             self.problem(self.source(&key), "site.route.proxy.http2", text);
         }
         self.flag(&key)
@@ -193,7 +198,7 @@ impl Check {
         let by = at.key("proxy.hash_by");
         let hashes = matches!(balance, Balance::Hash | Balance::ConsistentHash);
         if self.values.given.contains_key(&by) && !hashes && !self.is_wrong(&at.key("proxy.balance")) {
-            let text = "no hash decides here; say balance = \"consistent_hash\" or \"hash\" as well";
+            let text = "balance does not use a hash; set balance = \"consistent_hash\" or \"hash\" as well";
             self.problem(self.source(&by), "site.route.proxy.hash_by", text);
         }
         balance

@@ -24,11 +24,14 @@ impl Check {
     /// The disk tier, where a directory is named.
     pub(super) fn disk(&mut self) -> Option<Disk> {
         let Some(path) = self.path("cache.disk.path") else {
-            self.needs("cache.disk.", "path", "name its directory, such as path = \"/var/cache/larder\"");
+            self.needs("cache.disk.", "path", "set its directory, such as path = \"/var/cache/larder\"");
             return None;
         };
         if path.exists() && !path.is_dir() {
-            let text = format!("{}: is not a directory; name one, or one that can be made", path.display());
+            let text = format!(
+                "{}: is not a directory; use a directory, or a path that can be created",
+                path.display()
+            );
             self.problem(self.source("cache.disk.path"), "cache.disk.path", &text);
         }
         let disk = Disk {
@@ -59,7 +62,7 @@ impl Check {
         let servers: Vec<Server> =
             self.texts("cache.fleet.servers").iter().filter_map(|it| Server::parse(it)).collect();
         if servers.is_empty() {
-            let what = "name the memcached servers, such as servers = [\"127.0.0.1:11211\"]";
+            let what = "set the memcached servers, such as servers = [\"127.0.0.1:11211\"]";
             self.needs("cache.fleet.", "servers", what);
             return None;
         }
@@ -135,15 +138,16 @@ impl Check {
             (1..servers.len()).find(|at| servers[..*at].iter().any(|it| it.place == servers[*at].place))
         {
             let text = format!(
-                "{} is named twice; give it one place, and a weight for a larger share",
+                "duplicate server {}; keep one, with a weight for a larger share",
                 servers[twice].place
             );
             self.problem(self.source(key), key, &text);
         }
         if fleet.hash == Hash::Crc && fleet.distribution != Distribution::Modula && servers.len() > 1 {
-            let text = "with a ketama distribution nearly all keys go to one server, since \"crc\" has 15 bits, as in \
-                        libmemcached; choose hash = \"md5\", or distribution = \"modula\""
-                .to_owned();
+            let text =
+                "ketama sends nearly all keys to one server: \"crc\" has 15 bits, as in libmemcached; set \
+                        hash = \"md5\" or distribution = \"modula\""
+                    .to_owned();
             let source = self.source("cache.fleet.hash");
             self.warnings.push(Problem { source, key: "cache.fleet.hash".to_owned(), text });
         }
@@ -151,9 +155,10 @@ impl Check {
             && fleet.hash != Hash::Md5
             && fleet.hash != Hash::Crc
         {
-            let text = "clients of libmemcached hash keys by MD5 with ketama_weighted unless they are told otherwise, and look for most \
-                        pages on another server then; say hash = \"md5\", unless theirs is this one"
-                .to_owned();
+            let text =
+                "libmemcached clients hash keys with MD5 for ketama_weighted by default, so they use other \
+                        servers for most keys; set hash = \"md5\", unless the clients set this hash"
+                    .to_owned();
             let source = match self.source("cache.fleet.hash") {
                 Source::Default => self.source("cache.fleet.distribution"),
                 it => it,
@@ -163,22 +168,21 @@ impl Check {
         let weighted = servers.iter().find(|it| it.weight.is_some());
         if let Some(it) = weighted.filter(|_| fleet.distribution != Distribution::KetamaWeighted) {
             let text = format!(
-                "the weight of {} has no effect: only distribution = \"ketama_weighted\" heeds weights; choose it, or leave \
-                 the weight out",
+                "the weight of {} has no effect: only distribution = \"ketama_weighted\" uses weights; set it, or \
+                 remove the weight",
                 it.place
             );
             self.clash(&[key, "cache.fleet.distribution"], &text);
         }
         let asked = self.source("cache.fleet.recompute_once") != Source::Default;
         if fleet.protocol == Protocol::Binary && asked && self.flag("cache.fleet.recompute_once") {
-            let text =
-                "one node can recompute for all with protocol = \"meta\" only; choose it, or say false here";
+            let text = "recompute_once requires protocol = \"meta\"; set it, or set recompute_once = false";
             self.clash(&["cache.fleet.recompute_once"], text);
         }
         if fleet.max_item > fleet.queue {
             let (item, queue) = (ByteSize(fleet.max_item), ByteSize(fleet.queue));
             let text = format!(
-                "a queue (cache.fleet.queue) of {queue} has no room for one item of {item} (cache.fleet.max_item)"
+                "a queue (cache.fleet.queue) of {queue} is too small for one item of {item} (cache.fleet.max_item)"
             );
             self.clash(&["cache.fleet.queue", "cache.fleet.max_item"], &text);
         }
@@ -187,7 +191,8 @@ impl Check {
     fn fleet_times(&mut self, fleet: &Fleet) {
         if let Some(hedge) = fleet.hedge.filter(|it| *it >= fleet.timeout) {
             let text = format!(
-                "after {} the read has timed out already (cache.fleet.timeout is {}); make it shorter, or \"off\"",
+                "a hedge after {} never happens: the read times out first (cache.fleet.timeout is {}); use a shorter \
+                 time, or \"off\"",
                 spell(hedge),
                 spell(fleet.timeout)
             );
@@ -196,8 +201,8 @@ impl Check {
         let least = 2 * (fleet.poll + fleet.timeout);
         if fleet.purge_log && fleet.lease < least {
             let text = format!(
-                "a lease (cache.fleet.lease) of {} would end before the log could be read a second time; two reads take up to {} (twice \
-                 cache.fleet.poll and cache.fleet.timeout)",
+                "a lease (cache.fleet.lease) of {} expires before the purge log is read twice; two reads take up to \
+                 {} (twice cache.fleet.poll and cache.fleet.timeout)",
                 spell(fleet.lease),
                 spell(least)
             );
@@ -211,11 +216,11 @@ impl Check {
         let named = self.texts(&key);
         let source = self.source(&key);
         if named.is_empty() && !self.is_wrong(&key) {
-            let text = "an empty list; name a tier, or say cache.enabled = false";
+            let text = "the list is empty; add a tier, or set cache.enabled = false";
             self.problem_once(source.clone(), "cache.tiers", text);
         }
         if let Some(twice) = (1..named.len()).find(|at| named[..*at].contains(&named[*at])) {
-            let text = format!("names {:?} twice; once is enough", named[twice]);
+            let text = format!("duplicate tier {:?}", named[twice]);
             self.problem_once(source.clone(), "cache.tiers", &text);
         }
         let has = |tier: &str| named.iter().any(|it| it == tier);
@@ -223,7 +228,7 @@ impl Check {
             let is_there = self.values.given.contains_key(needs);
             let told = self.warnings.iter().any(|it| it.source == source && it.text.contains(needs));
             if has(tier) && !is_there && source != Source::Default && !told {
-                let text = format!("there is no {tier} tier to use: {needs} is not given");
+                let text = format!("the {tier} tier is not configured: {needs} is missing");
                 self.warnings.push(Problem { source: source.clone(), key: "cache.tiers".to_owned(), text });
             }
         }
@@ -240,7 +245,7 @@ impl Check {
         let key = self.cache_key(at, "purge.from");
         let from: Vec<Network> = self.texts(&key).iter().filter_map(|it| Network::parse(it)).collect();
         if from.is_empty() && !self.is_wrong(&key) {
-            let text = format!("an empty list lets nobody purge; name {}", Form::Network.allowed());
+            let text = format!("an empty list rejects every purge; add {}", Form::Network.allowed());
             self.problem_once(self.source(&key), "cache.purge.from", &text);
         }
         Purge { method, from }

@@ -18,15 +18,23 @@ impl Check {
         let client = self.client_auth(is_wanted);
         if !is_wanted {
             if !certificates.is_empty() {
-                self.warn_certificates("no address wants them; listen = [\"https://0.0.0.0:8443\"] is one");
+                self.warn_certificates(
+                    "no address of listen uses TLS; add for example listen = \
+                                        [\"https://0.0.0.0:8443\"]",
+                );
             }
             if self_signed {
-                self.warn("tls.self_signed", "no address wants it; --listen https://127.0.0.1:8443 is one");
+                self.warn(
+                    "tls.self_signed",
+                    "no address of listen uses TLS; add for example --listen \
+                                              https://127.0.0.1:8443",
+                );
             }
             return None;
         }
         if certificates.is_empty() && !self_signed && self.is_sound() {
-            let text = "an https address needs a certificate; name it with [[tls.certificates]], or try --tls-self-signed";
+            let text =
+                "an https address requires a certificate; add [[tls.certificates]], or try --tls-self-signed";
             self.problem(self.source("listen"), "listen", text);
         }
         let least = match self.text("tls.min_version").as_str() {
@@ -54,7 +62,7 @@ impl Check {
                 (cert, _) => {
                     let missing = if cert.is_none() { "cert" } else { "key" };
                     let source = self.values.sections.get(&format!("tls.certificates[{at}]")).cloned();
-                    let text = "missing; a certificate is cert = \"chain.pem\" with key = \"key.pem\"";
+                    let text = "missing; a certificate requires cert = \"chain.pem\" and key = \"key.pem\"";
                     let source = source.unwrap_or(Source::Default);
                     self.problem(source, &format!("tls.certificates.{missing}"), text);
                 }
@@ -82,8 +90,7 @@ impl Check {
             ("optional", Some(ca)) => ClientAuth::Optional(ca),
             ("required", Some(ca)) => ClientAuth::Required(ca),
             ("optional" | "required", None) => {
-                let text =
-                    "clients are asked for certificates; name the authorities that sign these with client_ca";
+                let text = "client certificates are requested; set the CA that signs them with client_ca";
                 self.problem(self.source("tls.client_auth"), "tls.client_auth", text);
                 ClientAuth::Off
             }

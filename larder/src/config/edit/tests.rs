@@ -152,12 +152,12 @@ fn what_leads_nowhere_is_refused() {
         assert!(sentence.contains(expect), "{path}: {sentence}");
     };
     refuse("x = ", json!(["x"]), Change::Remove, "not TOML");
-    refuse(SITES, json!(["site", 7, "hosts"]), Change::Set(json!(1)), "no site[7]");
-    refuse(SITES, json!(["site", 0, "route", 9]), Change::Remove, "no site[0].route[9]");
-    refuse(SITES, json!(["workers", "x"]), Change::Set(json!(1)), "no workers");
+    refuse(SITES, json!(["site", 7, "hosts"]), Change::Set(json!(1)), "site[7] does not exist");
+    refuse(SITES, json!(["site", 0, "route", 9]), Change::Remove, "site[0].route[9] does not exist");
+    refuse(SITES, json!(["workers", "x"]), Change::Set(json!(1)), "workers does not exist");
     refuse(SITES, json!(["log"]), Change::Set(json!(1)), "is a section");
-    refuse(SITES, json!(["site", 0]), Change::Move(2), "no site[0]");
-    refuse(SITES, json!(["x"]), Change::Set(json!(1.5)), "no whole number");
+    refuse(SITES, json!(["site", 0]), Change::Move(2), "site[0] does not exist");
+    refuse(SITES, json!(["x"]), Change::Set(json!(1.5)), "not a whole number");
     for bad in [
         json!({}),
         json!({ "path": [], "value": 1 }),

@@ -20,7 +20,7 @@ pub fn set(text: String, path: &[Step], value: &Json) -> Result<String, String> 
     match (node, missing) {
         (Node::Array(_), []) if value.is_array() => set_list(&text, path, node, value),
         (Node::Table(_) | Node::Tables(_), []) => {
-            Err(format!("{} is a section; its keys are edited one by one.", spell(path)))
+            Err(format!("{} is a section; edit its keys one by one.", spell(path)))
         }
         (_, []) => Ok(replaced(&text, span(node)?, &literal(value)?)),
         (Node::Tables(_), [Step::At(number)]) if *number == node.len() && value.is_object() => {
@@ -46,7 +46,7 @@ pub fn set(text: String, path: &[Step], value: &Json) -> Result<String, String> 
                 add_entry(&text, root, node, &whole(keys)?)
             }
         }
-        _ => Err(format!("There is no {}.", spell(&path[..=depth]))),
+        _ => Err(format!("{} does not exist.", spell(&path[..=depth]))),
     }
 }
 
@@ -61,7 +61,8 @@ pub fn remove(text: String, path: &[Step]) -> Result<String, String> {
         (Node::Array(_), _, Step::At(number)) => vec![member_cut(&text, &parent.members(), *number)],
         (Node::Inline(_), _, Step::Name(name)) => {
             let pairs = parent.pairs();
-            let at = pairs.iter().position(|it| it.0 == *name).ok_or("An entry has no place.")?;
+            let at =
+                pairs.iter().position(|it| it.0 == *name).ok_or("The position of an entry is missing.")?;
             let ranges: Vec<_> = pairs.into_iter().map(|it| it.1).collect();
             vec![member_cut(&text, &ranges, at)]
         }
@@ -94,7 +95,7 @@ pub fn remove(text: String, path: &[Step]) -> Result<String, String> {
 pub fn move_to(text: String, path: &[Step], to: usize) -> Result<String, String> {
     let document = read(&text)?;
     let root = Node::Table(document.as_table());
-    let nothing = || format!("There is no {}.", spell(path));
+    let nothing = || format!("{} does not exist.", spell(path));
     let Some((Step::At(from), way)) = path.split_last() else { return Err(nothing()) };
     let (depth, list) = root.walk(way);
     if depth < way.len() || list.len() <= (*from).max(to) {
@@ -146,7 +147,7 @@ fn sections(
         Some(with_comments(text, headers[first].start)..end)
     };
     let all: Option<Vec<_>> = (0..count).map(member).collect();
-    all.ok_or_else(|| format!("The parts of a {} do not stand together; edit the text.", spell(list)))
+    all.ok_or_else(|| format!("The parts of a {} are not adjacent in the file; edit the text.", spell(list)))
 }
 
 /// `[[path]]` and its keys, behind the last one of its kind.
@@ -247,7 +248,7 @@ fn add_dotted(
     let first = (1..=depth).rev().take_while(dotted).last().unwrap_or(depth) - 1;
     let names: Vec<String> = path[first..].iter().map(step_key).collect();
     let entries = root.walk(&path[..depth]).1.entries();
-    let last = entries.last().ok_or("A section has no entry.")?;
+    let last = entries.last().ok_or("A section has no index.")?;
     let line = format!("{}{} = {}", indent(text, last.start), names.join("."), literal(value)?);
     Ok(inserted_line(text, line_of(text, last.end).end, &line))
 }
@@ -255,7 +256,7 @@ fn add_dotted(
 /// A list with these members: those that are there already keep their places and comments.
 fn set_list(text: &str, path: &[Step], list: Node<'_>, value: &Json) -> Result<String, String> {
     let wanted = value.as_array().cloned().unwrap_or_default();
-    let Json::Array(mut here) = list.json() else { return Err("A list is none.".to_owned()) };
+    let Json::Array(mut here) = list.json() else { return Err("The list does not exist.".to_owned()) };
     let mut text = text.to_owned();
     let mut left = wanted.clone();
     let mut kept = Vec::new();
@@ -273,7 +274,7 @@ fn set_list(text: &str, path: &[Step], list: Node<'_>, value: &Json) -> Result<S
         here.push(it);
     }
     for (to, it) in wanted.iter().enumerate() {
-        let from = to + here[to..].iter().position(|other| other == it).ok_or("A member is missing.")?;
+        let from = to + here[to..].iter().position(|other| other == it).ok_or("A list member is missing.")?;
         if from != to {
             text = move_to(text, &[path, &[Step::At(from)]].concat(), to)?;
             let moved = here.remove(from);
@@ -414,7 +415,7 @@ fn newline(text: &str) -> &'static str {
 }
 
 fn span(node: Node<'_>) -> Result<Range<usize>, String> {
-    node.span().ok_or_else(|| "A part of the text has no place.".to_owned())
+    node.span().ok_or_else(|| "A part of the text has no position.".to_owned())
 }
 
 /// `a = { b = VALUE }` for the path `a`, `b`.
@@ -422,7 +423,7 @@ fn pair(keys: &[Step], value: &Json) -> Result<String, String> {
     match keys {
         [Step::Name(name)] => Ok(format!("{} = {}", key(name), literal(value)?)),
         [Step::Name(name), rest @ ..] => Ok(format!("{} = {{ {} }}", key(name), pair(rest, value)?)),
-        _ => Err("A list is made with its first member.".to_owned()),
+        _ => Err("A list is created with its first member.".to_owned()),
     }
 }
 
@@ -463,7 +464,9 @@ fn literal(value: &Json) -> Result<String, String> {
     Ok(match value {
         Json::Bool(it) => it.to_string(),
         Json::Number(it) if it.is_i64() => it.to_string(),
-        Json::Number(it) => return Err(format!("{it} is no whole number that a configuration can have.")),
+        Json::Number(it) => {
+            return Err(format!("{it} is not a whole number within the range of a configuration."));
+        }
         Json::String(it) => quoted(it),
         Json::Array(list) => {
             let all: Result<Vec<String>, String> = list.iter().map(literal).collect();
@@ -476,6 +479,6 @@ fn literal(value: &Json) -> Result<String, String> {
             let all = all?;
             if all.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", all.join(", ")) }
         }
-        Json::Null => return Err("A list cannot have an empty member.".to_owned()),
+        Json::Null => return Err("A list cannot have a null member.".to_owned()),
     })
 }

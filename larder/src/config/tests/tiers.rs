@@ -22,11 +22,11 @@ fn the_disk_tier() {
     assert_eq!((1 << 30, 64 << 20, 10), (disk.size, disk.segment_size, disk.min_ttl));
     refuse(
         "[cache.disk]\nsize = \"1GiB\"",
-        "t.toml:2: cache.disk.path: missing; name its directory, such as path = \"/var/cache/larder\"",
+        "t.toml:2: cache.disk.path: missing; set its directory, such as path = \"/var/cache/larder\"",
     );
     refuse(
         "[cache.disk]",
-        "t.toml:1: cache.disk.path: missing; name its directory, such as path = \"/var/cache/larder\"",
+        "t.toml:1: cache.disk.path: missing; set its directory, such as path = \"/var/cache/larder\"",
     );
     refuse(
         "[cache.disk]\npath = \"x\"\nsize = \"128MiB\"",
@@ -36,7 +36,7 @@ fn the_disk_tier() {
     refuse(
         "[cache.disk]\npath = \"Cargo.toml\"",
         &format!(
-            "t.toml:2: cache.disk.path: {}/Cargo.toml: is not a directory; name one, or one that can be made",
+            "t.toml:2: cache.disk.path: {}/Cargo.toml: is not a directory; use a directory, or a path that can be created",
             env!("CARGO_MANIFEST_DIR")
         ),
     );
@@ -65,8 +65,7 @@ fn a_hash_of_few_bits_on_a_ring_is_a_warning() {
             read(&format!("[cache.fleet]\nservers = [{servers}]\nhash = \"crc\"\n{lines}{SITE}")).unwrap();
         config.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let expect = "t.toml:3: cache.fleet.hash: with a ketama distribution nearly all keys go to one server, since \"crc\" has 15 \
-                  bits, as in libmemcached; choose hash = \"md5\", or distribution = \"modula\"";
+    let expect = "t.toml:3: cache.fleet.hash: ketama sends nearly all keys to one server: \"crc\" has 15 bits, as in libmemcached; set hash = \"md5\" or distribution = \"modula\"";
     let two = "\"a\", \"b\"";
     assert_eq!([expect], warnings(two, "").as_slice());
     assert_eq!([expect], warnings(two, "distribution = \"ketama_weighted\"\n").as_slice());
@@ -84,8 +83,7 @@ fn another_hash_than_md5_with_weights_is_a_warning() {
     };
     for (line, at) in [("", 3), ("hash = \"default\"", 4), ("hash = \"fnv1_32\"", 4)] {
         let expect = format!(
-            "t.toml:{at}: cache.fleet.hash: clients of libmemcached hash keys by MD5 with ketama_weighted unless they are told otherwise, \
-             and look for most pages on another server then; say hash = \"md5\", unless theirs is this one"
+            "t.toml:{at}: cache.fleet.hash: libmemcached clients hash keys with MD5 for ketama_weighted by default, so they use other servers for most keys; set hash = \"md5\", unless the clients set this hash"
         );
         assert_eq!([expect], warnings(line).as_slice());
     }
@@ -100,46 +98,39 @@ fn what_contradicts_in_a_fleet() {
     }
     refuse(
         "[cache.fleet]\nhash = \"md5\"",
-        "t.toml:2: cache.fleet.servers: missing; name the memcached servers, such as servers = [\"127.0.0.1:11211\"]",
+        "t.toml:2: cache.fleet.servers: missing; set the memcached servers, such as servers = [\"127.0.0.1:11211\"]",
     );
     refuse(
         "[cache.fleet]\nservers = [\"a:1\", \"b\", \"a:1\"]",
-        "t.toml:2: cache.fleet.servers: a:1 is named twice; give it one place, and a weight for a larger share",
+        "t.toml:2: cache.fleet.servers: duplicate server a:1; keep one, with a weight for a larger share",
     );
     refuse(
         "[cache.fleet]\nservers = [\"a:1 weight=2\"]",
-        "t.toml:2: cache.fleet.servers: the weight of a:1 has no effect: only distribution = \"ketama_weighted\" heeds \
-         weights; choose it, or leave the weight out",
+        "t.toml:2: cache.fleet.servers: the weight of a:1 has no effect: only distribution = \"ketama_weighted\" uses weights; set it, or remove the weight",
     );
     refuse(
         "[cache.fleet]\nservers = [\"a:1 weight=0\"]",
-        "t.toml:2: cache.fleet.servers: found [\"a:1 weight=0\"]; allowed: \"HOST:PORT\" or \"unix:/PATH\", \
-         and behind a space \"weight=N\" from 1 to 1000",
+        "t.toml:2: cache.fleet.servers: found [\"a:1 weight=0\"]; allowed: \"HOST:PORT\" or \"unix:/PATH\", optionally followed by a space and \"weight=N\" from 1 to 1000",
     );
     fleet(
         "hedge = \"60ms\"",
-        "t.toml:3: cache.fleet.hedge: after 60ms the read has timed out already (cache.fleet.timeout is 50ms); make it \
-         shorter, or \"off\"",
+        "t.toml:3: cache.fleet.hedge: a hedge after 60ms never happens: the read times out first (cache.fleet.timeout is 50ms); use a shorter time, or \"off\"",
     );
     fleet(
         "lease = \"200ms\"",
-        "t.toml:3: cache.fleet.lease: a lease (cache.fleet.lease) of 200ms would end before the log could be read a second time; two reads \
-         take up to 300ms (twice cache.fleet.poll and cache.fleet.timeout)",
+        "t.toml:3: cache.fleet.lease: a lease (cache.fleet.lease) of 200ms expires before the purge log is read twice; two reads take up to 300ms (twice cache.fleet.poll and cache.fleet.timeout)",
     );
     fleet(
         "poll = \"5s\"",
-        "t.toml:3: cache.fleet.poll: a lease (cache.fleet.lease) of 2s would end before the log could be read a second \
-         time; two reads take up to 10s100ms (twice cache.fleet.poll and cache.fleet.timeout)",
+        "t.toml:3: cache.fleet.poll: a lease (cache.fleet.lease) of 2s expires before the purge log is read twice; two reads take up to 10s100ms (twice cache.fleet.poll and cache.fleet.timeout)",
     );
     fleet(
         "max_item = \"32MiB\"",
-        "t.toml:3: cache.fleet.max_item: a queue (cache.fleet.queue) of 16MiB has no room for one item of 32MiB \
-         (cache.fleet.max_item)",
+        "t.toml:3: cache.fleet.max_item: a queue (cache.fleet.queue) of 16MiB is too small for one item of 32MiB (cache.fleet.max_item)",
     );
     fleet(
         "protocol = \"binary\"\nrecompute_once = true",
-        "t.toml:4: cache.fleet.recompute_once: one node can recompute for all with protocol = \"meta\" only; choose it, \
-         or say false here",
+        "t.toml:4: cache.fleet.recompute_once: recompute_once requires protocol = \"meta\"; set it, or set recompute_once = false",
     );
     fleet(
         "namespace = \"a b\"",
@@ -171,24 +162,20 @@ fn tiers_tags_and_purge_of_a_route() {
     );
     refuse(
         "[cache]\ntiers = []",
-        "t.toml:2: cache.tiers: an empty list; name a tier, or say cache.enabled = false",
+        "t.toml:2: cache.tiers: the list is empty; add a tier, or set cache.enabled = false",
     );
-    refuse(
-        "[cache]\ntiers = [\"ram\", \"disk\", \"ram\"]",
-        "t.toml:2: cache.tiers: names \"ram\" twice; once is enough",
-    );
+    refuse("[cache]\ntiers = [\"ram\", \"disk\", \"ram\"]", "t.toml:2: cache.tiers: duplicate tier \"ram\"");
     refuse(
         "[cache]\ncompress = { codings = [] }",
-        "t.toml:2: cache.compress.codings: an empty list; name a coding, or say cache.compress.enabled = false",
+        "t.toml:2: cache.compress.codings: the list is empty; add a coding, or set cache.compress.enabled = false",
     );
     refuse(
         "[cache.compress]\nmin_size = \"2MiB\"\nmax_size = \"1MiB\"",
-        "t.toml:2: cache.compress.min_size: nothing is at least 2MiB and at most 1MiB (cache.compress.max_size) long",
+        "t.toml:2: cache.compress.min_size: the minimum 2MiB is above the maximum 1MiB (cache.compress.max_size), so no body is compressed",
     );
     refuse(
         "[cache]\nprivate_cookies = \"a*b*\"",
-        "t.toml:2: cache.private_cookies: found \"a*b*\"; allowed: the name of a cookie, in which one \"*\" may \
-         stand for any part",
+        "t.toml:2: cache.private_cookies: found \"a*b*\"; allowed: the name of a cookie, with at most one \"*\" for any text",
     );
     refuse(
         "[cache]\npurge.from = [\"10.0.0.0/64\"]",
@@ -197,7 +184,7 @@ fn tiers_tags_and_purge_of_a_route() {
     );
     let warned = read(&format!("cache.tiers = [\"ram\", \"disk\"]\n{SITE}")).unwrap().warnings;
     assert_eq!(
-        "t.toml:1: cache.tiers: there is no disk tier to use: cache.disk.path is not given",
+        "t.toml:1: cache.tiers: the disk tier is not configured: cache.disk.path is missing",
         warned[0].to_string()
     );
 }
