@@ -539,16 +539,18 @@ impl Found {
             base.segments.write().clear();
         })?;
         let knows_all = journal.has_seen(recovered.born);
-        if recovered.damaged {
+        if !is_whole || !knows_all || recovered.damaged {
             journal.doubt();
         }
         let doubted = match (is_whole, knows_all, recovered.damaged) {
             (false, ..) => Some("the journal of purges (the file purges) is damaged or gone"),
-            (_, false, _) => Some("the journal of purges (the file purges) lacks the last"),
+            (_, false, _) => Some("the journal of purges (the file purges) lacks the last purges"),
             (.., true) => Some("segments are damaged, and what was removed there is not known"),
             _ => None,
         };
-        Ok(Found { log: Some(recovered.log), journal, stamp: recovered.stamp, doubted })
+        let mut log = recovered.log;
+        log.purged = recovered.born;
+        Ok(Found { log: Some(log), journal, stamp: recovered.stamp, doubted })
     }
 
     fn nothing(base: &Arc<Base>) -> Found {

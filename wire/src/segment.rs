@@ -86,7 +86,8 @@ pub fn is_start(kind: File, place: Place, bytes: &[u8]) -> bool {
 pub enum Kind {
     /// A response: head and body follow.
     Response,
-    /// Everything under this hash with a lower stamp is removed. Nothing follows.
+    /// Everything under this hash with a lower stamp is removed. Nothing follows. With stamp zero it removes nothing: it only
+    /// notes that the purge with the number `born` was acknowledged.
     Removal,
 }
 
@@ -116,6 +117,23 @@ pub struct Header {
 }
 
 impl Header {
+    /// The note that the purge with this number was acknowledged: a journal that does not have it is damaged.
+    #[must_use]
+    pub fn note(purge: u64) -> Header {
+        Header {
+            kind: Kind::Removal,
+            hash: 0,
+            stamp: 0,
+            born: purge,
+            variant: 0,
+            names: 0,
+            head: 0,
+            body: 0,
+            head_sum: 0,
+            body_sum: 0,
+        }
+    }
+
     /// Bytes of the whole record without what fills it up to a [`UNIT`].
     #[must_use]
     pub fn length(&self) -> u64 {
@@ -194,12 +212,26 @@ pub struct Entry {
     pub born: u64,
     /// Where its header begins, units.
     pub offset: u32,
-    /// Units of the whole record; zero for a removal.
+    /// Units of the whole record; zero for a removal and for a note of a purge.
     pub size: u32,
     /// As in its header.
     pub variant: u32,
     /// As in its header.
     pub names: u16,
+}
+
+impl Entry {
+    /// Whether it is a response: not a removal, and not a note of a purge.
+    #[must_use]
+    pub fn is_response(&self) -> bool {
+        self.size > 0
+    }
+
+    /// Whether it removes something.
+    #[must_use]
+    pub fn is_removal(&self) -> bool {
+        self.size == 0 && self.stamp > 0
+    }
 }
 
 /// Appends a footer for a file of `place.offset` bytes: the entries, and the end by which it is found.

@@ -51,8 +51,8 @@ impl Journal {
         }
     }
 
-    /// Reads what is there, and says whether that is all. What is missing or damaged is made good by a rule; nothing is
-    /// written yet.
+    /// Reads what is there, and says whether that is all. What is missing or damaged is made good by [`Journal::doubt`], once it is
+    /// known which numbers the lost part had given.
     pub fn load(
         calls: &Calls,
         space: &Arc<Space>,
@@ -62,13 +62,11 @@ impl Journal {
     ) -> (Journal, bool) {
         let mut journal = Journal::new(calls, space, seed);
         let is_whole = journal.read(directory).unwrap_or(Whole::No) != Whole::No || is_new;
-        if !is_whole {
-            journal.doubt();
-        }
         (journal, is_whole)
     }
 
-    /// Something may be forgotten: everything that was born until now must be validated. To be written anew.
+    /// Something may be forgotten: everything that was born until now must be validated. To be written anew. Its number stands above
+    /// every one that was ever given, if [`Journal::has_seen`] was told of them: a lower one would leave out what was born since.
     pub fn doubt(&mut self) {
         self.last += 1;
         let rule = Rule { scope: Scope::All, strength: Strength::Validate, positions: Vec::new() };
@@ -76,14 +74,11 @@ impl Journal {
         self.file = None;
     }
 
-    /// Something was found that was born after this purge. If it is not known here, the journal has lost it: says whether
-    /// it is known.
-    pub fn has_seen(&mut self, born: Seq) -> bool {
-        let is_known = born <= self.last;
-        if !is_known {
-            self.last = born;
-            self.doubt();
-        }
+    /// Something was found that knows of this purge. If the journal does not, it has lost it: says whether it knows it. The number is
+    /// not given again.
+    pub fn has_seen(&mut self, purge: Seq) -> bool {
+        let is_known = purge <= self.last;
+        self.last = self.last.max(purge);
         is_known
     }
 

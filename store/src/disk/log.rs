@@ -64,6 +64,8 @@ pub(crate) struct Log {
     pub next: u32,
     /// Bytes for which the active segment was begun: what is appended again leaves room for them.
     pub needed: u64,
+    /// The last purge in the journal: every segment that is begun notes it, so that a journal without it is found damaged.
+    pub purged: u64,
 }
 
 impl Log {
@@ -83,17 +85,38 @@ impl Log {
                 self.active.take().ok_or(NotWritten::NoRoom)?
             }
         };
-        let result = active.segment.write(|| self.write_record(&active, header, head, body));
-        if let Ok(spot) = result {
-            active.end += needed;
-            active.entries.push(entry(header, spot));
-            active.segment.note_birth(header.born);
-            let listed = active.entries.capacity() * size_of::<Entry>();
-            self.base.listed.store(listed as u64, Relaxed);
-            self.base.counters.disk_bytes_written.add_shared(needed);
-        }
+        let result = self.append_to(&mut active, header, head, body);
         self.active = Some(active);
         result
+    }
+
+    /// Appends a record to a segment that has room for it.
+    fn append_to(
+        &self,
+        active: &mut Active,
+        header: &Header,
+        head: &[u8],
+        body: Source<'_>,
+    ) -> Result<Spot, NotWritten> {
+        let spot = active.segment.write(|| self.write_record(active, header, head, body))?;
+        let needed = header.length().next_multiple_of(UNIT);
+        active.end += needed;
+        active.entries.push(entry(header, spot));
+        if header.kind == Kind::Response {
+            active.segment.note_birth(header.born);
+        }
+        let listed = active.entries.capacity() * size_of::<Entry>();
+        self.base.listed.store(listed as u64, Relaxed);
+        self.base.counters.disk_bytes_written.add_shared(needed);
+        Ok(spot)
+    }
+
+    /// Notes the last purge of the journal. Nothing is noted where nothing is kept: the first segment will.
+    pub fn note_purge(&mut self) -> Result<(), NotWritten> {
+        if self.base.segments.read().is_empty() {
+            return Ok(());
+        }
+        self.append(&Header::note(self.purged), &[], Source::Bytes(&[])).map(drop)
     }
 
     /// Whether a record is to be written there: not to a segment that others were seen to write to.
@@ -238,8 +261,16 @@ impl Log {
             return Err(failed);
         }
         let segment = Segment::new(id, file, calls.clone(), self.base.space.clone(), self.base.segment_size);
-        self.base.segments.write().insert(id, segment.clone());
-        self.active = Some(Active { segment, end: START as u64, entries: Vec::new() });
+        let mut active = Active { segment: segment.clone(), end: START as u64, entries: Vec::new() };
+        if self.purged > 0
+            && let Err(NotWritten::Failed(failed)) =
+                self.append_to(&mut active, &Header::note(self.purged), &[], Source::Bytes(&[]))
+        {
+            let _ = calls.unlink(directory, &name);
+            return Err(failed);
+        }
+        self.base.segments.write().insert(id, segment);
+        self.active = Some(active);
         Ok(())
     }
 
@@ -280,7 +311,7 @@ impl Log {
         let oldest = self.base.segments.read().values().find(goes).cloned();
         let Some(oldest) = oldest else { return Ok(false) };
         let entries = super::recovery::entries(&self.base, &oldest);
-        if entries.as_ref().is_none_or(|it| it.iter().any(|it| it.size == 0)) {
+        if entries.as_ref().is_none_or(|it| it.iter().any(Entry::is_removal)) {
             // A removal must not go before what it removes, which may be in one that is being read.
             self.drop_where(|id| id < oldest.id)?;
         }
@@ -303,7 +334,7 @@ impl Log {
     /// Appends again what was used, but not more than half of a segment: so every turn makes room.
     fn rescue(&mut self, oldest: &Arc<Segment>, entries: &[Entry], again: Again) -> Result<(), NotWritten> {
         let mut share = if again == Again::IfUsed { self.base.segment_size / 2 } else { 0 };
-        for it in entries.iter().filter(|it| it.size > 0) {
+        for it in entries.iter().filter(|it| it.is_response()) {
             let spot = Spot { segment: oldest.id, offset: it.offset, size: it.size };
             let known = self.base.index.get(it.hash, it.stamp).filter(|it| it.spot == spot);
             let Some(known) = known else { continue };

@@ -23,7 +23,7 @@ pub(crate) struct Recovered {
     pub log: Log,
     /// The highest stamp.
     pub stamp: u64,
-    /// The highest birth.
+    /// The highest birth, and the last purge that is noted: no number up to it may be given again.
     pub born: u64,
     /// Something that was there is not any more, a removal perhaps.
     pub damaged: bool,
@@ -43,7 +43,7 @@ pub(crate) fn recover(base: &Arc<Base>, directory: Directory) -> Result<Recovere
     let mut ids: Vec<u32> = directory.names.iter().filter_map(|it| Segment::number(it)).collect();
     ids.sort_unstable();
     let next = ids.last().map_or(1, |it| it.saturating_add(1));
-    let log = Log { base: base.clone(), directory, active: None, next, needed: 0 };
+    let log = Log { base: base.clone(), directory, active: None, next, needed: 0, purged: 0 };
     let mut found = Recovered { log, stamp: 0, born: 0, damaged: false };
     for id in &ids {
         let is_last = Some(id) == ids.last();
@@ -80,7 +80,7 @@ impl Recovered {
             self.stamp = self.stamp.max(it.stamp);
             self.born = self.born.max(it.born);
             enter(&base, id, it);
-            if it.size > 0 {
+            if it.is_response() {
                 segment.note_birth(it.born);
             }
         }
@@ -106,7 +106,7 @@ impl Recovered {
 }
 
 fn enter(base: &Base, segment: u32, it: &Entry) {
-    if it.size == 0 {
+    if !it.is_response() {
         return base.index.replay_removal(it.hash, it.stamp);
     }
     let spot = Spot { segment, offset: it.offset, size: it.size };

@@ -114,8 +114,9 @@ impl Writer {
             self.journal.rewrite(&log.directory.file, oldest)
         };
         self.journal.begin();
-        if let Err(failed) = begun {
-            self.fail(failed);
+        match begun {
+            Ok(()) => self.note_purge(),
+            Err(failed) => self.fail(failed),
         }
     }
 
@@ -253,6 +254,7 @@ impl Writer {
         match self.journal.add(&log.directory.file, seq, rule, oldest) {
             Ok(()) => {
                 self.base.counters.disk_removals.add_shared(1);
+                self.note_purge();
                 Ok(())
             }
             Err(failed) => {
@@ -260,6 +262,19 @@ impl Writer {
                 self.fail(failed);
                 Err(failed.into())
             }
+        }
+    }
+
+    /// Notes in the log what the journal has as its last purge, so that a journal that loses it is noticed. Where the log takes nothing
+    /// now, the next segment begins with it.
+    fn note_purge(&mut self) {
+        let Some(log) = &mut self.log else { return };
+        let last = self.journal.last();
+        if last <= std::mem::replace(&mut log.purged, last) || !self.status.is_on() {
+            return;
+        }
+        if let Err(NotWritten::Failed(failed)) = log.note_purge() {
+            self.fail(failed);
         }
     }
 
@@ -323,6 +338,11 @@ impl Writer {
         if !self.journal.is_written() {
             self.journal.rewrite(&log.directory.file, log.oldest_birth())?;
         }
+        // Those that came meanwhile may have been noted nowhere.
+        log.purged = self.journal.last();
+        if log.purged > 0 {
+            log.note_purge().map_err(not_written)?;
+        }
         Ok(())
     }
 
@@ -340,7 +360,8 @@ impl Writer {
         }
         let next = ids.into_iter().max().map_or(next, |it| next.max(it.saturating_add(1)));
         self.journal.disown(&directory.file);
-        self.log = Some(Log { base: self.base.clone(), directory, active: None, next, needed: 0 });
+        let purged = self.journal.last();
+        self.log = Some(Log { base: self.base.clone(), directory, active: None, next, needed: 0, purged });
         Ok(())
     }
 }

@@ -71,15 +71,179 @@ fn what_was_being_written_when_it_was_killed_is_no_loss() {
     tier.disk().purged(1, &url("a")).wait().unwrap();
     let path = tier.path().join("purges");
     let length = fs::metadata(&path).unwrap().len();
+    let before = contents_of(&tier);
     tier.disk().purged(2, &url("b")).wait().unwrap();
     tier.close();
     let whole = fs::read(&path).unwrap();
     for cut in usize::try_from(length).unwrap()..whole.len() {
+        // It was killed before it could note the purge in the log, and acknowledge it.
+        put_back(&tier, &before);
         fs::write(&path, &whole[..cut]).unwrap();
         tier.open().unwrap();
         assert_eq!(vec![(1, url("a"))], tier.disk().restored().rules, "cut to {cut}");
+        assert_eq!(None, tier.disk().doubted(), "cut to {cut}");
         tier.close();
     }
+}
+
+/// Every file of the directory, by its name.
+type Files = Vec<(std::path::PathBuf, Vec<u8>)>;
+
+fn contents_of(tier: &Tier) -> Files {
+    let names = fs::read_dir(tier.path()).unwrap().map(|it| it.unwrap().path());
+    names.map(|it| (it.clone(), fs::read(&it).unwrap())).collect()
+}
+
+/// Makes the directory what it was.
+fn put_back(tier: &Tier, files: &Files) {
+    for it in fs::read_dir(tier.path()).unwrap() {
+        fs::remove_file(it.unwrap().path()).unwrap();
+    }
+    files.iter().for_each(|(name, bytes)| fs::write(name, bytes).unwrap());
+}
+
+/// What a process that opens the directory may do with what is kept under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    Gone,
+    Validated,
+    AsItIs,
+}
+
+fn use_of(tier: &Tier, key: &str) -> Use {
+    let settings = crate::ram::Settings { budget: 4 << 20, heap_line: 16 << 10, fills: 4 };
+    let store = crate::ram::Store::new(settings, Arc::default()).unwrap();
+    let restored = tier.disk().restored();
+    store.restore(restored.last_seq, restored.rules);
+    let Some(kept) = tier.read(key, &[]) else { return Use::Gone };
+    match store.admit(key.as_bytes(), kept) {
+        None => Use::Gone,
+        Some(it) if larder_semantics::purged::is_doubted(&it.meta) => Use::Validated,
+        Some(_) => Use::AsItIs,
+    }
+}
+
+/// What became of a journal.
+enum Damage {
+    Missing,
+    /// This stands in its place.
+    Is(Vec<u8>),
+    /// The journal was written anew, and the new one never took its place.
+    NotRenamed {
+        new: Vec<u8>,
+        old: Vec<u8>,
+    },
+}
+
+/// All that may become of a journal that was `whole`, and of which there are older copies; each `step` of its bytes is cut off, or
+/// turned.
+fn damages(whole: &[u8], older: &[Vec<u8>], step: usize) -> Vec<(String, Damage)> {
+    let mut all = vec![("missing".to_owned(), Damage::Missing)];
+    for cut in (0..whole.len()).rev().step_by(step) {
+        all.push((format!("cut to {cut}"), Damage::Is(whole[..cut].to_vec())));
+    }
+    for (at, bit) in (0..whole.len()).step_by(step).zip((0..8).cycle()) {
+        let mut turned = whole.to_vec();
+        turned[at] ^= 1 << bit;
+        all.push((format!("bit {bit} of byte {at} is turned"), Damage::Is(turned)));
+    }
+    for length in [1, 7, 8, 40, 4096] {
+        all.push((format!("{length} bytes of noise"), Damage::Is(noise(length as u64, length))));
+        let behind = [whole, &noise(9, length)].concat();
+        all.push((format!("{length} bytes of noise behind it"), Damage::Is(behind)));
+        all.push((format!("{length} zeros behind it"), Damage::Is([whole, &vec![0; length]].concat())));
+        let zeroed = [vec![0; length.min(whole.len())], whole[length.min(whole.len())..].to_vec()].concat();
+        all.push((format!("its first {length} bytes are zeros"), Damage::Is(zeroed)));
+    }
+    for (at, old) in older.iter().enumerate() {
+        all.push((format!("older copy {at}"), Damage::Is(old.clone())));
+        let not_renamed = Damage::NotRenamed { new: whole.to_vec(), old: old.clone() };
+        all.push((format!("older copy {at}, and the new one beside it"), not_renamed));
+    }
+    all
+}
+
+#[test]
+fn no_damage_of_the_journal_undoes_a_purge() {
+    // So many purges of others before the page is stored, and after it was purged.
+    for (before, after, step) in [(0, 0, 1), (0, 1, 31), (1, 0, 7), (3, 0, 31), (2, 2, 31)] {
+        let mut tier = Tier::new();
+        let path = tier.path().join("purges");
+        tier.put("kept", born_at(0));
+        for seq in 1..=before {
+            tier.disk().purged(seq, &url("other")).wait().unwrap();
+        }
+        tier.put("a", born_at(before));
+        let mut older = vec![fs::read(&path).unwrap()];
+        tier.disk().purged(before + 1, &url("a")).wait().unwrap();
+        for seq in before + 2..=before + 1 + after {
+            older.push(fs::read(&path).unwrap());
+            tier.disk().purged(seq, &url("other")).wait().unwrap();
+        }
+        tier.close();
+        let whole = contents_of(&tier);
+        let journal = fs::read(&path).unwrap();
+        tier.open().unwrap();
+        assert_eq!((None, Use::Gone), (tier.disk().doubted(), use_of(&tier, "a")));
+        assert_eq!(Use::AsItIs, use_of(&tier, "kept"));
+        tier.close();
+        for (what, damage) in damages(&journal, &older, step) {
+            put_back(&tier, &whole);
+            match damage {
+                Damage::Missing => fs::remove_file(&path).unwrap(),
+                Damage::Is(bytes) => fs::write(&path, bytes).unwrap(),
+                Damage::NotRenamed { new, old } => {
+                    fs::write(tier.path().join("purges.new"), new).unwrap();
+                    fs::write(&path, old).unwrap();
+                }
+            }
+            tier.open().unwrap();
+            let what = format!("{before} before, {after} after, {what}");
+            assert_ne!(Use::AsItIs, use_of(&tier, "a"), "{what}");
+            // What the log says is true, of every page; and it is true in the next process still.
+            let expect = if tier.disk().doubted().is_some() { Use::Validated } else { Use::AsItIs };
+            assert_eq!(expect, use_of(&tier, "kept"), "{what}: {:?}", tier.disk().doubted());
+            tier.restart();
+            assert_ne!(Use::AsItIs, use_of(&tier, "a"), "{what}, and a restart");
+            assert_eq!(expect, use_of(&tier, "kept"), "{what}, and a restart");
+            assert_eq!(None, tier.disk().doubted(), "{what}: once is enough");
+            tier.close();
+        }
+    }
+}
+
+#[test]
+fn a_purge_that_comes_after_a_doubt_has_a_number_of_its_own() {
+    let mut tier = Tier::new();
+    tier.put("a", born_at(5));
+    tier.close();
+    fs::remove_file(tier.path().join("purges")).unwrap();
+    tier.open().unwrap();
+    assert_eq!(Use::Validated, use_of(&tier, "a"));
+    // What is fetched from now on was born after the doubt: the number that the next process begins with is above it.
+    let last = tier.disk().restored().last_seq;
+    assert!(last > 5, "{last}");
+    tier.put("b", born_at(last + 1));
+    tier.disk().purged(last + 2, &url("b")).wait().unwrap();
+    tier.restart();
+    assert_eq!((Use::Validated, Use::Gone), (use_of(&tier, "a"), use_of(&tier, "b")));
+}
+
+#[test]
+fn the_log_notes_the_last_purge_in_every_segment() {
+    let mut tier = Tier::sized(512 << 10, 64 << 10);
+    let path = tier.path().join("purges");
+    tier.put("a", born_at(0));
+    let older = fs::read(&path).unwrap();
+    tier.disk().purged(1, &url("a")).wait().unwrap();
+    // The segment in which the purge was noted first goes; those that begin after it say the same.
+    (0..40).for_each(|at| tier.put(&format!("k{at}"), blob(at, 20_000)));
+    assert!(tier.counters.disk_segments_dropped.get() > 0);
+    assert!(tier.get("a").is_none());
+    tier.close();
+    fs::write(&path, older).unwrap();
+    tier.open().unwrap();
+    assert!(tier.disk().doubted().is_some() && doubts(&tier, 2));
 }
 
 #[test]
