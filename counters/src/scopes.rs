@@ -1,5 +1,5 @@
-//! What is counted of one route, and of one origin, by one worker: two tables more, and a histogram beside each. Which routes
-//! there are, and who counts, is not here.
+//! Counters and latency histograms per route, origin and tier, one set per worker. The list of routes and the code that
+//! counts are not here.
 
 use crate::histogram::Histogram;
 use crate::table::{Counter, Describe, Unit, counters};
@@ -10,29 +10,29 @@ counters! {
     /// What one worker counts of the requests of one route. A site is the sum of its routes.
     RouteCounters;
     requests: Count, "Requests that the route answered.";
-    hits: Count, "Requests answered from the store without asking the origin.";
-    misses: Count, "Requests that were for the origin to answer, or another's fetch, whether it did or not; files, overlays and what larder refuses are none of these three.";
-    passes: Count, "Requests that did not use the cache.";
-    stale: Count, "Hits, of `hits`, that were stale and allowed to be (RFC 5861).";
-    revalidated: Count, "Misses, of `misses`, that the origin answered with 304: what was stored still held.";
+    hits: Count, "Requests served from the cache without contacting the origin.";
+    misses: Count, "Requests that needed a response of the origin, through their own fetch or a shared one, whether it succeeded or not. Files, overlays and responses made by larder are not counted as hits, misses or passes.";
+    passes: Count, "Requests that bypassed the cache.";
+    stale: Count, "Hits, of `hits`, served stale (RFC 5861).";
+    revalidated: Count, "Misses, of `misses`, answered by the origin with 304: the stored response is still valid.";
     errors_4xx: Count, "Responses with a status of 400 to 499.";
     errors_5xx: Count, "Responses with a status of 500 to 599.";
     bytes_sent: Bytes, "Bytes of bodies in responses to clients.";
-    origin_requests: Count, "Requests of the route that were sent to its origin, validations in the background included.";
-    origin_us: Micros, "Microseconds from such a request to the head of its final response, in all.";
-    hits_ram: Count, "Hits, of `hits`, that lay in RAM.";
-    hits_disk: Count, "Hits, of `hits`, that lay on disk.";
-    hits_fleet: Count, "Hits, of `hits`, that lay in the memcached fleet.";
-    saved_us: Micros, "Microseconds that the route's origin would have taken for the hits, in all: of each, what it took of late.";
+    origin_requests: Count, "Requests of the route sent to its origin, background validations included.";
+    origin_us: Micros, "Microseconds from such a request to the head of its final response, in total.";
+    hits_ram: Count, "Hits, of `hits`, from RAM.";
+    hits_disk: Count, "Hits, of `hits`, from the disk tier.";
+    hits_fleet: Count, "Hits, of `hits`, from the memcached fleet.";
+    saved_us: Micros, "Microseconds saved by hits, in total: for each hit, the recent average time of the route's origin.";
 }
 
 counters! {
     /// What one worker counts of one origin, whichever routes use it.
     OriginCounters;
     requests: Count, "Requests sent to the origin.";
-    answers: Count, "Requests, of `requests`, whose final response began; its latency is theirs.";
-    failures: Count, "Exchanges that failed: no connection, no answer in time, or one that is none.";
-    bytes: Bytes, "Bytes of response bodies that came from the origin.";
+    answers: Count, "Requests, of `requests`, whose final response began. The latency is measured over these.";
+    failures: Count, "Exchanges that failed: no connection, a timeout, or an invalid response.";
+    bytes: Bytes, "Bytes of response bodies received from the origin.";
 }
 
 /// One worker's part of a route.
@@ -82,9 +82,9 @@ pub struct OriginScope {
 counters! {
     /// What one worker counts of what one tier answered.
     TierCounters;
-    hits: Count, "Requests answered from the tier without asking the origin.";
-    bytes_served: Bytes, "Bytes of bodies in these responses.";
-    saved_us: Micros, "Microseconds that origins would have taken for these hits, in all: of each, what its route's took of late.";
+    hits: Count, "Requests served from the tier without contacting the origin.";
+    bytes_served: Bytes, "Bytes of response bodies of these requests.";
+    saved_us: Micros, "Microseconds saved by these hits, in total: for each hit, the recent average time of its route's origin.";
 }
 
 /// What one worker counts of all its requests, whichever routes they are of.

@@ -228,7 +228,7 @@ impl<'c> Machine<'_, 'c> {
             self.error = 501;
             return Step::Error;
         }
-        self.gateway.counters.cache_two_ways.add(u64::from(self.route.two_ways));
+        self.gateway.counters.cache_ambiguous_paths.add(u64::from(self.route.two_ways));
         match forward::bypass(&self.route.policy, self.facts, &self.request.target, self.fields) {
             Some(Bypass::Method) => {
                 self.reason = ForwardReason::Method;

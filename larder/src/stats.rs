@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(origin, words("http://a:1"));
         assert_eq!("disk off - - - 0 -", words("disk"));
         assert_eq!(format!("ram arena {} 25.0 %", bytes(1024.0)), words("ram arena"));
-        assert!(words("  head_too_large").starts_with("head_too_large 2 Requests refused"), "{told}");
+        assert!(words("  head_too_large").starts_with("head_too_large 2 Requests rejected"), "{told}");
         for width in [40, 60, 80, 120] {
             let told = tell(&stats, Screen { colour: false, width: Some(width), height: None });
             assert!(told.lines().all(|it| it.chars().count() <= width), "{width}: {told}");

@@ -303,7 +303,7 @@ impl Store {
                 }
             }
         }
-        self.counters.coding_shed.add_shared(shed.len() as u64);
+        self.counters.coding_evictions.add_shared(shed.len() as u64);
         // They are freed here, under no lock.
         !shed.is_empty()
     }

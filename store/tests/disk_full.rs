@@ -62,7 +62,7 @@ fn a_file_system_that_is_full_goes_round() {
         assert_eq!(1, version(key, &contents(&stored.body).unwrap()));
     }
     assert_eq!((State::On, 0), (disk.state(), counters.disk_failures.get()));
-    assert!(counters.disk_gave_way.get() > 0, "the oldest have gone");
+    assert!(counters.disk_device_full_drops.get() > 0, "the oldest have gone");
     let found = (0..WRITTEN).filter(|key| disk.knows(key.to_string().as_bytes())).count();
     assert!(found > 10 && (found as u64) < WRITTEN, "{found}");
 }

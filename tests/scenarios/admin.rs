@@ -309,7 +309,7 @@ fn guessing_is_bounded_and_locks_nobody_out() {
     let many = answers.iter().filter(|it| **it == 429).count();
     assert!(many >= 100, "{answers:?}");
     assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(TOKEN)], "").status);
-    assert_eq!(many as u64, larder.counter("admin_guesses"));
+    assert_eq!(many as u64, larder.counter("admin_throttled"));
     assert_eq!(200, larder.counter("admin_wrong_tokens"));
     larder.advance(60);
     assert_eq!(401, guess(0));

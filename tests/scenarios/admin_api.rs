@@ -183,7 +183,7 @@ fn a_storm_of_refusals_is_counted() {
         client.send(format!("GET /cache/stats HTTP/1.1\r\n{host}\r\n\r\n"));
         assert_eq!(401, client.read().status);
     }
-    let untold = larder.counter("admin_refusals_untold");
+    let untold = larder.counter("admin_refusals_unlogged");
     assert_eq!(300, larder.counter("admin_refusals"));
     let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
     let left_out = || {

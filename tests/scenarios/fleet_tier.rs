@@ -597,7 +597,7 @@ fn explain_tells_what_each_tier_holds() {
 
 /// Waits until a node trusts what it holds: it has read the purge log.
 fn in_sync(node: &Larder) {
-    until("the log is followed", || node.counter("log_polls") >= 3);
+    until("the log is followed", || node.counter("purge_log_polls") >= 3);
 }
 
 #[test]

@@ -209,10 +209,10 @@ fn servers_that_forgot_have_everything_validated() {
     let mut fleet = Fleet::start(2, 1, LONG);
     let larder = &fleet.larders[0];
     assert!(larder.get("/1").is_hit() || larder.get("/1").is_hit());
-    let doubts = larder.counter("log_doubts");
+    let doubts = larder.counter("purge_log_full_validations");
     fleet.memcacheds[0].start_again();
     let larder = &fleet.larders[0];
-    until("it noticed", || larder.counter("log_doubts") > doubts);
+    until("it noticed", || larder.counter("purge_log_full_validations") > doubts);
     fleet.wait_until_in_sync();
     assert!(!larder.get("/1").is_hit());
     assert!(larder.get("/1").is_hit(), "it was validated");
@@ -225,13 +225,13 @@ fn one_of_three_servers_may_forget_and_nothing_is_doubted() {
     for page in 0..PAGES {
         larder.get(&format!("/{page}"));
     }
-    let gaps = larder.counter("log_gaps");
+    let gaps = larder.counter("purge_log_gaps");
     fleet.memcacheds[1].start_again();
     let larder = &fleet.larders[0];
-    until("it noticed", || larder.counter("log_gaps") > gaps);
+    until("it noticed", || larder.counter("purge_log_gaps") > gaps);
     fleet.wait_until_in_sync();
     let larder = &fleet.larders[0];
-    assert_eq!(0, larder.counter("log_doubts"));
+    assert_eq!(0, larder.counter("purge_log_full_validations"));
     assert_eq!(json!(true), fleet.purge(0, 1, true)["complete"]);
     for it in &fleet.larders {
         assert_eq!("1", it.get("/1").text());

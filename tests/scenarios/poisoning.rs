@@ -452,7 +452,7 @@ fn a_private_page_is_private_however_its_path_is_spelled() {
         assert_eq!(sent, received.target(), "the target is sent as it came");
     }
     let requests = u64::try_from(SPELLINGS.len() * (SPELLINGS.len() + 2)).unwrap();
-    assert_eq!(requests, larder.counter("cache_two_ways"));
+    assert_eq!(requests, larder.counter("cache_ambiguous_paths"));
     assert_eq!(0, larder.counter("cache_stores"));
 }
 
@@ -467,5 +467,5 @@ fn odd_paths_of_one_route_are_kept_by_their_exact_spelling() {
             assert_eq!((format!("{number} {target}"), hit), (it.text(), it.is_hit()), "{it:?}");
         }
     }
-    assert_eq!(0, larder.counter("cache_two_ways"));
+    assert_eq!(0, larder.counter("cache_ambiguous_paths"));
 }

@@ -61,7 +61,14 @@ fn what_cannot_be_shared_is_asked_for_by_all_at_once() {
         until("all others ask at once", || others.waiting() == 7);
         others.open();
         assert!(clients.iter_mut().all(|it| it.read().text() == "mine"), "{said}");
-        assert_eq!((8, 1, 3), (origin.requests(), sum(&nodes, "fleet_marks"), sum(&nodes, "fleet_marked")));
+        assert_eq!(
+            (8, 1, 3),
+            (
+                origin.requests(),
+                sum(&nodes, "fleet_hit_for_miss_writes"),
+                sum(&nodes, "fleet_hit_for_miss_hits")
+            )
+        );
         // Nobody waits as long as that is remembered, and nobody looks into the fleet.
         assert!(nodes.iter().all(|it| it.get("/").text() == "mine"));
         assert_eq!((3, 12), (sum(&nodes, "recompute_waits"), origin.requests()), "{said}");
@@ -102,7 +109,7 @@ fn a_strangers_mark_costs_sharing_and_nothing_else() {
         client.read()
     };
     let first = get(&a);
-    assert_eq!(("ours", 200, 1), (&*first.text(), first.status, a.counter("fleet_marked")));
+    assert_eq!(("ours", 200, 1), (&*first.text(), first.status, a.counter("fleet_hit_for_miss_hits")));
     assert!(get(&a).is_hit(), "it is stored all the same");
     until("it stands in the mark's place", || a.counter("fleet_puts") == 1);
     let found = get(&b);
@@ -110,7 +117,10 @@ fn a_strangers_mark_costs_sharing_and_nothing_else() {
     // Where it is of another key, it says nothing.
     memcached.write("http://h/", MARK);
     let mine = c.get("/");
-    assert_eq!(("ours", 1, 0), (&*mine.text(), c.counter("fleet_foreign"), c.counter("fleet_marked")));
+    assert_eq!(
+        ("ours", 1, 0),
+        (&*mine.text(), c.counter("fleet_foreign"), c.counter("fleet_hit_for_miss_hits"))
+    );
     assert_eq!(2, origin.requests());
 }
 
@@ -133,7 +143,7 @@ fn a_mark_is_told_of_and_a_purge_is_past_it() {
     assert!(explained().contains("fleet    nothing; another node found that"), "{}", explained());
     assert_eq!(200, b.admin_post("/cache/purge", "{\"url\": \"http://h/\"}").status);
     let found = b.get("/");
-    assert_eq!(("ours", 1), (&*found.text(), b.counter("fleet_wins")), "{}", found.cache());
+    assert_eq!(("ours", 1), (&*found.text(), b.counter("fleet_recompute_wins")), "{}", found.cache());
     until("it is in the fleet", || b.counter("fleet_puts") == 1);
     assert!(c.get("/").cache().ends_with("; detail=fleet"));
     assert_eq!(2, origin.requests());
@@ -147,7 +157,7 @@ fn where_applications_fill_no_mark_stands_in_their_way() {
     let larder = Larder::before_with(&origin, "", &section);
     assert_eq!("of the origin", larder.get("/").text());
     until("the turn is given back", || memcached.ask("add http://h/ 0 9 1\r\nx\r\n") == "STORED\r\n");
-    assert_eq!(0, larder.counter("fleet_marks"));
+    assert_eq!(0, larder.counter("fleet_hit_for_miss_writes"));
 }
 
 #[test]
@@ -181,7 +191,7 @@ fn the_turn_of_a_node_that_is_killed_is_anothers() {
     let (origin, [first, others]) = in_two_steps(text, text);
     let mut nodes = patient(3, &origin, &memcached);
     let clients = all_ask(&nodes, 1, &first);
-    let has_it = nodes.iter().position(|it| it.counter("fleet_wins") == 1).unwrap();
+    let has_it = nodes.iter().position(|it| it.counter("fleet_recompute_wins") == 1).unwrap();
     killed(nodes.remove(has_it));
     until("another asks", || others.waiting() == 1);
     others.open();
@@ -199,7 +209,7 @@ fn where_a_node_is_silent_one_of_the_others_asks() {
     let (origin, [first, others]) = in_two_steps(text, text);
     let mut nodes = patient(6, &origin, &memcached);
     let clients = all_ask(&nodes, 1, &first);
-    let has_it = nodes.iter().position(|it| it.counter("fleet_wins") == 1).unwrap();
+    let has_it = nodes.iter().position(|it| it.counter("fleet_recompute_wins") == 1).unwrap();
     killed(nodes.remove(has_it));
     until("another asks", || others.waiting() > 0);
     let begun = now();

@@ -131,12 +131,12 @@ impl Nodes {
 
     /// Tells the other nodes; with `wait` the receipts come when none of them can use what is removed.
     pub async fn spread(&self, it: Begun, wait: bool) -> Vec<Receipt> {
-        self.counters.log_purges_sent.add_shared(1);
+        self.counters.purge_log_written.add_shared(1);
         let _turn = self.turns.acquire().await;
         let receipt = match self.log.spread(&it.entry, it.seq, wait).await {
             Ok(it) => it,
             Err(why) => {
-                self.counters.log_purges_uncertain.add_shared(1);
+                self.counters.purge_log_uncertain.add_shared(1);
                 let mut why = why.to_string();
                 why[..1].make_ascii_uppercase();
                 return vec![Receipt { of: "fleet".into(), state: State::Uncertain(format!("{why}.")) }];
@@ -189,10 +189,10 @@ impl Nodes {
 
 fn note(event: Event, counters: &Counters, teller: &Teller, servers: &[String]) {
     match event {
-        Event::Polled => counters.log_polls.add_shared(1),
-        Event::Applied => counters.log_purges_applied.add_shared(1),
+        Event::Polled => counters.purge_log_polls.add_shared(1),
+        Event::Applied => counters.purge_log_applied.add_shared(1),
         Event::Gap(n) => {
-            counters.log_gaps.add_shared(1);
+            counters.purge_log_gaps.add_shared(1);
             teller.seldom(
                 Level::Warn,
                 "log-gap",
@@ -200,7 +200,7 @@ fn note(event: Event, counters: &Counters, teller: &Teller, servers: &[String]) 
             );
         }
         Event::Doubted => {
-            counters.log_doubts.add_shared(1);
+            counters.purge_log_full_validations.add_shared(1);
             teller.event(
                 Level::Warn,
                 "log-doubt",
@@ -208,7 +208,7 @@ fn note(event: Event, counters: &Counters, teller: &Teller, servers: &[String]) 
             );
         }
         Event::Lost => {
-            counters.log_leases_lost.add_shared(1);
+            counters.purge_log_leases_lost.add_shared(1);
             let values = [("why", "too few memcached servers answer"), ("now", "everything is validated")];
             teller.event(Level::Warn, "log-lost", &values);
         }

@@ -240,7 +240,7 @@ impl Log {
         if count <= most.div_ceil(4) || !self.retire(Again::Never)? {
             return Ok(false);
         }
-        base.counters.disk_gave_way.add_shared(1);
+        base.counters.disk_device_full_drops.add_shared(1);
         Ok(true)
     }
 

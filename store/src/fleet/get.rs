@@ -82,7 +82,7 @@ impl Fleet {
                 turn
             }
             Got::Unshared { .. } => {
-                self.counters.fleet_marked.add(1);
+                self.counters.fleet_hit_for_miss_hits.add(1);
                 return got;
             }
             Got::Unavailable => {
@@ -92,8 +92,8 @@ impl Fleet {
         };
         match turn {
             Turn::Free => {}
-            Turn::Ours(_) => self.counters.fleet_wins.add(1),
-            Turn::Theirs(_) => self.counters.fleet_waits.add(1),
+            Turn::Ours(_) => self.counters.fleet_recompute_wins.add(1),
+            Turn::Theirs(_) => self.counters.fleet_recompute_waits.add(1),
         }
         got
     }

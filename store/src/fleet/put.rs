@@ -202,7 +202,7 @@ impl Fleet {
         let mut packed = None;
         if self.packs(stored.body.len()) {
             (body, packed) = split::pack(body).await;
-            self.counters.fleet_packed.add(u64::from(packed.is_some()));
+            self.counters.fleet_compressed.add(u64::from(packed.is_some()));
         }
         let length = body.bytes().len() as u64;
         let sum = body.work(None, sum).await?;

@@ -102,7 +102,7 @@ impl Win {
         let (value, cas) = (&[&value[..]], Some(*cas));
         let request = Request::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
         fleet.servers[*server].tell(&request, Way::of(key), now() + fleet.settings.timeout);
-        fleet.counters.fleet_marks.add(1);
+        fleet.counters.fleet_hit_for_miss_writes.add(1);
     }
 }
 

@@ -72,7 +72,7 @@ fn forms_go_before_any_response_does() {
         assert!(next < 1000, "room was found elsewhere");
         assert_eq!(0, store.counters.cache_evictions.get());
     }
-    assert_eq!(40, store.counters.coding_shed.get());
+    assert_eq!(40, store.counters.coding_evictions.get());
     assert!((0..next).all(|it| is_stored(&store, it)));
     while store.counters.cache_evictions.get() == 0 {
         page(&store, next, 10_000);

@@ -113,7 +113,7 @@ fn every_endpoint_refuses_what_is_not_for_it() {
     assert!(refused > 250, "{refused}");
     assert!(larder.get("/kept").is_hit(), "nothing was purged");
     assert_eq!(before, state(&larder));
-    assert_eq!(0, larder.counter("admin_refusals_untold"));
+    assert_eq!(0, larder.counter("admin_refusals_unlogged"));
 }
 
 /// Every parameter of the description is broken once.

@@ -154,7 +154,7 @@ fn what_leads_nowhere_is_refused() {
     refuse("x = ", json!(["x"]), Change::Remove, "not TOML");
     refuse(SITES, json!(["site", 7, "hosts"]), Change::Set(json!(1)), "site[7] does not exist");
     refuse(SITES, json!(["site", 0, "route", 9]), Change::Remove, "site[0].route[9] does not exist");
-    refuse(SITES, json!(["workers", "x"]), Change::Set(json!(1)), "workers does not exist");
+    refuse(SITES, json!(["workers", "x"]), Change::Set(json!(1)), "workers.x does not exist");
     refuse(SITES, json!(["log"]), Change::Set(json!(1)), "is a section");
     refuse(SITES, json!(["site", 0]), Change::Move(2), "site[0] does not exist");
     refuse(SITES, json!(["x"]), Change::Set(json!(1.5)), "not a whole number");

@@ -212,7 +212,7 @@ impl Access {
         self.guesses.set((left.saturating_sub(1), if more > 0 || now < since { now } else { since }));
         match left {
             0 => {
-                self.counters.admin_guesses.add_shared(1);
+                self.counters.admin_throttled.add_shared(1);
                 Refusal::TooMany
             }
             _ => Refusal::WrongToken,

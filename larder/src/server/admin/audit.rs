@@ -93,7 +93,7 @@ impl Audit {
         let storm = if matches!(who, Who::Nobody) { &self.strangers } else { &self.operators };
         let admits = storm.borrow_mut().admits(Kind::of(client.peer.map(|it| it.ip()), status));
         if !admits {
-            self.counters.admin_refusals_untold.add_shared(1);
+            self.counters.admin_refusals_unlogged.add_shared(1);
         }
         admits
     }

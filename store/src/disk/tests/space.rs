@@ -231,7 +231,7 @@ fn a_device_that_is_smaller_than_the_size_goes_round() {
         assert_eq!(super::super::State::On, tier.disk().state(), "k{at}");
     }
     assert!(tier.segments().len() >= 4 && tier.disk().is_cramped());
-    assert!(tier.counters.disk_gave_way.get() > 20);
+    assert!(tier.counters.disk_device_full_drops.get() > 20);
     assert_eq!((0, 0), (tier.counters.disk_off_skipped.get(), tier.counters.disk_failures.get()));
     tier.disk().remove(b"k299").wait().unwrap();
     tier.calls.faults.has_room_for(None);
