@@ -42,18 +42,18 @@ pub fn post(admin: &Listen, path: &str, body: &Value, patience: Duration) -> Res
 fn nobody(admin: &Listen, error: &std::io::Error) -> String {
     let (spelt, why) = (spell_listen(admin), plain(error));
     format!(
-        "No larder answers at {spelt} ({why}); give the address that it printed as \"admin on\" with --admin."
+        "No larder answers at {spelt} ({why}); set --admin to the address that larder printed as \"admin on\"."
     )
 }
 
 fn told(admin: &Listen, answer: std::io::Result<(u16, String)>) -> Result<Value, String> {
     let (status, text) = answer.map_err(|error| nobody(admin, &error))?;
     let value: Value = serde_json::from_str(&text)
-        .map_err(|_| format!("What listens at {} is not larder's admin.", spell_listen(admin)))?;
+        .map_err(|_| format!("The server at {} is not the admin of larder.", spell_listen(admin)))?;
     match status {
         200 => Ok(value),
         401 => Err(not_let_in(admin)),
-        _ => Err(value["detail"].as_str().unwrap_or("larder refused to answer.").to_owned()),
+        _ => Err(value["detail"].as_str().unwrap_or("larder rejected the request.").to_owned()),
     }
 }
 
@@ -198,7 +198,7 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
         Looked::Running(it) => Ok(it.serves),
         Looked::Locked => Err(not_let_in(admin)),
         Looked::Nobody => Err(format!(
-            "No larder answers at {}; give the address that it printed as \"admin on\" with --admin.",
+            "No larder answers at {}; set --admin to the address that larder printed as \"admin on\".",
             spell_listen(admin)
         )),
     }
@@ -230,11 +230,11 @@ fn own_token() -> Result<&'static Token, &'static str> {
 fn not_let_in(admin: &Listen) -> String {
     let spelt = spell_listen(admin);
     let what = match own_token() {
-        Ok(_) => "does not take the token of this user".to_owned(),
-        Err(why) => format!("wants its token ({})", why.trim_end_matches('.')),
+        Ok(_) => "rejects the token of this user".to_owned(),
+        Err(why) => format!("requires its token ({})", why.trim_end_matches('.')),
     };
     format!(
-        "The larder at {spelt} {what}; run this as the user who runs larder, or put its token into {VARIABLE}."
+        "The larder at {spelt} {what}; run this as the user of the larder process, or set {VARIABLE} to its token."
     )
 }
 
@@ -317,13 +317,18 @@ fn look(admin: &Listen, patience: Duration) -> Looked {
 /// The larder that runs here, if it is the only one.
 fn the_only(running: &[Running]) -> Result<Listen, String> {
     match running {
-        [] => Err("No larder runs here, or its admin is elsewhere; give the address that it printed as \"admin on\" \
-                   with --admin."
-            .to_owned()),
+        [] => Err(
+            "No larder runs on this machine, or its admin address is not the default; set --admin to the \
+                   address printed as \"admin on\"."
+                .to_owned(),
+        ),
         [only] => Ok(only.admin.clone()),
         several => {
             let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
-            Err(format!("Several larders run here; choose one with --admin ({}).", admins.join(", ")))
+            Err(format!(
+                "Several larders run on this machine; choose one with --admin ({}).",
+                admins.join(", ")
+            ))
         }
     }
 }
@@ -339,13 +344,13 @@ fn choose(running: &[Running], authority: &str) -> Result<Listen, String> {
         ([only], None) if named => {
             let (serves, admin) = (only.serves.join(" "), spell_listen(&only.admin));
             Err(format!(
-                "The larder that runs here serves {serves}, not port {port}; correct the URL, or ask it all the same \
+                "The larder on this machine serves {serves}, not port {port}; correct the URL, or query it anyway \
                  with --admin {admin}."
             ))
         }
         ([], _) => {
-            Err("No larder runs here, or its admin is elsewhere; give the address that it printed as \
-                        \"admin on\" with --admin."
+            Err("No larder runs on this machine, or its admin address is not the default; set --admin to the address \
+                 printed as \"admin on\"."
                 .to_owned())
         }
         ([only], _) => Ok(only.admin.clone()),
@@ -354,7 +359,8 @@ fn choose(running: &[Running], authority: &str) -> Result<Listen, String> {
             let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
             let admins = admins.join(", ");
             Err(format!(
-                "Several larders run here, and none serves port {port}; choose one with --admin ({admins})."
+                "Several larders run on this machine and none serves port {port}; choose one with --admin \
+                 ({admins})."
             ))
         }
     }
@@ -446,21 +452,19 @@ mod tests {
 
     #[test]
     fn the_larder_that_serves_the_port_is_asked() {
-        let nobody = "No larder runs here, or its admin is elsewhere; give the address that it printed as \
-                      \"admin on\" with --admin.";
+        let nobody = "No larder runs on this machine, or its admin address is not the default; set --admin to the \
+                     address printed as \"admin on\".";
         let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
         check(&[], "a:8080", Err(nobody));
         check(&two[..1], "www.example.com", Ok(9180));
-        let other = "The larder that runs here serves http://127.0.0.1:8080, not port 81; correct the URL, or ask it \
-                     all the same with --admin 127.0.0.1:9180.";
+        let other = "The larder on this machine serves http://127.0.0.1:8080, not port 81; correct the URL, or query it anyway with --admin 127.0.0.1:9180.";
         check(&two[..1], "a:81", Err(other));
         check(&two[..1], "a:8080", Ok(9180));
         check(&two, "a:8080", Ok(9180));
         check(&two, "a", Ok(9181));
         check(&two, "[::1]:80", Ok(9181));
         check(&two, "[::1]", Ok(9181));
-        let neither = "Several larders run here, and none serves port 81; choose one with --admin \
-                       (127.0.0.1:9180, 127.0.0.1:9181).";
+        let neither = "Several larders run on this machine and none serves port 81; choose one with --admin (127.0.0.1:9180, 127.0.0.1:9181).";
         check(&two, "a:81", Err(neither));
     }
 }

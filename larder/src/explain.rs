@@ -58,10 +58,11 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
             let name = text(name);
             out.row(
                 "",
-                &format!("the value of {name} is not kept: where the key or Vary looks at it, this is of another variant"),
+                &format!("the value of {name} is not recorded: if the key or Vary uses it, the result is for another \
+                          variant"),
             );
         }
-        out.title("now, the same request:");
+        out.title("the same request now:");
     }
     let _ = writeln!(out.out, "{}", wrapped(&text(&answer["verdict"]["sentence"]), 0, 0, screen));
     out.verdict(&text(&answer["verdict"]["name"]));
@@ -118,14 +119,19 @@ pub fn tell(answer: &Value, screen: Screen) -> String {
 fn holds(tier: &Value) -> String {
     match tier["holds"].as_str() {
         Some("variants") => format!("{} variant(s)", tier["count"]),
-        Some("hit-for-miss") => "nothing; answers are known not to be shared, so nobody waits".to_owned(),
+        Some("hit-for-miss") => {
+            "nothing; responses of this key cannot be shared, so requests do not wait (hit-for-miss)"
+                .to_owned()
+        }
         Some("unshared") => format!(
-            "nothing; another node found that it may not be shared (status {}), until {} s from now",
+            "nothing; another node marked it as not shareable (status {}), for another {} s",
             tier["status"], tier["seconds"]
         ),
-        Some("response") => "a response that answers this request's kind".to_owned(),
-        Some("purged") => "a response that is not used: a purge has met it, or it may be older".to_owned(),
-        Some("unknown") => "could not be asked in time".to_owned(),
+        Some("response") => "a matching response".to_owned(),
+        Some("purged") => {
+            "a response that is not used: a purge covers it, or it may be older than one".to_owned()
+        }
+        Some("unknown") => "no answer in time".to_owned(),
         _ => "nothing".to_owned(),
     }
 }
@@ -205,7 +211,7 @@ impl Teller {
         if given.is_empty() {
             return;
         }
-        self.title("settings of this route");
+        self.title("settings of the route");
         let names = given.iter().map(|it| text(&it["key"]).chars().count()).max().unwrap_or(0);
         for row in given {
             let (name, place) = (text(&row["key"]), text(&row["where"]));

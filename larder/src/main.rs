@@ -98,17 +98,14 @@ fn main() -> ExitCode {
 fn show(plan: Plan) -> ExitCode {
     let site = match demo::start() {
         Ok(address) => address,
-        Err(error) => return fail(NOT_STARTED, &format!("The demo site cannot be started: {error}.")),
+        Err(error) => return fail(NOT_STARTED, &format!("The demo site failed to start: {error}.")),
     };
     let file = demo::File::beneath(&std::env::temp_dir(), site);
     let plan = match &file {
         Ok(file) => plan.upon(file.path()),
         Err(error) => {
             let (place, why) = (std::env::temp_dir(), plain(error));
-            tell(&format!(
-                "warning: no configuration file, since {} cannot be written: {why}",
-                place.display()
-            ));
+            tell(&format!("warning: no configuration file: {} cannot be written: {why}", place.display()));
             plan.in_front_of(&format!("http://{site}")).or_else("cache.compress.enabled", "true")
         }
     };
@@ -155,7 +152,7 @@ fn follow(order: &cli::Tail) -> ExitCode {
     match tail::run(order, &mut std::io::stdout().lock()) {
         Ok(tail::Ended::Unread) => ExitCode::SUCCESS,
         Ok(tail::Ended::Stopped) => {
-            eprintln!("larder: the server stops; that was all");
+            eprintln!("larder: the server is stopping; the stream ends");
             ExitCode::SUCCESS
         }
         Err(tail::Failed::Filter(sentence)) => fail(NOT_STARTED, &sentence),

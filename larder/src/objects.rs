@@ -115,18 +115,18 @@ pub fn tell(page: &Value, screen: Screen) -> String {
     let (matched, total) = (page["matched"].as_u64().unwrap_or(0), page["total"].as_u64().unwrap_or(0));
     let _ = match matched == total {
         true => write!(out, "{shown} of {total} objects in RAM"),
-        false => write!(out, "{shown} of {matched} that match, among {total} objects in RAM"),
+        false => write!(out, "{shown} of {matched} matches, {total} objects in RAM"),
     };
     let disk = |name: &str| page["disk"][name].as_u64();
     let _ = match (disk("objects"), disk("left")) {
-        (Some(_), Some(0)) => writeln!(out, "; {below} on disk alone"),
+        (Some(_), Some(0)) => writeln!(out, "; {below} on disk only"),
         (Some(all), Some(left)) => {
-            writeln!(out, "; {below} on disk alone, where {left} of {all} were not looked at yet")
+            writeln!(out, "; {below} on disk only; {left} of {all} on disk are not searched yet")
         }
         _ => writeln!(out),
     };
     if let Some(next) = page["next"].as_str() {
-        let _ = writeln!(out, "There may be more: --cursor {next}");
+        let _ = writeln!(out, "Next page: --cursor {next}");
     }
     out
 }
@@ -169,9 +169,7 @@ mod tests {
         let object = json!({ "status": 200, "bytes": 2048, "age": 3725, "expires_in": -5, "hits": 12, "tiers": ["ram", "disk"],
                              "key": "http://a/\u{1b}[31m" });
         let page = json!({ "total": 9, "matched": 3, "objects": [object] });
-        let expect = "STATUS       SIZE       AGE  FRESH FOR      HITS  TIERS     URL\n   \
-                      200    2.0 KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n\
-                      1 of 3 that match, among 9 objects in RAM\n";
+        let expect = "STATUS       SIZE       AGE  FRESH FOR      HITS  TIERS     URL\n   200    2.0 KiB      1h2m      stale        12  ram+disk  http://a/?[31m\n1 of 3 matches, 9 objects in RAM\n";
         assert_eq!(expect, tell(&page, Screen::NONE));
         let narrow = tell(&page, Screen { colour: false, width: Some(70), height: None });
         assert!(narrow.lines().next().is_some_and(|it| it.len() < 70), "{narrow}");
@@ -188,8 +186,8 @@ mod tests {
                                                     "disk": { "objects": 9, "looked_at": 9 - left, "left": left } })
         };
         let end = |page: Value| tell(&page, Screen::NONE).lines().skip(2).collect::<Vec<_>>().join("|");
-        assert_eq!("0 of 0 objects in RAM; 1 on disk alone", end(page(0, Value::Null)));
-        let more = "0 of 0 objects in RAM; 1 on disk alone, where 5 of 9 were not looked at yet|There may be more: --cursor dw.3.7";
+        assert_eq!("0 of 0 objects in RAM; 1 on disk only", end(page(0, Value::Null)));
+        let more = "0 of 0 objects in RAM; 1 on disk only; 5 of 9 on disk are not searched yet|Next page: --cursor dw.3.7";
         assert_eq!(more, end(page(5, json!("dw.3.7"))));
         let mut both = page(5, json!("dw.3.7"));
         join(&mut both, page(2, Value::Null));

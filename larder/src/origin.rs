@@ -34,17 +34,17 @@ pub fn tell(answer: &Value) -> String {
     let mut out = String::new();
     if let Some(it) = answer.get("drained") {
         let left = match it["in_flight"].as_u64().unwrap_or(0) {
-            0 => "nothing is under way".to_owned(),
-            left => format!("{left} under way"),
+            0 => "no requests in progress".to_owned(),
+            left => format!("{left} in progress"),
         };
         let _ = writeln!(
             out,
-            "{} gets nothing new, {left}; until `larder origin restore`, or a restart",
+            "{} receives no new requests, {left}; until `larder origin restore`, or a restart",
             text(&it["name"])
         );
         for route in list(&it["routes_without"]) {
             let _ =
-                writeln!(out, "warning: route {} has no other origin: it answers with 503 now", text(&route));
+                writeln!(out, "warning: route {} has no other origin and answers with 503 now", text(&route));
         }
         return out;
     }

@@ -61,7 +61,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     };
     read.map_err(|it| format!("{} cannot be read: {}.", file.display(), plain(&it)))?;
     match page.len() as u64 > LARGEST {
-        true => Err(format!("{} is larger than 32MiB, which an overlay may not be.", file.display())),
+        true => Err(format!("{} exceeds the maximum overlay size of 32MiB.", file.display())),
         false => Ok(page),
     }
 }
@@ -77,7 +77,7 @@ pub fn tell(answer: &Value) -> String {
         format!("{} ({}, {}, {} bytes{until})", text("uri"), it["status"], text("content_type"), it["bytes"])
     };
     if let Some(it) = answer.get("added") {
-        return format!("lies over {}\n", one(it));
+        return format!("overlays {}\n", one(it));
     }
     if let Some(it) = answer.get("removed") {
         return format!("removed from {}\n", one(it));

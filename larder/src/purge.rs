@@ -20,7 +20,7 @@ pub fn ask(order: &Purge) -> Result<Value, String> {
         let answer = ask::post(&admin, "/cache/purge", asked, PATIENCE);
         answers.push(answer.map_err(|sentence| match answers.len() {
             0 => sentence,
-            done => format!("{sentence} The {done} before it are purged."),
+            done => format!("{sentence} The {done} before it were purged."),
         })?);
     }
     let complete = answers.iter().all(|it| it["complete"] == true);

@@ -30,7 +30,8 @@ pub fn tell(stats: &Value, screen: Screen) -> String {
     let on = format!("on {}, up {}", harmless(&listens.join(" ")), uptime(number(&stats["uptime"])));
     let _ = writeln!(out, "{} {}\n", screen.paint(Ink::Bold, "larder"), wrapped(&on, 7, 7, screen));
     if stats["statistics"] == "off" {
-        let off = "Statistics are off (admin.statistics): of routes, tiers and latencies this is what was counted before.";
+        let off =
+            "Statistics are off (admin.statistics): routes, tiers and latencies show the values from before.";
         let _ = writeln!(out, "{}\n", wrapped(off, 0, 0, screen));
     }
     let of = |name: &str| number(&counters[name]);

@@ -54,10 +54,7 @@ pub fn run(order: &Tail, to: &mut impl Write) -> Result<Ended, Failed> {
             }
             "lost" => {
                 let count = serde_json::from_str::<Value>(&data).ok().and_then(|it| it["count"].as_u64());
-                eprintln!(
-                    "larder: {} requests are not shown: they came faster than they were read",
-                    count.unwrap_or(0)
-                );
+                eprintln!("larder: {} requests were skipped: the output was too slow", count.unwrap_or(0));
             }
             "end" => return Ok(Ended::Stopped),
             _ => {}

@@ -56,8 +56,8 @@ impl Token {
         let fits = |it: u8| it.is_ascii_alphanumeric() || b"-._~+/=".contains(&it);
         match text.len() {
             LEAST..=MOST if text.bytes().all(fits) => Ok(Self(text.to_owned())),
-            LEAST..=MOST => Err("a token has only letters, digits and -._~+/=".to_owned()),
-            length => Err(format!("a token has {LEAST} to {MOST} characters, this one {length}")),
+            LEAST..=MOST => Err("a token may contain only letters, digits and -._~+/=".to_owned()),
+            length => Err(format!("a token must have {LEAST} to {MOST} characters; this one has {length}")),
         }
     }
 
@@ -108,9 +108,9 @@ pub fn of_server(file: Option<&Path>) -> Result<(Token, Kept), String> {
         Ok(token) => Ok((token, Kept::File(place))),
         Err(NotKept::Refused(sentence)) => Err(sentence),
         Err(NotKept::Impossible(why)) if file.is_none() => Ok((fresh()?, Kept::Nowhere(why))),
-        Err(NotKept::Impossible(why)) => {
-            Err(format!("admin.token_file: {why}; name a file that larder may write, or set {VARIABLE}."))
-        }
+        Err(NotKept::Impossible(why)) => Err(format!(
+            "admin.token_file: {why}; set it to a file that larder can write, or set {VARIABLE}."
+        )),
     }
 }
 
@@ -152,7 +152,7 @@ fn default_place(variable: impl Fn(&str) -> Option<OsString>, root: bool) -> Opt
 }
 
 fn fresh() -> Result<Token, String> {
-    Token::random::<RANDOM>().map_err(|it| format!("The system gives no randomness: {}.", plain(&it)))
+    Token::random::<RANDOM>().map_err(|it| format!("The system provides no random bytes: {}.", plain(&it)))
 }
 
 /// Why there is no token in a file.
@@ -225,13 +225,14 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
             return match (error, there.is_some()) {
                 (rustix::io::Errno::NOENT, _) if there.is_some_and(|it| it.is_symlink()) => {
                     Err(NotKept::Refused(format!(
-                        "The admin token's file {shown} is a link to a file that is not there; remove it, or make that file."
+                        "The admin token file {shown} is a dangling symbolic link; remove it, or create its target."
                     )))
                 }
                 // If it is there now, another larder has just made it: who wants to make one as well will find it.
                 (rustix::io::Errno::NOENT, _) => Ok(None),
                 (error, true) => Err(NotKept::Refused(format!(
-                    "The admin token's file {shown} cannot be read: {}; make it yours (chmod 600 {shown}), or remove it.",
+                    "The admin token file {shown} cannot be read: {}; take ownership (chmod 600 {shown}), or remove \
+                     it.",
                     plain(&error.into())
                 ))),
                 (error, false) => Err(cannot(error.into())),
@@ -241,27 +242,27 @@ fn look(place: &Path, reader: Reader) -> Result<Option<Token>, NotKept> {
     // Of the open file: what is looked at is what is read.
     let about = file.metadata().map_err(cannot)?;
     if !about.is_file() {
-        return Err(NotKept::Refused(format!("The admin token's file {shown} is no regular file.")));
+        return Err(NotKept::Refused(format!("The admin token file {shown} is not a regular file.")));
     }
     if about.mode() & 0o077 != 0 {
         let mode = about.mode() & 0o777;
         return Err(NotKept::Refused(format!(
-            "The admin token's file {shown} can be read or written by others (mode {mode:04o}); make it yours alone: \
-             chmod 600 {shown}"
+            "The admin token file {shown} is accessible to other users (mode {mode:04o}); restrict it: chmod 600 \
+             {shown}"
         )));
     }
     let own = rustix::process::geteuid().as_raw();
     if about.uid() != own && reader == Reader::Owner {
         return Err(NotKept::Refused(format!(
-            "The admin token's file {shown} belongs to user {}, not to user {own}, who runs larder; remove it, or name \
-             another as admin.token_file.",
+            "The admin token file {shown} belongs to user {}, but larder runs as user {own}; remove it, or set \
+             admin.token_file to another file.",
             about.uid()
         )));
     }
     let mut bytes = Vec::new();
     let most = u64::try_from(MOST).unwrap_or(u64::MAX) + 16;
     let bad =
-        |it| NotKept::Refused(format!("The admin token's file {shown} holds no token: {it}; remove it."));
+        |it| NotKept::Refused(format!("The admin token file {shown} contains no token: {it}; remove it."));
     file.take(most).read_to_end(&mut bytes).map_err(|it| bad(plain(&it)))?;
     let text = String::from_utf8(bytes).map_err(|_| bad("it is not text".to_owned()))?;
     Token::read(&text).map(Some).map_err(bad)
@@ -341,12 +342,12 @@ mod tests {
         {
             std::fs::write(&place, text).unwrap();
             let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{text:?}") };
-            assert!(sentence.contains("holds no token"), "{sentence}");
+            assert!(sentence.contains("contains no token"), "{sentence}");
         }
         for bytes in [&b"\xff"[..], &[0xC3; 40], &[0; 40]] {
             std::fs::write(&place, bytes).unwrap();
             let Err(NotKept::Refused(sentence)) = keep(&place) else { panic!("{bytes:?}") };
-            assert!(sentence.contains("holds no token"), "{sentence}");
+            assert!(sentence.contains("contains no token"), "{sentence}");
         }
         std::fs::write(&place, format!("  {}\n", "k".repeat(32))).unwrap();
         assert!(keep(&place).unwrap().is(&"k".repeat(32)));
@@ -369,7 +370,7 @@ mod tests {
             }
             assert!(place.symlink_metadata().is_ok(), "nothing was changed");
         };
-        check(&link("nothing", "dangling"), "is a link to a file that is not there");
+        check(&link("nothing", "dangling"), "is a dangling symbolic link");
         check(&link("round", "round"), "cannot be read");
         // A link to a token is as good as the token.
         keep(&folder.path().join("token")).unwrap();

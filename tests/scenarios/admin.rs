@@ -348,7 +348,7 @@ fn the_token_is_made_once_for_its_owner_and_found_by_the_commands() {
     assert!(code == Some(0) && said.contains("/#login="), "{said}");
     let (code, said) = login(None);
     assert_eq!(Some(1), code, "{said}");
-    assert!(said.contains("wants its token (There is no ") && said.contains("LARDER_ADMIN_TOKEN"), "{said}");
+    assert!(said.contains("requires its token (") && said.contains("LARDER_ADMIN_TOKEN"), "{said}");
 
     let again = start(state.path());
     assert_eq!(200, ask(&again, "GET /cache/stats", &[&bearer(token.trim())], "").status, "it is kept");
@@ -387,7 +387,7 @@ fn a_token_file_that_holds_none_stops_the_start() {
         let output = command.output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(Some(2), output.status.code(), "{said}");
-        assert!(said.starts_with("larder: The admin token's file ") && said.contains(says), "{said}");
+        assert!(said.starts_with("larder: The admin token file ") && said.contains(says), "{said}");
         assert_eq!(
             (1, ""),
             (said.lines().count(), String::from_utf8_lossy(&output.stdout).as_ref()),

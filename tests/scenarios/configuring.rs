@@ -281,7 +281,7 @@ fn what_is_no_request_is_refused() {
     );
     let nowhere =
         json!({ "text": before, "set": [{ "path": ["site", 3, "hosts"], "value": "x" }] }).to_string();
-    check("POST", "/api/v1/config/edit", nowhere.as_bytes(), 400, "There is no site[3]");
+    check("POST", "/api/v1/config/edit", nowhere.as_bytes(), 400, "site[3] does not exist");
     assert_eq!(before, file(&larder));
 }
 

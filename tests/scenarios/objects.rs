@@ -215,7 +215,7 @@ fn the_command_shows_what_is_on_disk() {
     let told = run(larder.folder.path(), &["objects", "/a/*", "--admin", &admin]);
     assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
     assert!(
-        told.out.contains("0 of 0 objects in RAM; 1 on disk alone") && !told.out.contains("/b/10"),
+        told.out.contains("0 of 0 objects in RAM; 1 on disk only") && !told.out.contains("/b/10"),
         "{}",
         told.out
     );
@@ -230,7 +230,7 @@ fn the_command_shows_a_table() {
     let told = run(larder.folder.path(), &["objects", "/a/*", "--sort", "size", "--admin", &admin]);
     assert!(told.code == 0 && told.out.contains("2.0 KiB") && told.out.contains("/a/2048"), "{told:?}");
     assert!(
-        !told.out.contains("/b/10") && told.out.contains("1 of 1 that match, among 2 objects in RAM"),
+        !told.out.contains("/b/10") && told.out.contains("1 of 1 matches, 2 objects in RAM"),
         "{}",
         told.out
     );

@@ -423,7 +423,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("proxy nonsense", "ORIGIN: found \"nonsense\"");
     check("proxy http://127.0.0.1:99999", "ORIGIN: found");
     check("proxy ftp://a", "ORIGIN: found \"ftp://a\"");
-    check("proxy", "needs ORIGIN; for example");
+    check("proxy", "requires ORIGIN; for example");
     check("proxy :1 --ram 1ZB", "--ram: found \"1ZB\"; allowed:");
     check("proxy :1 --workers 0", "--workers: found \"0\"; allowed:");
     check("proxy :1 --listen 127.0.0.1:http", "--listen: found");
@@ -433,7 +433,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     );
     check("prxy :1", "did you mean `larder proxy`?");
     check("serve nowhere", "DIR: nowhere: no such file or directory");
-    check("run", "there is neither larder.toml here");
+    check("run", "no configuration file: neither larder.toml nor");
     check("run -c nowhere.toml", "nowhere.toml: cannot be read");
     check("run -c bad.toml", "bad.toml:2: cash: unknown");
     check("check -c bad.toml", "bad.toml:2: cash: unknown");

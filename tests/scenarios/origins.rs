@@ -102,7 +102,7 @@ fn one_of_three_killed_and_one_stopped_under_load_fail_no_idempotent_request() {
         assert_eq!(2, larder.counter("origin_ejections"));
         assert!(larder.counter("origin_retries_elsewhere") >= 6);
         assert_eq!(0, larder.counter("origin_retry_budget"));
-        until("nothing is under way", || origins(&larder).iter().all(|it| it["in_flight"] == 0));
+        until("no requests in progress", || origins(&larder).iter().all(|it| it["in_flight"] == 0));
     }
 }
 
@@ -338,7 +338,8 @@ fn who_is_drained_by_an_operator_gets_nothing_new_until_that_is_taken_back() {
     until("one is under way", || gate.waiting() > 0);
     let said = command(&larder, &format!("drain {}", a.url()));
     assert!(
-        said.contains("gets nothing new, ") && said.contains(" under way; until `larder origin restore`"),
+        said.contains("receives no new requests, ")
+            && said.contains(" in progress; until `larder origin restore`"),
         "{said}"
     );
     assert_eq!(vec!["drained", "up"], states(&larder));
@@ -380,7 +381,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     assert_eq!(vec!["up", "drained"], states(&larder));
     // Nobody is left: that is said, and done.
     let said = command(&larder, &format!("drain {}", a.url()));
-    assert!(said.contains("warning: route */* has no other origin: it answers with 503 now"), "{said}");
+    assert!(said.contains("warning: route */* has no other origin and answers with 503 now"), "{said}");
     let answer = larder.get("/");
     assert_eq!(503, answer.status);
     assert!(answer.text().contains("all of its origins are drained"), "{answer:?}");

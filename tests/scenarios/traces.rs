@@ -524,9 +524,9 @@ fn traces_are_recorded_and_drawn() {
             "There is no route \"x\"; there are */*.",
         ),
         (&["trace", "plot", "none.jsonl"][..], "none.jsonl cannot be read"),
-        (&["trace", "plot", "t.html"][..], "would take the place of t.html"),
+        (&["trace", "plot", "t.html"][..], "would overwrite t.html"),
         (&["trace", "plot", "t.html", "-o", "p.html"][..], "t.html: line 1 is not JSON"),
-        (&["trace"][..], "needs what to do: record, or plot FILE"),
+        (&["trace"][..], "requires an action: record, or plot FILE"),
     ] {
         let ended = command::run(folder.path(), arguments);
         assert!(ended.code != 0 && ended.err.contains(sentence), "{arguments:?}: {ended:?}");

@@ -140,7 +140,7 @@ fn a_mark_is_told_of_and_a_purge_is_past_it() {
     until("the mark is there", || {
         explained().contains("Another node found that it may not be shared until ")
     });
-    assert!(explained().contains("fleet    nothing; another node found that"), "{}", explained());
+    assert!(explained().contains("fleet    nothing; another node marked it"), "{}", explained());
     assert_eq!(200, b.admin_post("/cache/purge", "{\"url\": \"http://h/\"}").status);
     let found = b.get("/");
     assert_eq!(("ours", 1), (&*found.text(), b.counter("fleet_recompute_wins")), "{}", found.cache());

@@ -13,7 +13,7 @@ pub fn version() -> String {
 #[must_use]
 pub fn overview() -> String {
     let mut out = String::from(
-        "larder: a web server whose heart is a page cache\n\nUsage: larder COMMAND [ARGUMENT] [FLAGS]\n\nCommands:\n",
+        "larder: a caching web server\n\nUsage: larder COMMAND [ARGUMENT] [FLAGS]\n\nCommands:\n",
     );
     for command in COMMANDS {
         let usage = format!("{} {}", command.word, command.argument);
@@ -23,7 +23,9 @@ pub fn overview() -> String {
     for (typed, does) in COMMANDS.iter().filter_map(|it| it.examples.first()) {
         let _ = writeln!(out, "  {typed}\n      {does}");
     }
-    out.push_str("\n`larder COMMAND --help` shows a command's flags; `larder --version` the version.\n");
+    out.push_str(
+        "\n`larder COMMAND --help` prints the flags of a command; `larder --version` prints the version.\n",
+    );
     exit_codes(&mut out);
     out
 }

@@ -116,7 +116,8 @@ impl Plan {
             (_, Some(file)) => Config::load(&file, &self.settings),
             (_, None) => {
                 let text = format!(
-                    "there is neither {} here nor {}; name one with -c FILE, or start without: larder proxy ORIGIN",
+                    "no configuration file: neither {} nor {} exists; use -c FILE, or start without a file: larder \
+                     proxy ORIGIN",
                     PLACES[0], PLACES[1]
                 );
                 let source = Source::Flag("configuration".into());
@@ -240,7 +241,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
             return Ok(Command::Print(help::version()));
         }
         Some(Token::Flag(it)) => {
-            return Err(Usage(format!("{it}: a command comes first; try `larder --help`")));
+            return Err(Usage(format!("{it}: expected a command first; try `larder --help`")));
         }
         Some(Token::Value(word)) => word,
     };
@@ -260,7 +261,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, U
             Token::Flag(it) => given.flag(command, &it, &mut parser)?,
             Token::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
             Token::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
-                return Err(Usage(format!("{it:?} is one argument too many; try `larder {word} --help`")));
+                return Err(Usage(format!("unexpected argument {it:?}; try `larder {word} --help`")));
             }
             Token::Value(it) => given.argument = Some(it),
         }
@@ -292,11 +293,11 @@ fn command_named(word: &str) -> Result<&'static Describe, Usage> {
         return Ok(command);
     }
     if NOT_BUILT.contains(&word) {
-        return Err(Usage(format!("`larder {word}` is not built yet; `larder --help` lists what is")));
+        return Err(Usage(format!("`larder {word}` is not implemented; `larder --help` lists the commands")));
     }
     Err(Usage(match nearest(word, COMMANDS.iter().map(|it| it.word)) {
-        Some(near) => format!("there is no command {word:?}; did you mean `larder {near}`?"),
-        None => format!("there is no command {word:?}; `larder --help` lists them"),
+        Some(near) => format!("unknown command {word:?}; did you mean `larder {near}`?"),
+        None => format!("unknown command {word:?}; `larder --help` lists the commands"),
     }))
 }
 
@@ -338,7 +339,7 @@ impl Given {
             }
             return Ok(());
         }
-        let missing = |_| Usage(format!("{name} needs a value: {name} {}", flag.value));
+        let missing = |_| Usage(format!("{name} requires a value: {name} {}", flag.value));
         let value = text(parser.value().map_err(missing)?)?;
         match flag.means {
             Means::Key(key) => self.set(key, &value, &name),
@@ -417,7 +418,7 @@ impl Given {
         if argument.is_empty() && needs_one {
             let (typed, _) = command.examples[0];
             return Err(Usage(format!(
-                "`larder {}` needs {}; for example `{typed}`",
+                "`larder {}` requires {}; for example `{typed}`",
                 command.word, command.argument
             )));
         }
@@ -462,7 +463,7 @@ impl Given {
         if id.is_some() {
             if !url.is_empty() || self.method.is_some() || !self.fields.is_empty() {
                 return Err(Usage(
-                    "--id names a whole request; leave out the URL, --method and --header".to_owned(),
+                    "--id selects a complete request; remove the URL, --method and --header".to_owned(),
                 ));
             }
             let (scheme, authority, target, method) = Default::default();
@@ -496,17 +497,19 @@ fn said_elsewhere(command: Name, key: &str) -> Option<&'static str> {
     let (proxy, files) = (key.starts_with("proxy."), key.starts_with("files."));
     match (command, key) {
         (Name::Run | Name::Check, "hosts") => {
-            Some("is of one site, and there may be several: write it in the file")
+            Some("applies to one of several sites: set it in the configuration file")
         }
         (Name::Run | Name::Check, _) => {
-            Some("is of one route, and there may be several: write it in the file")
+            Some("applies to one of several routes: set it in the configuration file")
         }
-        (Name::Proxy, "proxy.to") => Some("is what the argument ORIGIN says"),
-        (Name::Demo, "proxy.to") => Some("is the demo itself"),
-        (Name::Serve, "files.root") => Some("is what the argument DIR says"),
-        (Name::Serve, _) if proxy => Some("is of a route to an application, such as that of `larder proxy`"),
+        (Name::Proxy, "proxy.to") => Some("is set by the argument ORIGIN"),
+        (Name::Demo, "proxy.to") => Some("is set by the demo"),
+        (Name::Serve, "files.root") => Some("is set by the argument DIR"),
+        (Name::Serve, _) if proxy => {
+            Some("applies to a route with an origin, such as that of `larder proxy`")
+        }
         (Name::Proxy | Name::Demo, _) if files => {
-            Some("is of a route with files, such as that of `larder serve`")
+            Some("applies to a route with files, such as that of `larder serve`")
         }
         _ => None,
     }
@@ -534,7 +537,7 @@ fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
     let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
     if authority.contains('*') {
         return Err(Usage(format!(
-            "{name}: found {url:?}, which is no URL but a pattern; allowed: one page, http://HOST:PORT/PATH"
+            "{name}: {url:?} is a pattern, not a URL; allowed: one page, http://HOST:PORT/PATH"
         )));
     }
     // A word alone is no address that somebody meant.
@@ -584,7 +587,7 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
 #[must_use]
 pub fn summary(config: &Config) -> String {
     let listen: Vec<String> = config.listen.iter().map(spell_entrance).collect();
-    let workers = config.workers.map_or("one for each core".to_owned(), |it| it.to_string());
+    let workers = config.workers.map_or("one per core".to_owned(), |it| it.to_string());
     let mut out = String::new();
     let _ = writeln!(out, "  listen   {}", listen.join(", "));
     let _ = writeln!(out, "  workers  {workers}");

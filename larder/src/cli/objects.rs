@@ -19,7 +19,8 @@ impl Objects {
     pub(super) fn read(mut given: Given) -> Result<Self, Usage> {
         if let [first, second, ..] = &given.arguments[..] {
             return Err(Usage(format!(
-                "`larder objects` takes one search, and found {first:?} and {second:?}; with * it is a pattern, such as '/news/*'"
+                "`larder objects` accepts one search; found {first:?} and {second:?}. A search with * is a pattern, \
+                 such as '/news/*'"
             )));
         }
         let search = given.arguments.pop().map(|it| ("search", it));

@@ -36,8 +36,8 @@ impl OriginOrder {
             ["restore", origin] => What::Restore(address(origin)?),
             _ => {
                 return Err(Usage(
-                    "`larder origin` needs what to do: list, drain ORIGIN, or restore ORIGIN; for example `larder origin \
-                     drain http://10.0.0.2:8000`"
+                    "`larder origin` requires an action: list, drain ORIGIN, or restore ORIGIN; for example `larder \
+                     origin drain http://10.0.0.2:8000`"
                         .to_owned(),
                 ));
             }

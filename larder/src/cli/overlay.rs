@@ -53,14 +53,14 @@ impl Overlay {
                 media: value("type").map(media).transpose()?,
             },
             ["remove" | "list", ..] if !given.own.is_empty() => {
-                return Err(Usage(format!("--{} goes with `larder overlay add` alone", given.own[0].0)));
+                return Err(Usage(format!("--{} is only valid with `larder overlay add`", given.own[0].0)));
             }
             ["remove", uri] => What::Remove(uri.to_owned()),
             ["list"] => What::List,
             _ => {
                 return Err(Usage(
-                    "`larder overlay` needs what to do: add URI FILE, remove URI, or list; for example `larder overlay \
-                     add /shop soon.html`"
+                    "`larder overlay` requires an action: add URI FILE, remove URI, or list; for example `larder \
+                     overlay add /shop soon.html`"
                         .to_owned(),
                 ));
             }

@@ -38,32 +38,33 @@ impl Purge {
         }
         if values("tag").any(|it| it.trim().is_empty()) {
             return Err(Usage(
-                "--tag is empty; a tag is what a response names in its Surrogate-Key or Cache-Tag".to_owned(),
+                "--tag is empty; a tag is a value of the Surrogate-Key or Cache-Tag field of a response"
+                    .to_owned(),
             ));
         }
         let Some((kind, _)) = scopes.first().cloned() else {
             return Err(Usage(
-                "`larder purge` needs what to purge: URLs, --prefix, --tag, --where or --all; for example \
-                 `larder purge http://127.0.0.1:8080/news`"
+                "`larder purge` requires a target: URLs, --prefix, --tag, --where or --all; for example `larder \
+                 purge http://127.0.0.1:8080/news`"
                     .to_owned(),
             ));
         };
         if let Some((other, _)) = scopes.iter().find(|it| it.0 != kind) {
             let spell = |it: &str| if it == "url" { "URLs".to_owned() } else { format!("--{it}") };
             return Err(Usage(format!(
-                "{} and {} do not go together: purge twice",
+                "{} and {} cannot be combined; run two purges",
                 spell(kind),
                 spell(other)
             )));
         }
         if has("soft") && has("validate") {
             return Err(Usage(
-                "--soft and --validate do not go together: --validate is the harder".to_owned(),
+                "--soft and --validate cannot be combined; --validate is the stricter one".to_owned(),
             ));
         }
         let host = values("host").next_back();
         if host.is_some() && !matches!(kind, "url" | "prefix") {
-            return Err(Usage(format!("--host goes with URLs and --prefix, not with --{kind}")));
+            return Err(Usage(format!("--host is only valid with URLs and --prefix, not with --{kind}")));
         }
         for text in scopes.iter().filter(|it| matches!(it.0, "url" | "prefix")).filter_map(|it| it.1.as_str())
         {

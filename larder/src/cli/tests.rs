@@ -125,23 +125,23 @@ fn the_only_site_and_route_are_set_too() {
     );
     assert!(route.methods.allow("GET") && !route.methods.allow("POST"));
     refuse("proxy :1 --set site[].host=a", "--set: unknown key \"site[].host\"; did you mean site.hosts?");
-    refuse("proxy :1 --set proxy.to=:2", "--set: proxy.to is what the argument ORIGIN says");
-    refuse("serve src --set files.root=x", "--set: files.root is what the argument DIR says");
+    refuse("proxy :1 --set proxy.to=:2", "--set: proxy.to is set by the argument ORIGIN");
+    refuse("serve src --set files.root=x", "--set: files.root is set by the argument DIR");
     refuse(
         "serve src --set proxy.connections=1",
-        "--set: proxy.connections is of a route to an application, such as that of `larder proxy`",
+        "--set: proxy.connections applies to a route with an origin, such as that of `larder proxy`",
     );
     refuse(
         "proxy :1 --set site.route.files.root=x",
-        "--set: site.route.files.root is of a route with files, such as that of `larder serve`",
+        "--set: site.route.files.root applies to a route with files, such as that of `larder serve`",
     );
     refuse(
         "run --set site.hosts=a",
-        "--set: site.hosts is of one site, and there may be several: write it in the file",
+        "--set: site.hosts applies to one of several sites: set it in the configuration file",
     );
     refuse(
         "check --set site.route.path=/",
-        "--set: site.route.path is of one route, and there may be several: write it in the file",
+        "--set: site.route.path applies to one of several routes: set it in the configuration file",
     );
 }
 
@@ -155,14 +155,14 @@ fn serve_needs_no_file() {
 
 #[test]
 fn bad_lines_say_what_to_do() {
-    refuse("prxy :1", "there is no command \"prxy\"; did you mean `larder proxy`?");
-    refuse("dance", "there is no command \"dance\"; `larder --help` lists them");
-    refuse("replay", "`larder replay` is not built yet; `larder --help` lists what is");
-    refuse("--listen :1", "--listen: a command comes first; try `larder --help`");
-    refuse("proxy", "`larder proxy` needs ORIGIN; for example `larder proxy http://127.0.0.1:8000`");
-    refuse("proxy :1 :2", "\":2\" is one argument too many; try `larder proxy --help`");
+    refuse("prxy :1", "unknown command \"prxy\"; did you mean `larder proxy`?");
+    refuse("dance", "unknown command \"dance\"; `larder --help` lists the commands");
+    refuse("replay", "`larder replay` is not implemented; `larder --help` lists the commands");
+    refuse("--listen :1", "--listen: expected a command first; try `larder --help`");
+    refuse("proxy", "`larder proxy` requires ORIGIN; for example `larder proxy http://127.0.0.1:8000`");
+    refuse("proxy :1 :2", "unexpected argument \":2\"; try `larder proxy --help`");
     refuse("proxy :1 --lisen :1", "--lisen: unknown flag; did you mean --listen?");
-    refuse("proxy :1 --ram", "--ram needs a value: --ram SIZE");
+    refuse("proxy :1 --ram", "--ram requires a value: --ram SIZE");
     refuse("proxy :1 --listing", "--listing: unknown flag; did you mean --listen?");
     refuse(
         "proxy :1 --set cache.max_tl=1",
@@ -196,8 +196,8 @@ fn explain_takes_a_request() {
     assert!(it.ask.is_some());
     refuse("explain ftp://a/", "URL: found \"ftp://a/\"; allowed: http://HOST:PORT/PATH");
     refuse("explain notaurl", "URL: found \"notaurl\"; allowed: http://HOST:PORT/PATH");
-    let pattern = "which is no URL but a pattern; allowed: one page, http://HOST:PORT/PATH";
-    refuse("explain http://127.0.0.1:8080*", &format!("URL: found \"http://127.0.0.1:8080*\", {pattern}"));
+    let pattern = "is a pattern, not a URL; allowed: one page, http://HOST:PORT/PATH";
+    refuse("explain http://127.0.0.1:8080*", &format!("URL: \"http://127.0.0.1:8080*\" {pattern}"));
     // Before a larder is looked for.
     refuse(
         "purge --where status",
@@ -224,7 +224,7 @@ fn bench_takes_what_and_how_long() {
         (2, Duration::from_millis(200), Output::Json),
         (it.options.rounds, it.options.cell, it.output)
     );
-    refuse("bench", "`larder bench` needs WHAT; for example `larder bench tiers`");
+    refuse("bench", "`larder bench` requires WHAT; for example `larder bench tiers`");
     refuse("bench ties", "WHAT: found \"ties\"; allowed: tiers");
     refuse("bench tiers --rounds 0", "--rounds: found \"0\"; allowed: a number from 1 to 1000");
     refuse("bench tiers --time 1ms", "--time: found \"1ms\"; allowed: a duration from 50ms to 10m");
@@ -250,18 +250,18 @@ fn purge_takes_what_and_how() {
     assert_eq!(["{\"all\":true}"], text(&purge("purge --all")).as_slice());
     refuse(
         "purge",
-        "`larder purge` needs what to purge: URLs, --prefix, --tag, --where or --all; for example \
-         `larder purge http://127.0.0.1:8080/news`",
+        "`larder purge` requires a target: URLs, --prefix, --tag, --where or --all; for example `larder purge \
+         http://127.0.0.1:8080/news`",
     );
-    refuse("purge a/x --tag t", "URLs and --tag do not go together: purge twice");
+    refuse("purge a/x --tag t", "URLs and --tag cannot be combined; run two purges");
     refuse(
         "purge --all --soft --validate",
-        "--soft and --validate do not go together: --validate is the harder",
+        "--soft and --validate cannot be combined; --validate is the stricter one",
     );
-    refuse("purge --tag t --host h", "--host goes with URLs and --prefix, not with --tag");
+    refuse("purge --tag t --host h", "--host is only valid with URLs and --prefix, not with --tag");
     refuse(
         "purge --tag=",
-        "--tag is empty; a tag is what a response names in its Surrogate-Key or Cache-Tag",
+        "--tag is empty; a tag is a value of the Surrogate-Key or Cache-Tag field of a response",
     );
     refuse(
         "purge http://h/a ftp://h/",
@@ -304,13 +304,13 @@ fn warm_takes_urls_and_bounds() {
     refuse("warm --list - --as ftp", "--as: found \"ftp\"; allowed: http, https");
     refuse(
         "warm",
-        "`larder warm` needs URLs: --sitemap URL, --log FILE or --list FILE; for example \
-         `larder warm --sitemap http://127.0.0.1:8080/sitemap.xml`",
+        "`larder warm` requires URLs: --sitemap URL, --log FILE or --list FILE; for example `larder warm --sitemap \
+         http://127.0.0.1:8080/sitemap.xml`",
     );
-    refuse("warm --log a --list b", "--log and --list do not go together: warm twice");
+    refuse("warm --log a --list b", "--log and --list cannot be combined; run warm twice");
     refuse("warm --list b --rate 0", "--rate: found \"0\"; allowed: a whole number from 1 to 1000000");
     refuse("warm --sitemap ftp://h/", "--sitemap: found \"ftp://h/\"; allowed: http://HOST:PORT/PATH");
-    refuse("warm b", "\"b\" is one argument too many; try `larder warm --help`");
+    refuse("warm b", "unexpected argument \"b\"; try `larder warm --help`");
 }
 
 #[test]
@@ -350,8 +350,8 @@ fn overlays() {
     for line in ["overlay", "overlay add /shop", "overlay remove", "overlay list x", "overlay drop /shop"] {
         refuse(
             line,
-            "`larder overlay` needs what to do: add URI FILE, remove URI, or list; for example `larder overlay add /shop \
-             soon.html`",
+            "`larder overlay` requires an action: add URI FILE, remove URI, or list; for example `larder overlay add \
+             /shop soon.html`",
         );
     }
     refuse(
@@ -359,7 +359,7 @@ fn overlays() {
         "--ttl: found \"0\"; allowed: a duration in whole seconds from \"1s\", such as 1h",
     );
     refuse("overlay add / x --status 304", "--status: found \"304\"; allowed: 200, or 400 to 599");
-    refuse("overlay list --ttl 1h", "--ttl goes with `larder overlay add` alone");
+    refuse("overlay list --ttl 1h", "--ttl is only valid with `larder overlay add`");
 }
 
 #[test]
@@ -375,8 +375,8 @@ fn origins() {
     for line in ["origin", "origin drain", "origin restore", "origin list x", "origin drop :1"] {
         refuse(
             line,
-            "`larder origin` needs what to do: list, drain ORIGIN, or restore ORIGIN; for example `larder origin drain \
-             http://10.0.0.2:8000`",
+            "`larder origin` requires an action: list, drain ORIGIN, or restore ORIGIN; for example `larder origin \
+             drain http://10.0.0.2:8000`",
         );
     }
     refuse(

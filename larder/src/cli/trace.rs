@@ -48,7 +48,7 @@ impl Trace {
         let value = |name: &str| given.own.iter().rev().find(|it| it.0 == name).map(|it| it.1.clone());
         let arguments: Vec<&str> = given.arguments.iter().map(String::as_str).collect();
         let only = |of: &str, names: &[&str]| match given.own.iter().find(|it| names.contains(&it.0)) {
-            Some(it) => Err(Usage(format!("--{} goes with `larder trace {of}` alone", it.0))),
+            Some(it) => Err(Usage(format!("--{} is only valid with `larder trace {of}`", it.0))),
             None => Ok(()),
         };
         match arguments[..] {
@@ -64,16 +64,17 @@ impl Trace {
                 let file = PathBuf::from(file);
                 let out = value("output").map_or_else(|| file.with_extension("html"), PathBuf::from);
                 if out == file {
-                    return Err(Usage(format!("the page would take the place of {}; name another with -o", file.display())));
+                    return Err(Usage(format!("the plot would overwrite {}; choose another file with -o", file.display())));
                 }
                 Ok(Self::Plot(Plot { file, out }))
             }
-            ["plot"] => Err(Usage("`larder trace plot` needs the FILE that `larder trace record` wrote".to_owned())),
+            ["plot"] => Err(Usage("`larder trace plot` requires the FILE that `larder trace record` wrote".to_owned())),
             ["plot", _, more, ..] | ["record", more, ..] => {
-                Err(Usage(format!("{more:?} is one argument too many; try `larder trace --help`")))
+                Err(Usage(format!("unexpected argument {more:?}; try `larder trace --help`")))
             }
             _ => Err(Usage(
-                "`larder trace` needs what to do: record, or plot FILE; for example `larder trace record --every 100`"
+                "`larder trace` requires an action: record, or plot FILE; for example `larder trace record --every \
+                 100`"
                     .to_owned(),
             )),
         }

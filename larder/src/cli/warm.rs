@@ -55,11 +55,13 @@ impl Warm {
             ["log"] => From::Log(text.into()),
             ["list"] => From::List(text.into()),
             [] => {
-                let text = "`larder warm` needs URLs: --sitemap URL, --log FILE or --list FILE; for example \
+                let text = "`larder warm` requires URLs: --sitemap URL, --log FILE or --list FILE; for example \
                             `larder warm --sitemap http://127.0.0.1:8080/sitemap.xml`";
                 return Err(Usage(text.to_owned()));
             }
-            _ => return Err(Usage(format!("--{} do not go together: warm twice", named.join(" and --")))),
+            _ => {
+                return Err(Usage(format!("--{} cannot be combined; run warm twice", named.join(" and --"))));
+            }
         };
         let number = |name: &'static str, most: u64| match value(name) {
             None => Ok(None),

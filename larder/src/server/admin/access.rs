@@ -374,7 +374,7 @@ impl Admin {
             }
             Ok(Err(error)) => problem(
                 503,
-                format!("The system gives no randomness: {}.", larder_stdx::error::plain(&error)),
+                format!("The system provides no random bytes: {}.", larder_stdx::error::plain(&error)),
             ),
             Err(Refusal::TooMany) => Refusal::TooMany.into(),
             Err(_) => problem_at(
@@ -392,7 +392,7 @@ impl Admin {
             Err(error) => {
                 return problem(
                     503,
-                    format!("The system gives no randomness: {}.", larder_stdx::error::plain(&error)),
+                    format!("The system provides no random bytes: {}.", larder_stdx::error::plain(&error)),
                 );
             }
         };

@@ -36,11 +36,11 @@ const PATIENCE: Duration = Duration::from_secs(1);
 #[rustfmt::skip]
 pub const QUERY: &[Parameter] = &[
     text("search", "a part of the key; or, with *, a pattern for all of it, from the host or the path on"),
-    text("tag", "only what has this tag"),
-    text("status", "only this status: 404, 4xx or 400-499"),
+    text("tag", "only entries with this tag"),
+    text("status", "only entries with this status: 404, 4xx or 400-499"),
     one_of("tier", &["all", "ram", "disk"], "only what is there; all: what is in RAM, sorted, and then what is on disk alone (all)"),
     one_of("sort", &["key", "size", "age", "hits", "expires"], "by what (key); on disk by size, hits or age: when it was written (age)"),
-    one_of("order", &["asc", "desc"], "which end first (asc for key and expires, desc for the others)"),
+    one_of("order", &["asc", "desc"], "sort order (asc for key and expires, desc for the others)"),
     integer("limit", 1, MOST as i64, "how many at most (100)"),
     text("cursor", "what the page before gave as next"),
 ];

@@ -148,7 +148,7 @@ fn spell(scope: &Scope) -> (&'static str, String) {
         Scope::Prefix(prefix) => ("prefix", text(prefix)),
         Scope::Tag(tag) => ("tag", tag.to_string()),
         Scope::Where(condition) => ("where", condition.text().to_owned()),
-        Scope::All => ("all", "everything".to_owned()),
+        Scope::All => ("all", "purge everything".to_owned()),
     }
 }
 
