@@ -14,7 +14,9 @@ const RANKS: &[(&str, u8)] = &[
     ("origin", 4),
     ("files", 4),
     ("gateway", 5),
-    ("larder", 6),
+    ("observe", 6),
+    ("config", 7),
+    ("larder", 8),
 ];
 
 /// Crates that do I/O or run tasks: not for ranks 0 to 2.

@@ -1,10 +1,12 @@
 //! The tables of counters, and the counters and histograms of each worker. Who shows them is not here.
 
 pub mod histogram;
+pub mod manual;
 pub mod scopes;
 pub mod table;
 pub mod top;
 
 pub use histogram::{Histogram, Snapshot};
+pub use manual::manual;
 pub use scopes::{Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, TierCounters, WorkerScope};
 pub use table::{Counters, Describe, Unit};

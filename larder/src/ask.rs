@@ -1,8 +1,9 @@
 //! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
 
-use crate::cli::{PLACES, spell_listen};
-use crate::config::{self, Config};
-use crate::token::{self, Token, VARIABLE};
+use larder_config::plan::PLACES;
+use larder_config::spelling::spell_listen;
+use larder_config::Config;
+use larder_config::token::{self, Token, VARIABLE};
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use serde_json::Value;
@@ -260,7 +261,7 @@ fn running() -> Result<Vec<Running>, String> {
     let (mut running, mut locked) = (Vec::new(), None);
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let trusted = trusted_ports(&table, rustix::process::geteuid().as_raw());
-    for port in config::admin_ports(config::ADMIN_PORT) {
+    for port in larder_config::admin_ports(larder_config::ADMIN_PORT) {
         // Others may listen there, and would be shown the token.
         if !trusted.contains(&port) {
             continue;

@@ -3,7 +3,6 @@
 
 use crate::ask;
 use crate::cli::Explain;
-use crate::config;
 use crate::tail;
 use crate::terminal::{Ink, Screen, harmless, wrapped};
 use serde_json::{Value, json};
@@ -41,7 +40,7 @@ pub fn command(called: &str, admin: &str) -> String {
         it => it,
     };
     let found =
-        ip == Ipv4Addr::LOCALHOST && config::admin_ports(config::ADMIN_PORT).contains(&address.port());
+        ip == Ipv4Addr::LOCALHOST && larder_config::admin_ports(larder_config::ADMIN_PORT).contains(&address.port());
     match found {
         true => format!("{called} explain"),
         false => format!("{called} explain --admin {}", SocketAddr::new(ip, address.port())),

@@ -3,10 +3,8 @@
 pub mod ask;
 pub mod bench;
 pub mod cli;
-pub mod config;
 pub mod demo;
 pub mod explain;
-pub mod log;
 pub mod login;
 pub mod objects;
 pub mod origin;
@@ -16,7 +14,6 @@ pub mod server;
 pub mod stats;
 pub mod tail;
 pub mod terminal;
-pub mod token;
 pub mod top;
 pub mod trace;
 pub mod warm;

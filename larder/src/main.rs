@@ -1,7 +1,8 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
-use larder::cli::{self, Command, Output, Plan};
-use larder::config::Config;
+use larder::cli::{self, Command, Output};
+use larder_config::plan::Plan;
+use larder_config::Config;
 use larder::terminal::Screen;
 use larder::{
     bench, demo, explain, login, objects, origin, overlay, purge, server, stats, tail, top, trace, warm,
@@ -182,7 +183,7 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
     for warning in &config.warnings {
         tell(&format!("warning: {warning}"));
     }
-    server::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
+    larder_config::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
     match server::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
         Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),

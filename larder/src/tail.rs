@@ -3,7 +3,7 @@
 
 use crate::ask::{self, Events};
 use crate::cli::{Output, Tail};
-use crate::log::escape;
+use larder_observe::log::escape;
 use crate::terminal::{Ink, Line, Screen, bytes, harmless, micros, url_within};
 use serde_json::Value;
 use std::io::Write;

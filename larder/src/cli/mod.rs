@@ -13,17 +13,19 @@ mod trace;
 mod warm;
 mod watch;
 
-use crate::config::kind::{self, Value};
-use crate::config::problem::nearest;
-use crate::config::{
-    Admin, AdminListen, Config, Member, Problem, Rejected, Service, Setting, Source, Spoken, base_of, dotted,
+use larder_config::kind::{self, Value};
+use larder_config::problem::nearest;
+use larder_config::{
+    Admin, AdminListen, Config, Rejected, Service, Setting, Source, dotted,
     plain_list, table,
 };
 pub use bench::Bench;
 use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
 use larder_stdx::size::ByteSize;
-use larder_transport::listener::{Entrance, Listen, Preamble};
+use larder_transport::listener::Listen;
 use lexopt::Arg;
+use larder_config::plan::{Base, Plan};
+use larder_config::spelling::spell_entrance;
 pub use objects::Objects;
 pub use origin::{OriginOrder, What as OriginWhat};
 pub use overlay::{Overlay, What as OverlayWhat};
@@ -84,101 +86,6 @@ impl fmt::Display for Usage {
 }
 
 impl std::error::Error for Usage {}
-
-/// Where a server's configuration comes from. Loading it again gives what has changed since: a reload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    base: Base,
-    settings: Vec<Setting>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Base {
-    /// No file: the flags say everything.
-    Flags,
-    /// This file.
-    File(PathBuf),
-    /// The first of [`PLACES`] that exists.
-    Search,
-}
-
-/// Where `run` and `check` look for a configuration when none is named.
-pub const PLACES: [&str; 2] = ["larder.toml", "/etc/larder/larder.toml"];
-
-impl Plan {
-    /// Reads and checks the configuration.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
-    pub fn load(&self) -> Result<Config, Rejected> {
-        match (&self.base, self.file()) {
-            (Base::Flags, _) => Config::from_flags(&self.settings),
-            (_, Some(file)) => Config::load(&file, &self.settings),
-            (_, None) => {
-                let text = format!(
-                    "no configuration file: neither {} nor {} exists; use -c FILE, or start without a file: larder \
-                     proxy ORIGIN",
-                    PLACES[0], PLACES[1]
-                );
-                let source = Source::Flag("configuration".into());
-                Err(Rejected(vec![Problem { source, key: String::new(), text }]))
-            }
-        }
-    }
-
-    /// The file that is read, to be watched; `None` where there is none.
-    #[must_use]
-    pub fn file(&self) -> Option<PathBuf> {
-        match &self.base {
-            Base::Flags => None,
-            Base::File(file) => Some(file.clone()),
-            Base::Search => PLACES.iter().map(PathBuf::from).find(|it| it.exists()),
-        }
-    }
-
-    /// Reads and checks a text as if the file had it.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it, or that there is no file.
-    pub fn read(&self, text: &str) -> Result<Config, Rejected> {
-        match self.file() {
-            Some(file) => {
-                Config::from_text(text, &file.display().to_string(), base_of(&file), &self.settings)
-            }
-            None => self.load(),
-        }
-    }
-
-    /// What the command line says, over any file.
-    #[must_use]
-    pub fn settings(&self) -> &[Setting] {
-        &self.settings
-    }
-
-    /// The plan with one route to this origin, for `demo`.
-    #[must_use]
-    pub fn in_front_of(mut self, origin: &str) -> Plan {
-        let path = "site[0].route[0].proxy.to".to_owned();
-        self.settings.push(Setting { path, text: origin.to_owned(), flag: "ORIGIN".to_owned() });
-        self
-    }
-
-    /// The plan with this file beneath its flags, for `demo`.
-    #[must_use]
-    pub fn upon(self, file: &std::path::Path) -> Plan {
-        Plan { base: Base::File(file.to_owned()), ..self }
-    }
-
-    /// Gives a key a value unless a flag does already, for `demo`.
-    #[must_use]
-    pub fn or_else(mut self, path: &str, text: &str) -> Plan {
-        if !self.settings.iter().any(|it| it.path == path) {
-            let setting = Setting { path: path.to_owned(), text: text.to_owned(), flag: "demo".to_owned() };
-            self.settings.push(setting);
-        }
-        self
-    }
-}
 
 /// What a running larder has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -454,7 +361,7 @@ impl Given {
     }
 
     fn plan(self, base: Base) -> Plan {
-        Plan { base, settings: self.settings }
+        Plan::new(base, self.settings)
     }
 
     fn explain(self, url: &str) -> Result<Explain, Usage> {
@@ -576,7 +483,7 @@ pub fn check(plan: &Plan) -> Result<String, Rejected> {
     let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
     let mut out = String::new();
     let warnings = config.warnings.iter().map(ToString::to_string);
-    for warning in warnings.chain(crate::server::names::unknown_of(&config)) {
+    for warning in warnings.chain(larder_config::names::unknown_of(&config)) {
         let _ = writeln!(out, "warning: {warning}");
     }
     let _ = write!(out, "{name}: OK\n{}", summary(&config));
@@ -627,49 +534,10 @@ pub fn summary(config: &Config) -> String {
     out
 }
 
-/// A listening address as a person writes it.
-#[must_use]
-pub fn spell_listen(it: &Listen) -> String {
-    match it {
-        Listen::Tcp(address) => address.to_string(),
-        Listen::Tls(address) => format!("https://{address}"),
-        Listen::Unix(path) => format!("unix:{}", path.display()),
-    }
-}
-
-/// Where clients are served, as a person writes it.
-#[must_use]
-pub fn spell_entrance(it: &Entrance) -> String {
-    match it.preamble {
-        Preamble::None => spell_listen(&it.at),
-        Preamble::Proxy => it.to_string(),
-    }
-}
-
 fn spell_admin(it: &Admin) -> String {
     match it.listen {
         AdminListen::Off => "off".to_owned(),
         AdminListen::At(address) => address.to_string(),
         AdminListen::From(address) => format!("{address} or the next free port"),
-    }
-}
-
-/// An origin as a person writes it.
-#[must_use]
-pub fn spell_origin(it: &Member) -> String {
-    let scheme = match it.scheme {
-        Spoken::Http => "http",
-        Spoken::Https => "https",
-        Spoken::H2c => "h2c",
-    };
-    match &it.at {
-        larder_origin::Address::Tcp(host, port) if host.contains(':') => {
-            format!("{scheme}://[{host}]:{port}")
-        }
-        larder_origin::Address::Tcp(host, port) => format!("{scheme}://{host}:{port}"),
-        larder_origin::Address::Unix(path) if it.scheme == Spoken::H2c => {
-            format!("h2c+unix:{}", path.display())
-        }
-        larder_origin::Address::Unix(path) => format!("unix:{}", path.display()),
     }
 }

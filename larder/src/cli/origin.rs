@@ -1,7 +1,7 @@
 //! The command line of `larder origin`: which origin is taken out of use or put back.
 
 use super::{Given, Output, Usage};
-use crate::config::Member;
+use larder_config::Member;
 use larder_transport::listener::Listen;
 
 /// What is to be done with origins of a running larder.

@@ -82,7 +82,7 @@ fn ttl(text: &str) -> Result<u64, Usage> {
 }
 
 fn status(text: &str) -> Result<u16, Usage> {
-    let found = text.parse().ok().filter(|it| crate::server::overlay_status(*it));
+    let found = text.parse().ok().filter(|it| larder_config::overlay_status_may_be(*it));
     found.ok_or_else(|| Usage(format!("--status: found {text:?}; allowed: 200, or 400 to 599")))
 }
 

@@ -1,7 +1,7 @@
 //! The command line of `larder purge`: what is purged, and how hard.
 
 use super::{Given, Output, Usage, condition};
-use crate::server::purge_readable;
+use larder_config::page_url::readable;
 use larder_semantics::expression::Expression;
 use larder_transport::listener::Listen;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ impl Purge {
         for text in scopes.iter().filter(|it| matches!(it.0, "url" | "prefix")).filter_map(|it| it.1.as_str())
         {
             let name = if kind == "url" { "URL" } else { "--prefix" };
-            purge_readable(text, host.as_deref(), kind == "prefix")
+            readable(text, host.as_deref(), kind == "prefix")
                 .map_err(|why| Usage(format!("{name}: {}", why.trim_end_matches('.'))))?;
         }
         let rest = |value: &mut Value| {

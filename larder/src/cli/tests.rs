@@ -1,5 +1,6 @@
 //! Command lines and what is made of them.
 
+use larder_config::spelling::spell_origin;
 use super::*;
 use larder_origin::Address;
 use larder_semantics::scheme::Scheme;
@@ -385,7 +386,3 @@ fn origins() {
     );
 }
 
-#[test]
-fn the_manual_is_fresh() {
-    crate::config::generated::fresh("cli.md", &help::manual());
-}

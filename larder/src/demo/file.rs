@@ -79,7 +79,7 @@ proxy = { to = ["SITE"] }
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use larder_config::Config;
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]

@@ -2,8 +2,8 @@
 //! is counted in `larder_stdx::descriptors`.
 
 use super::tiers::Lower;
-use crate::config::{Config, Source};
-use crate::log::{ErrorLog, Level};
+use larder_config::{Config, Source};
+use larder_observe::log::{ErrorLog, Level};
 use larder_stdx::descriptors;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::num::NonZeroUsize;

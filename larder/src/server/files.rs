@@ -1,7 +1,7 @@
 //! A route that serves files: between the connection and the `files` crate, which knows the rest.
 
-use super::observe::Outcome;
-use crate::log::End;
+use larder_observe::Outcome;
+use larder_observe::log::End;
 use larder_counters::Counters;
 use larder_files::{Answer, Dotfiles, Listing, Options, Root, Symlinks};
 use larder_gateway::stages::{self, Stage, Stages};
@@ -15,22 +15,21 @@ use larder_wire::http1::request::{Request, RequestHead};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use crate::config;
 
 /// Opens the directory of a route: once for all workers.
 ///
 /// # Errors
 /// One sentence: it cannot be opened.
-pub fn open(files: &config::Files, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
+pub fn open(files: &larder_config::Files, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
     let options = Options {
         strip: files.strip.clone().unwrap_or_default(),
         index: files.index.clone(),
         listing: if files.listing { Listing::On } else { Listing::Off },
         dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
         symlinks: match files.symlinks {
-            config::Symlinks::Never => Symlinks::Never,
-            config::Symlinks::Beneath => Symlinks::Beneath,
-            config::Symlinks::Follow => Symlinks::Anywhere,
+            larder_config::Symlinks::Never => Symlinks::Never,
+            larder_config::Symlinks::Beneath => Symlinks::Beneath,
+            larder_config::Symlinks::Follow => Symlinks::Anywhere,
         },
         precompressed: files.precompressed,
         cache_for: files.cache_for,

@@ -1,12 +1,12 @@
 //! The public face of one worker: every request of every client connection comes here, is routed, answered at
 //! one of the two speeds, and told to whoever hears of it.
 
-use super::observe::{Finished, Observer, Outcome};
+use larder_observe::{Finished, Observer, Outcome};
 use super::overlay::{Overlay, Overlays};
 use super::purge::{Desk, method};
 use super::router::{Router, Target};
-use crate::config::Clients;
-use crate::log::End;
+use larder_config::Clients;
+use larder_observe::log::End;
 use larder_gateway::explain::{self, NOT_PASSED};
 use larder_gateway::stages::Stages;
 use larder_gateway::{Gateway, certificate};

@@ -1,8 +1,8 @@
 //! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
 
 use super::worker::Live;
-use crate::config::{Member, Origins, Service};
-use crate::log::{ErrorLog, Level, Subsystem};
+use larder_config::{Member, Origins, Service};
+use larder_observe::log::{ErrorLog, Level, Subsystem};
 use larder_counters::Counters;
 use larder_origin::{Changes, Check, Ejection, Found, Limits, Membership, Origin, watch};
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! A route must not lead to larder's own admin: whoever may ask the route would be before it, from this machine. Nor back to
 //! larder by a name; what is known of addresses without a resolver is in `config::itself`.
 
-use crate::config::itself::{LOOP, SENTENCE, is_admin, is_listener};
-use crate::config::{Config, OriginHost, Service, Source};
+use larder_config::itself::{LOOP, SENTENCE, is_admin, is_listener};
+use larder_config::{Config, OriginHost, Service, Source};
 use larder_origin::Address;
 use larder_stdx::clock;
 use larder_transport::listener::{Entrance, Listen};
@@ -19,14 +19,14 @@ pub fn check(config: &Config, admin: Option<SocketAddr>) -> Result<(), String> {
     let mut resolver = Resolver { left: PATIENCE };
     for route in routes {
         if let Some(it) = route.origins().find(|it| is_admin(&it.at, admin, config.admin.socket.as_deref())) {
-            let origin = crate::cli::spell_origin(it);
+            let origin = larder_config::spelling::spell_origin(it);
             return Err(format!("{}{origin} {SENTENCE}.", place(&route.source)));
         }
         let is_clients = matches!(&route.service, Service::Proxy(proxy) if proxy.host == OriginHost::Client);
         if let Some(it) =
             route.origins().find(|it| is_clients && leads_here(&it.at, &config.listen, &mut resolver))
         {
-            let origin = crate::cli::spell_origin(it);
+            let origin = larder_config::spelling::spell_origin(it);
             return Err(format!("{}{origin} {LOOP}.", place(&route.source)));
         }
     }
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_name_that_means_nothing_but_a_listener_is_no_origin() {
-        let at = |it: &str| crate::config::kind::entrance(it).unwrap();
+        let at = |it: &str| larder_config::kind::entrance(it).unwrap();
         let to = |it: &str| Address::Tcp(it.to_owned(), 8080);
         let both = [at("127.0.0.1:8080"), at("[::1]:8080")];
         let leads_here = |it: &str, listen: &[Entrance]| {

@@ -1,5 +1,5 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, obeys signals, drains.
-//! What a request meets is in `front`; what a configuration may say is in `crate::config`.
+//! What a request meets is in `front`; what a configuration may say is in `larder_config`.
 
 mod admin;
 mod descriptors;
@@ -7,9 +7,7 @@ mod files;
 mod front;
 mod health;
 mod itself;
-pub mod names;
 mod nodes;
-mod observe;
 mod overlay;
 mod purge;
 mod quiet;
@@ -22,10 +20,10 @@ mod tls;
 mod totals;
 mod worker;
 
-use crate::cli::Plan;
-use crate::config::{self, AdminListen, Config, Problem};
-use crate::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem, Target};
-use crate::token::{self, Kept, Token};
+use larder_config::plan::Plan;
+use larder_config::{AdminListen, Config, Problem};
+use larder_observe::log::{AccessLog, Closed, ErrorLog, Level, LimitWatch, Subsystem, Target};
+use larder_config::token::{self, Kept, Token};
 use admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
 use descriptors::Shares;
 use larder_gateway::Gateway;
@@ -35,12 +33,10 @@ use larder_store::Store;
 use larder_transport::listener::{self, Bound, Listen};
 use larder_transport::worker::Worker;
 use nodes::Nodes;
-use observe::stream::Hub;
-use observe::telemetry::Telemetry;
-use observe::traces::Traces;
+use larder_observe::stream::Hub;
+use larder_observe::telemetry::Telemetry;
+use larder_observe::traces::Traces;
 use overlay::Overlays;
-pub use overlay::status_may_be as overlay_status;
-pub use purge::asked::readable as purge_readable;
 use purge::{Clerk, Desk};
 use quiet::Quiet;
 pub use reload::Watch;
@@ -169,8 +165,8 @@ fn start(
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
     let live = Live::open(config, &own, workers, None)?;
-    let telemetry = Telemetry::of(&live.config, || totals.add_part())?;
-    let traces = Traces::of(&live.config);
+    let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
+    let traces = Traces::of(live.config.trace_rates());
     let (desk, clerk) = purge::open(store.clone(), &lower, errors.of(Subsystem::Purge), own.clone());
     let shares = Shares::take(&live.config, &lower, workers, &errors);
     let overlays = Overlays::new(store.clone(), own.clone());
@@ -367,7 +363,7 @@ fn bind_admin_address(config: &Config) -> Result<Option<Bound>, String> {
         AdminListen::Off => Ok(None),
         AdminListen::At(address) => listener::bind_alone(&Listen::Tcp(address)).map(Some),
         AdminListen::From(address) => {
-            let ports = config::admin_ports(address.port());
+            let ports = larder_config::admin_ports(address.port());
             let mut refused = String::new();
             for port in ports {
                 match listener::bind_alone(&Listen::Tcp(SocketAddr::new(address.ip(), port))) {
@@ -545,8 +541,8 @@ impl House {
                 self.errors.set_levels(new.config.log.levels);
                 tell_warnings(&self.errors, &new.config);
                 let errors = self.errors.clone();
-                names::warn_of_unknown(&new.config, move |it| tell_warning(&errors, &it));
-                self.shared.traces.sampling.configure(&new.config);
+                larder_config::names::warn_of_unknown(&new.config, move |it| tell_warning(&errors, &it));
+                self.shared.traces.sampling.configure(new.config.trace_rates());
                 if let Some(admin) = admin {
                     admin.take_over(new.clone());
                 }

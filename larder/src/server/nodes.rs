@@ -3,8 +3,8 @@
 
 use super::purge::{Receipt, State};
 use super::tiers::Lower;
-use crate::config::tiers::Fleet;
-use crate::log::{Level, Teller};
+use larder_config::tiers::Fleet;
+use larder_observe::log::{Level, Teller};
 use larder_counters::Counters;
 use larder_semantics::date;
 use larder_stdx::clock::WallTime;

@@ -1,6 +1,6 @@
 //! Noticing that the configuration file changed, and what of a new configuration needs a restart.
 
-use crate::config::{Config, Source};
+use larder_config::{Config, Source};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 

@@ -1,8 +1,8 @@
 //! From host and path to what answers there. Built anew by each worker for each configuration; nothing of a
 //! request is kept here, and no string is made while looking up.
 
-use crate::config::tiers::Purge;
-use crate::config::{HostPattern, Methods, PathPattern};
+use larder_config::tiers::Purge;
+use larder_config::{HostPattern, Methods, PathPattern};
 use larder_counters::RouteScope;
 use larder_gateway::Route;
 use larder_semantics::path::{self, Decode};

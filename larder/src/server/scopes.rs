@@ -5,7 +5,7 @@
 //! A route stays while its site's first host, its path and its methods do; an origin while its address does. What goes
 //! takes its numbers with it, so that reloading for ever takes no memory: the totals of all routes keep them.
 
-use crate::config::{Config, Member, Methods, Service};
+use larder_config::{Config, Member, Methods, Service};
 use larder_counters::{
     Lately, OriginCounters, OriginScope, RouteCounters, RouteScope, Snapshot, TierCounters, WorkerScope,
 };

@@ -1,9 +1,9 @@
 //! The tiers below RAM of a running server: opened as the configuration describes them, handed to each worker, and
 //! looked after by the main thread's timer. When they are asked is in `larder_gateway`.
 
-use crate::config::place::Place;
-use crate::config::{Config, tiers};
-use crate::log::{ErrorLog, Level, Subsystem, Teller};
+use larder_config::place::Place;
+use larder_config::{Config, tiers};
+use larder_observe::log::{ErrorLog, Level, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_gateway::Tiers;
 use larder_stdx::error::plain;
@@ -294,7 +294,7 @@ fn hash(it: tiers::Hash) -> fleet::Hash {
     }
 }
 
-fn address(it: &crate::config::place::Server) -> fleet::Address {
+fn address(it: &larder_config::place::Server) -> fleet::Address {
     let at = match &it.place {
         Place::Tcp(host, port) => fleet::At::Tcp(host.clone(), *port),
         Place::Unix(path) => fleet::At::Unix(path.clone()),

@@ -1,9 +1,9 @@
 //! The certificates of the running server: read at the start, read again when their files change, told of before they expire.
 
 use super::reload::Watch;
-use crate::config::Config;
-use crate::config::tls::Tls as Settings;
-use crate::log::{ErrorLog, Level};
+use larder_config::Config;
+use larder_config::tls::Tls as Settings;
+use larder_observe::log::{ErrorLog, Level};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_transport::tls::Tls;

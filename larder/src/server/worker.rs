@@ -5,14 +5,14 @@ use super::descriptors::Shares;
 use super::files::FileRoute;
 use super::front::Front;
 use super::health::Watches;
-use super::observe::Observer;
-use super::observe::ids::Ids;
-use super::observe::recent::Recent;
-use super::observe::stream::{Hub, Tap};
-use super::observe::telemetry::Telemetry;
-use super::observe::top::Tops;
-use super::observe::tracer::Tracer;
-use super::observe::traces::Traces;
+use larder_observe::Observer;
+use larder_observe::ids::Ids;
+use larder_observe::recent::Recent;
+use larder_observe::stream::{Hub, Tap};
+use larder_observe::telemetry::Telemetry;
+use larder_observe::top::Tops;
+use larder_observe::tracer::Tracer;
+use larder_observe::traces::Traces;
 use super::overlay::Overlays;
 use super::purge::asked::Asked;
 use super::purge::{Desk, Order};
@@ -22,8 +22,8 @@ use super::router::{Matched, Router, Site, Target};
 use super::scopes::{Part, Scopes};
 use super::tiers::Lower;
 use super::totals::Totals;
-use crate::config::{self, Config, Member, OriginHost, Service};
-use crate::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
+use larder_config::{Config, Member, OriginHost, Service};
+use larder_observe::log::{ErrorLog, Level, LogHandle, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_files::Root;
 use larder_gateway::coding::pool::Coders;
@@ -116,7 +116,7 @@ impl Live {
     fn target(
         &self,
         at: (usize, usize),
-        route: &config::Route,
+        route: &larder_config::Route,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
         part: Option<&Part>,
@@ -156,12 +156,12 @@ impl Live {
     fn group(
         &self,
         route: &str,
-        proxy: &config::Proxy,
+        proxy: &larder_config::Proxy,
         counters: &Arc<Counters>,
         errors: &ErrorLog,
         part: Option<&Part>,
     ) -> Rc<Group> {
-        let config::Origins { members, rules, ejection, .. } = &proxy.to;
+        let larder_config::Origins { members, rules, ejection, .. } = &proxy.to;
         let one = |(at, member): (usize, &Member)| {
             let standing = self.scopes.standing(&member.name());
             let (weight, drained) = (member.weight, member.drained);

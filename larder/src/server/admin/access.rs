@@ -1,8 +1,8 @@
 //! Who may ask the admin: whoever means it and shows the token, and nobody who was lured. Tokens are kept in
-//! `crate::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
+//! `larder_config::token`; which endpoints need none is said in `table`. See docs/decisions/0091-admin-access.md.
 
 use super::{Admin, Answer, Asked, problem, problem_at};
-use crate::token::Token;
+use larder_config::token::Token;
 use larder_counters::Counters;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock;

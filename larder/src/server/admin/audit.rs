@@ -6,7 +6,7 @@ mod storm;
 
 use super::access::Who;
 use super::table::{Effect, Endpoint, Needs};
-use crate::log::{Closed, ErrorLog, Level, Subsystem, Teller};
+use larder_observe::log::{Closed, ErrorLog, Level, Subsystem, Teller};
 use larder_counters::Counters;
 use larder_stdx::clock;
 use larder_transport::Client;

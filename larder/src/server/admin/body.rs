@@ -4,7 +4,7 @@
 use super::Wrong;
 use super::once::{self, Unread};
 use super::table::{Content, Endpoint};
-use crate::config::problem::nearest;
+use larder_config::problem::nearest;
 use serde_json::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt::Write as _;

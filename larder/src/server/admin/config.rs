@@ -2,13 +2,13 @@
 //! them, and putting a text in force. The same file that a person edits; taken over by the same reload as after SIGHUP.
 
 use super::{Admin, Answer, Asked, problem, problem_at};
-use crate::cli::Plan;
-use crate::config::diff::{self, Line};
-use crate::config::edit::{self, Edit, Sections, Step};
-use crate::config::kind::Kind;
-use crate::config::store::{Store, hash};
-use crate::config::table::{self, Takes};
-use crate::config::{Config, Problem, Source, dotted};
+use larder_config::plan::Plan;
+use larder_config::diff::{self, Line};
+use larder_config::edit::{self, Edit, Sections, Step};
+use larder_config::kind::Kind;
+use larder_config::store::{Store, hash};
+use larder_config::table::{self, Takes};
+use larder_config::{Config, Problem, Source, dotted};
 use crate::server::reload;
 use larder_stdx::clock;
 use serde_json::{Value, json};
@@ -161,7 +161,7 @@ impl Admin {
         };
         let text = text.unwrap_or_default();
         let past =
-            |it: crate::config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
+            |it: larder_config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
         let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
         let running = self.live.borrow().config.text.as_ref().map(|it| hash(it));
         let now = hash(&text);

@@ -3,10 +3,10 @@
 use super::overlay::overlay_json;
 use super::stats::origin_json;
 use super::{Admin, Answer, Asked, Wrong, problem_at};
-use crate::config::Decided;
-use crate::config::tiers::PurgeMethod;
-use crate::server::observe::ids::Id;
-use crate::server::observe::recent::{KEPT, Kept};
+use larder_config::Decided;
+use larder_config::tiers::PurgeMethod;
+use larder_observe::ids::Id;
+use larder_observe::recent::{KEPT, Kept};
 use crate::server::overlay::Told;
 use crate::server::purge::method;
 use crate::server::router::{Matched, Target};
@@ -27,7 +27,7 @@ impl Admin {
         let Some(route) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
             return Value::Null;
         };
-        let row = |(key, source): (&str, &crate::config::Source)| json!({ "key": key, "where": source.to_string() });
+        let row = |(key, source): (&str, &larder_config::Source)| json!({ "key": key, "where": source.to_string() });
         let given: Vec<Value> = route.decided.iter().map(row).collect();
         json!({ "route": route.source.to_string(), "given": given })
     }
@@ -321,7 +321,7 @@ fn connect_target(scheme: Scheme, authority: &str) -> String {
 /// The lines, flags or defaults that decided the keys that a rule's evidence names.
 fn deciders(evidence: &str, decided: &Decided) -> Vec<String> {
     let keys = evidence.split(|it: char| !(it.is_ascii_lowercase() || matches!(it, '.' | '_')));
-    let known = keys.map(|it| it.trim_matches('.')).filter(|it| crate::config::table::find(it).is_some());
+    let known = keys.map(|it| it.trim_matches('.')).filter(|it| larder_config::table::find(it).is_some());
     known.map(|key| format!("{key}: {}", decided.by(key))).collect()
 }
 

@@ -123,11 +123,6 @@ fn content(it: Content) -> Value {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_description_is_fresh() {
-        let text = format!("{:#}\n", describe());
-        crate::config::generated::fresh("openapi.json", &text);
-    }
 
     #[test]
     fn every_row_is_there_and_well_formed() {

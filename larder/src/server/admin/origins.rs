@@ -3,7 +3,7 @@
 
 use super::stats::origin_json;
 use super::{Admin, Answer, Asked, Wrong, problem_at};
-use crate::config::Member;
+use larder_config::Member;
 use crate::server::scopes::{Drained, Origin, Scopes};
 use larder_stdx::clock;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 //! here, but in `server::overlay`.
 
 use super::{Admin, Answer, Asked, Wrong, problem_at, query};
-use crate::server::overlay::{self, Now, Page, Place, Told, status_may_be};
+use crate::server::overlay::{self, Now, Page, Place, Told};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_semantics::scheme::Scheme;
 use larder_stdx::clock;
@@ -123,7 +123,7 @@ impl Order {
                     ttl = Some(seconds.ok_or_else(|| bad("1 to 315360000 seconds; without it, it stays"))?);
                 }
                 "status" => {
-                    let found = value.parse().ok().filter(|it| status_may_be(*it));
+                    let found = value.parse().ok().filter(|it| larder_config::overlay_status_may_be(*it));
                     status = found.ok_or_else(|| bad("200, or 400 to 599"))?;
                 }
                 // The row knows no others.

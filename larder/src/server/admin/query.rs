@@ -2,7 +2,7 @@
 
 use super::Wrong;
 use super::table::{Endpoint, Kind, Parameter};
-use crate::config::problem::nearest;
+use larder_config::problem::nearest;
 
 /// The parameters in order: name and value, decoded (`+` is a space).
 ///

@@ -2,8 +2,8 @@
 //! told, and to whom, is in `observe/stream`.
 
 use super::{Admin, Answer, Asked, problem_at};
-use crate::server::observe::counted::Sum;
-use crate::server::observe::stream::{LISTENERS, Listening};
+use larder_observe::counted::Sum;
+use larder_observe::stream::{LISTENERS, Listening};
 use bytes::Bytes;
 use larder_semantics::expression::{Expression, Subject};
 use std::time::Duration;

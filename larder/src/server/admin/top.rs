@@ -1,7 +1,7 @@
 //! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
 
 use super::{Admin, Answer, Asked, problem};
-use crate::server::observe::top::HTTPS;
+use larder_observe::top::HTTPS;
 use larder_counters::top::{self, By, Heavy};
 use serde_json::{Value, json};
 

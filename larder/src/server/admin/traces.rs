@@ -1,9 +1,9 @@
 //! Traces: the latest, as they come, and how often they are taken.
 
 use super::{Admin, Answer, Asked, problem, problem_at, query};
-use crate::server::observe::counted::Sum;
-use crate::server::observe::sampling::{Lease, Leased, OWNERS, Rate};
-use crate::server::observe::traces::Following;
+use larder_observe::counted::Sum;
+use larder_observe::sampling::{Lease, Leased, OWNERS, Rate};
+use larder_observe::traces::Following;
 use bytes::Bytes;
 use larder_gateway::stages::Stage;
 use larder_stdx::clock::{self, Monotonic};

@@ -32,15 +32,9 @@ const MOST: usize = 1000;
 /// What an overlay takes beside its page and its names: the entry in the table, and what the allocator rounds up.
 const ENTRY: u64 = 512;
 
-/// The statuses that an overlay may have: a page, or an error page. Others mean what a page alone cannot say.
-#[must_use]
-pub fn status_may_be(status: u16) -> bool {
-    status == 200 || (400..=599).contains(&status)
-}
-
 /// What is to be shown in place of something.
 pub struct Page<'a> {
-    /// See [`status_may_be`].
+    /// See [`larder_config::overlay_status_may_be`].
     pub status: u16,
     /// `Content-Type` as it was given, if it was.
     pub content_type: Option<&'a [u8]>,

@@ -2,7 +2,7 @@
 
 use super::{Overlay, Overlays};
 use crate::server::files;
-use crate::server::observe::Outcome;
+use larder_observe::Outcome;
 use larder_counters::Counters;
 use larder_semantics::cache_status::{self, Report};
 use larder_semantics::date;

@@ -3,11 +3,11 @@
 use super::Order;
 use super::asked::{self, Asked};
 use super::reach;
-use crate::config::Methods;
-use crate::config::tiers::PurgeMethod;
-use crate::log::End;
+use larder_config::Methods;
+use larder_config::tiers::PurgeMethod;
+use larder_observe::log::End;
 use crate::server::front::Front;
-use crate::server::observe::Outcome;
+use larder_observe::Outcome;
 use crate::server::router::{Matched, Router, Target};
 use larder_semantics::date;
 use larder_semantics::field::FieldList;

@@ -15,7 +15,7 @@ mod reach;
 use super::nodes::Nodes;
 use super::quiet::{Freed, Room};
 use super::tiers::Lower;
-use crate::log::{Level, Teller};
+use larder_observe::log::{Level, Teller};
 use asked::Asked;
 use larder_counters::Counters;
 use larder_stdx::clock;

@@ -1,8 +1,8 @@
 //! What a client may purge by the `PURGE` method where it names tags: what lies under the routes that let it, as a
 //! condition over what is stored. Who may ask the admin is limited by nothing of this.
 
-use crate::config::kind::{HostPattern, PathPattern};
-use crate::config::tiers::PurgeMethod;
+use larder_config::kind::{HostPattern, PathPattern};
+use larder_config::tiers::PurgeMethod;
 use crate::server::router::{Matched, Router, Site};
 use larder_semantics::expression::Expression;
 use larder_store::purges::Scope;

@@ -169,8 +169,8 @@ fn names_alone(value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::observe::ids::Ids;
-    use crate::server::observe::stream::tests::{hit, with_request};
+    use crate::ids::Ids;
+    use crate::stream::tests::{hit, with_request};
 
     #[test]
     fn secrets_are_not_kept() {

@@ -1,9 +1,9 @@
 //! What `proxy` says of a route: its origins, how one of them is chosen, and their bounds.
 
 use super::{Check, RoutePath, clamp};
-use crate::config::member::{self, Member, Origins, Spoken};
-use crate::config::problem::{Problem, Source};
-use crate::config::{OriginHost, Proxy};
+use crate::member::{self, Member, Origins, Spoken};
+use crate::problem::{Problem, Source};
+use crate::{OriginHost, Proxy};
 use larder_origin::{
     AllEjected, Balance, Check as HealthCheck, Ejection, Limits, MOST_ORIGINS, Rules, Tls, TlsSettings,
 };

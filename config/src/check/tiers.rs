@@ -1,10 +1,10 @@
 //! The sections of the tiers: what must hold between their values.
 
 use super::{Check, RoutePath, Source};
-use crate::config::kind::{Form, Value};
-use crate::config::place::Server;
-use crate::config::problem::Problem;
-use crate::config::tiers::{
+use crate::kind::{Form, Value};
+use crate::place::Server;
+use crate::problem::Problem;
+use crate::tiers::{
     Disk, Distribution, FilledBy, Fleet, Hash, Large, Protocol, Purge, PurgeMethod, Spool, Tiers,
 };
 use larder_semantics::network::Network;

@@ -1,8 +1,8 @@
 //! Origins and servers of the fleet whose names are not known when larder takes over a configuration: told, not refused, for a name may come
 //! later. The lookups of requests are not here.
 
-use crate::config::place::Place;
-use crate::config::{Config, Problem, Source};
+use crate::place::Place;
+use crate::{Config, Problem, Source};
 use larder_origin::Address;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, ToSocketAddrs};

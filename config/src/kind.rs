@@ -3,7 +3,7 @@
 use super::Format;
 use super::member::{self, Member, Spoken};
 use super::place::Server;
-use crate::log::form;
+use larder_observe::log::form;
 use larder_origin::Address;
 use larder_semantics::network::{Network, Peers};
 use larder_semantics::scheme::Scheme;

@@ -2,8 +2,8 @@
 //! are read again when they are used.
 
 use super::{Check, RoutePath, Source};
-use crate::config::problem::Problem;
-use crate::config::tls::Tls;
+use crate::problem::Problem;
+use crate::tls::Tls;
 use larder_stdx::clock;
 use larder_transport::listener::{Entrance, Listen};
 use larder_transport::tls::certificates::{Certificate, Files, Part, Wrong};

@@ -1,7 +1,6 @@
 //! Which requests are traced: one in so many, per route; said by the configuration, and changed while running, until the next
 //! reload, or for a while by each who wants it. What becomes of a trace is in `traces`.
 
-use crate::config::Config;
 use larder_stdx::clock::Monotonic;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -62,6 +61,15 @@ pub enum Leased {
 /// The rates of all routes: by site, by route.
 type Rates = Vec<Vec<Rate>>;
 
+/// What a configuration says of tracing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceRates {
+    /// Of each site, its routes in order: the name, and one in how many requests is traced (0 is none).
+    pub routes: Vec<Vec<(String, u32)>>,
+    /// Whether some route sends `Server-Timing`.
+    pub timed: bool,
+}
+
 /// What all workers and the admin share of it.
 #[derive(Default)]
 pub struct Sampling {
@@ -76,11 +84,9 @@ pub struct Sampling {
 
 impl Sampling {
     /// Takes over what a configuration says; what was said while running until now is forgotten. What was said for a while goes on.
-    pub fn configure(&self, config: &Config) {
-        let routes = config.sites.iter().map(|it| it.routes.iter().map(|it| (it.name.clone(), it.trace)));
-        let timed = config.sites.iter().flat_map(|it| &it.routes).any(|it| it.server_timing);
-        self.timed.store(timed, Relaxed);
-        self.take_over(routes.map(Iterator::collect).collect());
+    pub fn configure(&self, rates: TraceRates) {
+        self.timed.store(rates.timed, Relaxed);
+        self.take_over(rates.routes);
     }
 
     fn take_over(&self, routes: Vec<Vec<(String, u32)>>) {

@@ -2,8 +2,7 @@
 //! what finds the door closed is lost, and counted. Which requests are traced is in `sampling`.
 
 use super::counted::{Counted, Sum};
-use super::sampling::Sampling;
-use crate::config::Config;
+use super::sampling::{Sampling, TraceRates};
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
 use larder_semantics::scheme::Scheme;
@@ -119,9 +118,9 @@ pub struct Traces {
 
 impl Traces {
     /// None yet; taken as a configuration says.
-    pub fn of(config: &Config) -> Arc<Self> {
+    pub fn of(rates: TraceRates) -> Arc<Self> {
         let traces = Arc::new(Self::default());
-        traces.sampling.configure(config);
+        traces.sampling.configure(rates);
         traces
     }
 

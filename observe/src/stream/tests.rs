@@ -1,7 +1,7 @@
 //! Who is told of what, and what becomes of those who do not listen fast enough.
 
 use super::*;
-use crate::server::observe::Outcome;
+use crate::Outcome;
 use larder_semantics::cache_status::Tier;
 use larder_semantics::expression::Subject;
 use larder_semantics::field::Field;

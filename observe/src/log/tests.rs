@@ -279,7 +279,3 @@ fn each_subsystem_has_a_least_level_that_changes_live() {
     assert_eq!(["debug b key=k", "info f"], events.as_slice());
 }
 
-#[test]
-fn the_manual_is_fresh() {
-    crate::config::generated::fresh("log.md", &fields::manual());
-}

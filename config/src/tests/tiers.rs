@@ -1,8 +1,8 @@
 //! The sections of the tiers, the levels of the error log, and what only a start takes over.
 
 use super::*;
-use crate::config::tiers::{Distribution, Hash, PurgeMethod, Tiers};
-use crate::log::{Level, Levels, Subsystem};
+use crate::tiers::{Distribution, Hash, PurgeMethod, Tiers};
+use larder_observe::log::{Level, Levels, Subsystem};
 
 #[test]
 fn without_sections_there_is_ram_alone() {
@@ -248,7 +248,7 @@ fn a_preset_gives_what_nobody_gave() {
 
 #[test]
 fn every_preset_is_sound() {
-    for (name, preset) in crate::config::presets::NAMES.iter().zip(&crate::config::presets::PRESETS) {
+    for (name, preset) in crate::presets::NAMES.iter().zip(&crate::presets::PRESETS) {
         assert_eq!(*name, preset.name);
         for (key, text) in preset.values {
             let row = table::find(&format!("{}{key}", table::ROUTE_CACHE))

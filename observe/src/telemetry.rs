@@ -6,7 +6,6 @@ mod export;
 use super::Finished;
 use super::traceparent::TraceParent;
 use super::traces::start_us;
-use crate::config;
 use larder_counters::Counters;
 use larder_gateway::stages::Spent;
 use larder_semantics::field::{self, Field, FieldList};
@@ -60,6 +59,17 @@ enum Item {
     Flush(SyncSender<()>),
 }
 
+/// An OpenTelemetry collector, and what is sent to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Collector {
+    /// The address on which it listens.
+    pub to: larder_origin::Address,
+    /// One in this many requests is sent; 0 sends none.
+    pub sample: u32,
+    /// Whether requests whose `traceparent` says that they are recorded are sent as well.
+    pub follow: bool,
+}
+
 /// Spans on their way to a collector, of all workers.
 pub struct Telemetry {
     every: u32,
@@ -73,14 +83,14 @@ impl Telemetry {
     /// # Errors
     /// One sentence: it cannot be started.
     pub fn of(
-        config: &config::Config,
+        collector: Option<&Collector>,
         counters: impl FnOnce() -> Arc<Counters>,
     ) -> Result<Option<Arc<Self>>, String> {
-        config.telemetry.as_ref().map(|it| Self::start(it, counters())).transpose()
+        collector.map(|it| Self::start(it, counters())).transpose()
     }
 
     /// Starts the thread that sends; counts into `counters`.
-    fn start(settings: &config::Telemetry, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
+    fn start(settings: &Collector, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
         let (queue, items) = mpsc::sync_channel(QUEUE);
         let sender = export::Sender::new(&settings.to, counters)
             .map_err(|why| format!("Telemetry cannot be sent: {why}."))?;

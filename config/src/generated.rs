@@ -217,25 +217,3 @@ fn text_schema(form: Form) -> Json {
         _ => json!({ "type": "string" }),
     }
 }
-
-/// Compares a generated file with what is on disk; with `LARDER_BLESS=1` it rewrites it.
-#[cfg(test)]
-#[track_caller]
-pub fn fresh(name: &str, text: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/generated").join(name);
-    if std::env::var_os("LARDER_BLESS").is_some() {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, text).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == text, "docs/generated/{name} is old: LARDER_BLESS=1 cargo test -p larder");
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn documents_are_fresh() {
-        super::fresh("config.md", &super::manual());
-        super::fresh("config.schema.json", &super::schema());
-    }
-}

@@ -14,9 +14,10 @@ use super::read::{Values, dotted};
 use super::table::{self, Scope, TABLE, Takes};
 use super::{
     Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Route, Service,
-    Site, Symlinks, Target, Telemetry,
+    Site, Symlinks, Target,
 };
-use crate::log::error::{Level, Levels};
+use larder_observe::log::error::{Level, Levels};
+use larder_observe::telemetry::Collector;
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
 use larder_semantics::coding::Coding;
@@ -128,10 +129,10 @@ impl Check {
         }
     }
 
-    fn telemetry(&self) -> Option<Telemetry> {
+    fn telemetry(&self) -> Option<Collector> {
         let sample = u32::try_from(self.number("telemetry.sample")).unwrap_or(u32::MAX);
         let to = kind::origin(&self.text("telemetry.otlp")).ok()?;
-        Some(Telemetry { to, sample, follow: self.flag("telemetry.follow") })
+        Some(Collector { to, sample, follow: self.flag("telemetry.follow") })
     }
 
     fn limits(&self) -> Limits {

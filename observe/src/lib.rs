@@ -3,6 +3,7 @@
 
 pub mod counted;
 pub mod ids;
+pub mod log;
 pub mod recent;
 pub mod sampling;
 mod scopes;

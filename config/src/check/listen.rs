@@ -1,7 +1,7 @@
 //! Where clients are served, and who is believed about whose they are: `listen` and the section `[clients]`.
 
 use super::Check;
-use crate::config::{Clients, kind};
+use crate::{Clients, kind};
 use larder_semantics::forwarded::Believed;
 use larder_semantics::network::{Network, Peers};
 use larder_transport::listener::{Entrance, Listen, Preamble};

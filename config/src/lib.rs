@@ -13,24 +13,31 @@ pub mod itself;
 pub mod kind;
 mod machine;
 pub mod member;
+pub mod names;
+pub mod page_url;
 pub mod place;
+pub mod plan;
 pub mod presets;
 pub mod problem;
 mod read;
+pub mod spelling;
 pub mod store;
 pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod tiers;
 pub mod tls;
+pub mod token;
 
 pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, dotted, plain_list};
 
-use crate::log::error::Levels;
-use crate::log::form::Format;
-use crate::log::sink::Target;
+use larder_observe::log::error::Levels;
+use larder_observe::log::form::Format;
+use larder_observe::sampling::TraceRates;
+use larder_observe::telemetry::Collector;
+use larder_observe::log::sink::Target;
 use larder_gateway::upgrade::Upgrades;
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::field::Field;
@@ -97,7 +104,7 @@ pub struct Config {
     /// The logs.
     pub log: Log,
     /// The OpenTelemetry collector, where there is one.
-    pub telemetry: Option<Telemetry>,
+    pub telemetry: Option<Collector>,
     /// The sites; never empty, and no two share a host.
     pub sites: Vec<Site>,
     /// Where each value came from that is not of a route.
@@ -135,17 +142,6 @@ impl Config {
         }
         Ok(self)
     }
-}
-
-/// An OpenTelemetry collector, and what it is sent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Telemetry {
-    /// Where it listens.
-    pub to: larder_origin::Address,
-    /// One in so many requests; 0 is none.
-    pub sample: u32,
-    /// Whether also those that others record.
-    pub follow: bool,
 }
 
 /// Who is believed to say who asks.
@@ -395,6 +391,16 @@ pub struct Setting {
 }
 
 impl Config {
+    /// How often the requests of each route are traced.
+    #[must_use]
+    pub fn trace_rates(&self) -> TraceRates {
+        let routes = self.sites.iter().map(|it| it.routes.iter().map(|it| (it.name.clone(), it.trace)));
+        TraceRates {
+            routes: routes.map(Iterator::collect).collect(),
+            timed: self.sites.iter().flat_map(|it| &it.routes).any(|it| it.server_timing),
+        }
+    }
+
     /// The bounds of clients, with what the routes let them be told.
     #[must_use]
     pub fn limits_of_clients(&self) -> worker::Limits {
@@ -500,4 +506,10 @@ impl Read for Pipe {
             _ => self.0.read(into),
         }
     }
+}
+
+/// The statuses that an overlay may have: a page, or an error page. Others mean what a page alone cannot say.
+#[must_use]
+pub fn overlay_status_may_be(status: u16) -> bool {
+    status == 200 || (400..=599).contains(&status)
 }

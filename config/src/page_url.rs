@@ -1,0 +1,155 @@
+//! The URL of a page, or what URLs begin with, as a person types it: a whole URL, or a path and its host. Which route has it is not here.
+
+use larder_semantics::key;
+use larder_semantics::scheme::Scheme;
+use larder_semantics::target::encoded;
+use larder_wire::http1::request::is_authority;
+
+/// Whether a URL, or what URLs begin with where `begins`, could name something anywhere.
+///
+/// # Errors
+/// It could not.
+pub fn readable(text: &str, host: Option<&str>, begins: bool) -> Result<(), String> {
+    match begins {
+        true => beginning(text, host).map(drop),
+        false => page(text, host).map(drop),
+    }
+}
+
+/// What the URLs of a prefix begin with: scheme, authority as keys have it, and target.
+///
+/// # Errors
+/// One sentence: it is a pattern, or no beginning of a URL.
+pub fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    let text = text.trim();
+    let start = text.strip_suffix('*').unwrap_or(text);
+    if start.contains('*') {
+        return Err(format!(
+            "{text:?} is a pattern, and a prefix is the beginning of URLs; write it up to the first `*`, or purge with \
+             \"where\" and a condition such as path ~ \"^/a/.*/b\"."
+        ));
+    }
+    // A word alone is as likely a path whose slash was forgotten as a host.
+    let is_word = !start.is_empty() && start != "localhost" && !start.contains(['.', ':', '/', '?', '#']);
+    if is_word {
+        return Err(format!(
+            "{text:?} may be a host or a path; write http://{start}/ for all of a host, or /{start} and the host beside it."
+        ));
+    }
+    split(start, host)
+}
+
+/// The URL of one page: scheme, authority as keys have it, and target.
+///
+/// # Errors
+/// One sentence: it is a pattern, or no URL of a page.
+pub fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    let text = text.trim();
+    // A page is named by its path, be it `/` alone: `x` is as likely a page whose slash was forgotten as a host.
+    if let Some((_, after)) = text.split_at_checked(text.find(['/', '?', '#']).unwrap_or(text.len()))
+        && !text.is_empty()
+        && !after.starts_with('/')
+    {
+        return Err(format!(
+            "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+        ));
+    }
+    if text.split('?').next().is_some_and(|it| it.contains('*')) {
+        return Err(format!(
+            "{text:?} is a pattern, and a URL is one page; purge all that begins so by its prefix, or with \"where\" and a \
+             condition such as path == \"/a*\" where the page has that very name."
+        ));
+    }
+    split(text, host)
+}
+
+/// Scheme, authority as keys have it, and target. `http` where none is named; rules mean both, and the port of either. Upper case, a default port, a fragment, spaces and letters that
+/// are not ASCII are all taken as a browser takes them.
+///
+/// # Errors
+/// One sentence: what is wrong, and what would be right.
+fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), String> {
+    let text = text.trim();
+    let after_scheme =
+        Scheme::split(text).or_else(|| text.strip_prefix("//").map(|it| (Scheme::default(), it)));
+    if let (None, Some((scheme, _))) = (after_scheme, text.split_once("://"))
+        && scheme.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it))
+    {
+        return Err(format!("{text:?} is of another scheme than is served here; write http://HOST/PATH."));
+    }
+    let (scheme, rest) = after_scheme.unwrap_or((Scheme::default(), text));
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let cut = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (named, target) = rest.split_at(cut);
+    let named = match (named, host) {
+        ("", Some(host)) => host.trim(),
+        ("", None) => {
+            return Err(format!(
+                "{text:?} names no host; write http://HOST/PATH, or give the host beside it."
+            ));
+        }
+        (named, Some(host)) if !named.eq_ignore_ascii_case(host.trim()) => {
+            return Err(format!("{text:?} names another host than {host:?}."));
+        }
+        (named, _) => named,
+    };
+    if !is_authority(named.as_bytes()) {
+        return Err(format!("{named:?} is no host; write http://HOST/PATH."));
+    }
+    let mut authority = String::new();
+    key::authority(scheme.name(), named, &mut authority);
+    let mut sent = String::with_capacity(target.len() + 1);
+    if !target.starts_with('/') {
+        sent.push('/');
+    }
+    sent.push_str(target);
+    // As requests are: what no URI may have is encoded once.
+    Ok((scheme, authority, encoded(&sent)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, host: Option<&str>, expect: Result<(&str, &str), &str>) {
+        let found = split(text, host).map(|it| (it.1, it.2));
+        let expect = expect.map(|it| (it.0.to_owned(), it.1.to_owned())).map_err(str::to_owned);
+        assert_eq!(expect, found, "{text}");
+    }
+
+    #[test]
+    fn forms_that_people_type() {
+        for text in [
+            "http://h/a",
+            "https://h/a",
+            "HTTP://H:80/a",
+            "HTTPS://H:443/a",
+            "//h/a",
+            "h/a",
+            " h/a ",
+            "h/a#top",
+            "h:080/a",
+        ] {
+            check(text, None, Ok(("h", "/a")));
+        }
+        check("h", None, Ok(("h", "/")));
+        check("h?q=1", None, Ok(("h", "/?q=1")));
+        check("h:8080/a?b#c", None, Ok(("h:8080", "/a?b")));
+        check("[::1]:8080/", None, Ok(("[::1]:8080", "/")));
+        check("/a", Some("h"), Ok(("h", "/a")));
+        check("h/a", Some("H"), Ok(("h", "/a")));
+        check("h/a b/ü", None, Ok(("h", "/a%20b/%C3%BC")));
+        check("h/a|b?c[]=%zz%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%25zz%7C")));
+        check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
+        check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
+        let ftp = "\"ftp://h/a\" is of another scheme than is served here; write http://HOST/PATH.";
+        check("ftp://h/a", None, Err(ftp));
+        check("h/a?to=ftp://i/b", None, Ok(("h", "/a?to=ftp://i/b")));
+        for host in ["u@h", "h:99999", "h:a", "h,i", "[h]", ":80", "[::1]1"] {
+            let expect = format!("{host:?} is no host; write http://HOST/PATH.");
+            check(&format!("http://{host}/a"), None, Err(&expect));
+            check("/a", Some(host), Err(&expect));
+        }
+    }
+}
