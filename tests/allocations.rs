@@ -60,13 +60,13 @@ fn origin(body: &'static str) -> SocketAddr {
 /// A larder in this process; it runs until the process ends.
 fn larder(origin: SocketAddr, compress: &str) -> SocketAddr {
     let arguments = format!("proxy http://{origin} --listen 127.0.0.1:0 --workers 1 --admin off --log off");
-    let command = larder::cli::parse(arguments.split(' ').map(Into::into)).unwrap();
-    let larder::cli::Command::Serve(plan) = command else { panic!("{command:?}") };
+    let command = larder_commands::cli::parse(arguments.split(' ').map(Into::into)).unwrap();
+    let larder_commands::cli::Command::Serve(plan) = command else { panic!("{command:?}") };
     let plan = plan.or_else("cache.compress.enabled", compress);
     let config = plan.load().unwrap();
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
-        larder::server::run(config, plan, None, |address, _| {
+        larder::supervisor::run(config, plan, None, |address, _| {
             tell.send(address.to_owned()).unwrap();
             String::new()
         })

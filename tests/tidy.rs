@@ -16,7 +16,10 @@ const RANKS: &[(&str, u8)] = &[
     ("gateway", 5),
     ("observe", 6),
     ("config", 7),
-    ("larder", 8),
+    ("server", 8),
+    ("admin", 9),
+    ("commands", 9),
+    ("larder", 10),
 ];
 
 /// Crates that do I/O or run tasks: not for ranks 0 to 2.

@@ -16,10 +16,10 @@ use super::{
     Admin, AdminListen, Config, Decided, Files, Format, Limits, Log, Methods, OriginHost, Route, Service,
     Site, Symlinks, Target,
 };
-use larder_observe::log::error::{Level, Levels};
-use larder_observe::telemetry::Collector;
 use larder_gateway::coding::{codec, pool};
 use larder_gateway::upgrade::Upgrades;
+use larder_observe::log::error::{Level, Levels};
+use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};

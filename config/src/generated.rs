@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn manual() -> String {
     let mut out = String::from(
-        "# Configuration keys\n\nGenerated from `larder/src/config/table.rs`; do not edit.\n\nOne file, \
+        "# Configuration keys\n\nGenerated from `config/src/table.rs`; do not edit.\n\nOne file, \
          `larder.toml`. Unknown keys are errors. Sizes are written `\"64KiB\"`, `\"1.5GiB\"`, `\"200MB\"`\nor a \
          number of bytes; durations `\"50ms\"`, `\"60s\"`, `\"1h30m\"`, `\"7d\"`. A list with one member may be \
          written\nwithout brackets. Every key of `[cache]` except those of `cache.ram`, `cache.disk` and \

@@ -33,12 +33,12 @@ pub use kind::{HostPattern, PathPattern};
 pub use problem::{Problem, Rejected, Source};
 pub use read::{Values, dotted, plain_list};
 
+use larder_gateway::upgrade::Upgrades;
 use larder_observe::log::error::Levels;
 use larder_observe::log::form::Format;
+use larder_observe::log::sink::Target;
 use larder_observe::sampling::TraceRates;
 use larder_observe::telemetry::Collector;
-use larder_observe::log::sink::Target;
-use larder_gateway::upgrade::Upgrades;
 use larder_origin::Limits as OriginLimits;
 use larder_semantics::field::Field;
 use larder_semantics::forwarded::{self, Believed, Seen, Telling};

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn manual() -> String {
     let mut out = String::from(
-        "# Counters\n\nGenerated from `counters/src/table.rs` and `scopes.rs`; do not edit. `GET /cache/stats` of the admin gives them, summed over all\n\
-         workers, under `counters`.\n\n\
-         * a *count* and a number of *bytes* are since the start, and never fall\n\
-         * a *gauge* is how many there are now\n\
-         * a *limit* counts how often a bound was reached; the error log tells it, too (`limit-reached`)\n\n\
-         | counter | is a | meaning |\n|---|---|---|\n",
+        "# Counters\n\nGenerated from `counters/src/table.rs` and `scopes.rs`; do not edit. `GET /cache/stats` of the admin returns them under\n\
+         `counters`, summed over all workers.\n\n\
+         * a *count* and a number of *bytes* are totals since the start, and never fall\n\
+         * a *gauge* is a current value\n\
+         * a *limit* counts how often a bound was reached; the error log reports it as well (`limit-reached`)\n\n\
+         | counter | type | meaning |\n|---|---|---|\n",
     );
     rows(&mut out, Counters::TABLE);
     for (what, place, table) in [
@@ -21,8 +21,12 @@ pub fn manual() -> String {
         ("a tier", "`tiers`", TierCounters::TABLE),
     ] {
         let _ =
-            write!(out, "\n## Of {what}\n\nUnder {place}.\n\n| counter | is a | meaning |\n|---|---|---|\n");
+            write!(out, "\n## Of {what}\n\nUnder {place}.\n\n| counter | type | meaning |\n|---|---|---|\n");
         rows(&mut out, table);
+    }
+    out.push_str("\n## Renamed counters\n\n| earlier name | name |\n|---|---|\n");
+    for (old, new) in crate::table::ALIASES {
+        let _ = writeln!(out, "| `{old}` | `{new}` |");
     }
     out
 }

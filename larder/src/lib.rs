@@ -1,19 +1,3 @@
-//! The modules of the larder binary: command line, configuration, logs, the server, and the demo site.
+//! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
-pub mod ask;
-pub mod bench;
-pub mod cli;
-pub mod demo;
-pub mod explain;
-pub mod login;
-pub mod objects;
-pub mod origin;
-pub mod overlay;
-pub mod purge;
-pub mod server;
-pub mod stats;
-pub mod tail;
-pub mod terminal;
-pub mod top;
-pub mod trace;
-pub mod warm;
+pub mod supervisor;

@@ -1,12 +1,13 @@
 //! The larder binary: hands the command line to the command it names, and says in one sentence what went wrong.
 
-use larder::cli::{self, Command, Output};
-use larder_config::plan::Plan;
-use larder_config::Config;
-use larder::terminal::Screen;
-use larder::{
-    bench, demo, explain, login, objects, origin, overlay, purge, server, stats, tail, top, trace, warm,
+use larder::supervisor;
+use larder_commands::cli::{self, Command, Output};
+use larder_commands::terminal::Screen;
+use larder_commands::{
+    bench, demo, explain, login, objects, origin, overlay, purge, stats, tail, top, trace, warm,
 };
+use larder_config::Config;
+use larder_config::plan::Plan;
 use larder_stdx::error::plain;
 use serde_json::Value;
 use std::process::ExitCode;
@@ -175,7 +176,7 @@ fn measure(asked: &cli::Bench) -> ExitCode {
 }
 
 fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCode {
-    let watch = plan.file().map(server::Watch::new);
+    let watch = plan.file().map(supervisor::Watch::new);
     let config = match plan.load().and_then(Config::fit) {
         Ok(config) => config,
         Err(rejected) => return fail(NOT_STARTED, &rejected.to_string()),
@@ -184,10 +185,10 @@ fn serve(plan: Plan, after: impl FnOnce(&str, Option<&str>) -> String) -> ExitCo
         tell(&format!("warning: {warning}"));
     }
     larder_config::names::warn_of_unknown(&config, |it| tell(&format!("warning: {it}")));
-    match server::run(config, plan, watch, after) {
+    match supervisor::run(config, plan, watch, after) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(server::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
-        Err(server::Stopped::CutOff) => ExitCode::from(FAILED),
+        Err(supervisor::Stopped::AtStart(sentence)) => fail(NOT_STARTED, &sentence),
+        Err(supervisor::Stopped::CutOff) => ExitCode::from(FAILED),
     }
 }
 

@@ -281,7 +281,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[must_use]
 pub fn manual() -> String {
     let mut out = String::from(
-        "# Access log\n\nGenerated from `larder/src/log/fields.rs`; do not edit.\n\n\
+        "# Access log\n\nGenerated from `observe/src/log/fields.rs`; do not edit.\n\n\
          `log.access` names the file (`-` is standard output), `log.format` the form. SIGUSR1 opens the file anew.\n\
          Serving never waits for the log: lines that cannot be written in time are dropped and counted as\n\
          `log_lines_dropped`. In all forms but `json`, quotes, backslashes, control characters and bytes\n\

@@ -278,4 +278,3 @@ fn each_subsystem_has_a_least_level_that_changes_live() {
     let events: Vec<&str> = text.lines().map(|it| &it["2026-11-21T07:42:06Z ".len()..]).collect();
     assert_eq!(["debug b key=k", "info f"], events.as_slice());
 }
-

@@ -9,6 +9,7 @@ use larder_semantics::scheme::Scheme;
 use larder_transport::Client;
 use larder_wire::http1::Version;
 
+/// Has `work` done with a request that has this outcome.
 pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T) -> T {
     let client = Client {
         peer: "192.0.2.7:4000".parse().ok(),
@@ -42,6 +43,7 @@ pub fn with_request<T>(outcome: &Outcome, work: impl FnOnce(&Finished<'_>) -> T)
     })
 }
 
+/// The outcome of a hit.
 pub fn hit() -> Outcome {
     Outcome::whole(200, 120, Some(Report::Hit { ttl: 7, tier: Tier::Ram }))
 }

@@ -1,5 +1,5 @@
 //! A few threads that wait for the device, so that no event loop does. Bounded: what does not fit is refused at once. What
-//! they do there is said by whoever has them do it. Why they are few is seen in `larder/src/trace/picture.rs`.
+//! they do there is said by whoever has them do it. Why they are few is seen in `commands/src/trace/picture.rs`.
 
 use larder_counters::Counters;
 use larder_stdx::clock;

@@ -1,0 +1,509 @@
+//! The endpoints of the configuration: the text of the file with its keys, what a change would do, edits as a form makes
+//! them, and putting a text in force. The same file that a person edits; taken over by the same reload as after SIGHUP.
+
+use super::{Admin, Answer, Asked, problem, problem_at};
+use larder_config::diff::{self, Line};
+use larder_config::edit::{self, Edit, Sections, Step};
+use larder_config::kind::Kind;
+use larder_config::plan::Plan;
+use larder_config::store::{Store, hash};
+use larder_config::table::{self, Takes};
+use larder_config::{Config, Problem, Source, dotted};
+use larder_server::reload;
+use larder_stdx::clock;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// An order to the main loop about the file, which has another text now.
+pub struct Order {
+    /// What becomes of it.
+    pub deed: Deed,
+    /// Where the outcome is told: one sentence where it is refused.
+    pub outcome: oneshot::Sender<Result<(), String>>,
+}
+
+/// What becomes of a text that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It is taken over at once.
+    TakeOver,
+    /// It stays as it is until the next start takes it over.
+    LeaveForStart,
+}
+
+/// What `GET /api/v1/config` gives.
+pub const TOLD: &str = r#"{"type":"object","required":["path","editable","why","text","hash","running_hash","pending","document","flags","keys","history"],
+"properties":{"path":{"type":["string","null"]},"editable":{"type":"boolean"},"why":{"type":["string","null"]},"text":{"type":"string"},
+"hash":{"type":"string"},"running_hash":{"type":["string","null"]},"pending":{"type":"array","items":{"type":"string"}},"document":{"type":["object","null"],"additionalProperties":true},
+"flags":{"type":"array","items":{"type":"object","required":["key","flag","value"],"properties":{"key":{"type":"string"},"flag":{"type":"string"},"value":{}}}},
+"keys":{"type":"array","items":{"type":"object","required":["key","pattern","kind","allowed","default","help","example","restart"],"properties":{"key":{"type":"string"},"pattern":{"type":"string"},"kind":{"type":"string"},"allowed":{"type":"string"},"default":{"type":["string","null"]},"help":{"type":"string"},"example":{"type":"string"},"restart":{"type":"boolean"},"words":{"type":"array","items":{"type":"string"}},"least":{"type":"integer"},"most":{"type":"integer"}}}},
+"history":{"type":"array","items":{"type":"object","required":["id","time","by"],"properties":{"id":{"type":"string"},"time":{"type":"integer"},"by":{"type":"string"}}}}}}"#;
+
+/// What a check takes.
+pub const TEXT: &str = r#"{"type":"object","additionalProperties":false,"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"to":{"type":["string","integer"],"description":"in its place: an id of the history, as GET /api/v1/config lists them"}}}"#;
+
+/// What it gives.
+pub const CHECKED: &str = r#"{"type":"object","required":["ok","problems","warnings","restart","diff","document"],"properties":{"ok":{"type":"boolean"},
+"problems":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},
+"warnings":{"type":"array","items":{"type":"object","required":["line","column","key","within","message"],"properties":{"within":{"type":"array","items":{"type":["string","integer"]}},"line":{"type":["integer","null"]},"column":{"type":["integer","null"]},"key":{"type":["string","null"]},"message":{"type":"string"}}}},"restart":{"type":"array","items":{"type":"string"}},
+"diff":{"type":"array","items":{"type":"object","required":["op","text"],"properties":{"op":{"enum":[" ","+","-"]},"text":{"type":"string"}}}},
+"document":{"type":["object","null"],"additionalProperties":true}}}"#;
+
+/// What an edit takes: a value that is `null` removes, `to` moves.
+pub const EDITS_OF: &str = r#"{"type":"object","additionalProperties":false,"required":["text","set"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"set":{"type":"array","maxItems":1000,"description":"a list of edits","items":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
+"path":{"type":"array","minItems":1,"description":"names of sections, and numbers of members of lists","items":{"type":["string","integer"]}},
+"value":{"description":"what it becomes; null takes it away"},
+"to":{"type":"integer","minimum":0,"description":"where a member of a list goes"}}}}}}"#;
+
+/// What it gives.
+pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"properties":{"text":{"type":"string"},"document":{"type":["object","null"],"additionalProperties":true}}}"#;
+
+/// What is put in force: the text, and the hash of the one that it was made of.
+pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
+"text":{"type":"string","description":"the whole text of a configuration"},
+"base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
+"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
+
+/// What a rollback takes: an id of the history.
+pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
+"to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
+"base":{"type":"string","description":"the hash of the text that is to be replaced"},
+"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
+
+/// What is given where a text came into force, or waits for the next start: `pending` are the keys that it waits for.
+pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;
+
+/// What the endpoints need of the process.
+pub struct Configuring {
+    /// How larder was started.
+    plan: Plan,
+    /// To the main loop, which reloads.
+    orders: mpsc::Sender<Order>,
+    /// Held while a text is put in force: one after the other.
+    turn: Mutex<()>,
+}
+
+/// Why a text is not in force. The file has its old one, or the sentence says that it has not.
+#[derive(Debug, PartialEq, Eq)]
+enum NotSwapped {
+    /// The file cannot be written.
+    Write(String),
+    /// It was written, and the reload refused it.
+    Reload(String),
+}
+
+impl Configuring {
+    /// For a larder that was started by `plan`; what `orders` receives is to be reloaded.
+    #[must_use]
+    pub fn new(plan: Plan, orders: mpsc::Sender<Order>) -> Self {
+        Self { plan, orders, turn: Mutex::new(()) }
+    }
+
+    /// The file, or why there is none to edit.
+    fn store(&self) -> Result<Store, String> {
+        let file = self.plan.file().ok_or(
+            "larder was started without a configuration file; write one and start it with `larder run -c FILE`.",
+        )?;
+        Ok(Store::at(&file))
+    }
+
+    /// The file, if it can be edited.
+    fn editable(&self) -> Result<Store, String> {
+        let store = self.store()?;
+        store.why_not().map_or(Ok(store), Err)
+    }
+
+    /// Puts `text` in the place of `old` and has done with it what `deed` says; where that is refused, `old` is there again.
+    async fn swap(
+        &self,
+        store: &Store,
+        old: &str,
+        text: &str,
+        by: &str,
+        deed: Deed,
+    ) -> Result<(), NotSwapped> {
+        let kept = store.keep(old, by, clock::wall().0).map_err(NotSwapped::Write)?;
+        if let Err(why) = store.replace(text) {
+            store.forget(kept);
+            return Err(NotSwapped::Write(why));
+        }
+        let Err(why) = self.order(deed).await else { return Ok(()) };
+        let now = match store.replace(old) {
+            Ok(()) => "The file is as it was.".to_owned(),
+            Err(why) => format!("And the file could not be put back: {why}"),
+        };
+        store.forget(kept);
+        Err(NotSwapped::Reload(format!("{why} {now}")))
+    }
+
+    /// Tells the main loop what to do with the file.
+    async fn order(&self, deed: Deed) -> Result<(), String> {
+        let (sender, outcome) = oneshot::channel();
+        let stopping = "larder is stopping.";
+        self.orders.send(Order { deed, outcome: sender }).await.map_err(|_| stopping)?;
+        outcome.await.map_err(|_| stopping)?
+    }
+}
+
+impl Admin {
+    /// `GET /api/v1/config`.
+    pub(super) fn config(&self) -> Answer {
+        let plan = &self.configuring.plan;
+        let store = self.configuring.store();
+        let text = store.as_ref().map(Store::read).unwrap_or(Ok(String::new()));
+        let why = match (&self.configuring.editable(), &text) {
+            (Err(why), _) | (_, Err(why)) => Some(why.clone()),
+            _ => None,
+        };
+        let text = text.unwrap_or_default();
+        let past =
+            |it: larder_config::store::Past| json!({ "id": it.id.to_string(), "time": it.time, "by": it.by });
+        let history: Vec<Value> = store.iter().flat_map(|it| it.history()).map(past).collect();
+        let running = self.live.borrow().config.text.as_ref().map(|it| hash(it));
+        let now = hash(&text);
+        let pending = if running.as_ref() == Some(&now) { Vec::new() } else { self.checked(&text).restart };
+        let flags: Vec<Value> = plan
+            .settings()
+            .iter()
+            .map(|it| json!({ "key": it.path, "flag": it.flag, "value": it.text }))
+            .collect();
+        Answer::Json(
+            200,
+            json!({
+                "path": plan.file().map(|it| std::path::absolute(&it).unwrap_or(it)),
+                "editable": why.is_none(), "why": why,
+                "text": text, "hash": now, "running_hash": running, "pending": pending,
+                "document": edit::as_json(&text).ok(),
+                "flags": flags,
+                "keys": keys(),
+                "history": history,
+            }),
+        )
+    }
+
+    /// `POST /api/v1/config/check`.
+    pub(super) fn check_config(&self, asked: &Asked<'_>) -> Answer {
+        let past;
+        let text = match (asked.json["text"].as_str(), &asked.json["to"]) {
+            (Some(text), Value::Null) => text,
+            (None, to) if !to.is_null() => match self.past(to) {
+                Ok(text) => {
+                    past = text;
+                    &past
+                }
+                Err(refusal) => return refusal,
+            },
+            _ => {
+                let detail = "Either \"text\" is what is checked, or \"to\" names a text of the history.";
+                return problem_at(400, detail, "text");
+            }
+        };
+        let now = self.configuring.store().and_then(|it| it.read()).unwrap_or_default();
+        let checked = self.checked(text);
+        let lines: Vec<Value> = diff::lines(&now, text).into_iter().map(line_json).collect();
+        Answer::Json(
+            200,
+            json!({
+                "ok": checked.problems.is_empty(), "problems": checked.problems, "warnings": checked.warnings,
+                "restart": checked.restart, "diff": lines, "document": edit::as_json(text).ok(),
+            }),
+        )
+    }
+
+    /// `POST /api/v1/config/edit`.
+    pub(super) fn edit_config(&self, asked: &Asked<'_>) -> Answer {
+        let text = asked.json["text"].as_str().unwrap_or_default();
+        let edits = asked.json["set"].as_array().into_iter().flatten();
+        let edits: Result<Vec<Edit>, String> = edits.map(Edit::read).collect();
+        match edits.and_then(|it| edit::apply(text, &it)) {
+            Ok(text) => Answer::Json(200, json!({ "text": text, "document": edit::as_json(&text).ok() })),
+            Err(detail) => problem_at(400, detail, "set"),
+        }
+    }
+
+    /// `PUT /api/v1/config`.
+    pub(super) async fn put_config(&self, asked: Asked<'_>) -> Answer {
+        let by = asked.by();
+        let text = asked.json["text"].as_str().unwrap_or_default();
+        match needing_start(asked.json) {
+            Ok(then) => self.put_in_force(text, asked.json["base"].as_str(), &by, then).await,
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// `POST /api/v1/config/rollback`.
+    pub(super) async fn roll_back(&self, asked: Asked<'_>) -> Answer {
+        let by = asked.by();
+        let then = match needing_start(asked.json) {
+            Ok(then) => then,
+            Err(refusal) => return refusal,
+        };
+        match self.past(&asked.json["to"]) {
+            Ok(text) => self.put_in_force(&text, asked.json["base"].as_str(), &by, then).await,
+            Err(refusal) => refusal,
+        }
+    }
+
+    /// The text of the history that `to` names.
+    ///
+    /// # Errors
+    /// There is none.
+    fn past(&self, to: &Value) -> Result<String, Answer> {
+        let id = match to {
+            Value::String(it) => it.parse().ok(),
+            it => it.as_u64(),
+        };
+        let id = id.ok_or_else(|| {
+            problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to")
+        })?;
+        let store = self.configuring.store().map_err(|why| problem_at(409, why, "path"))?;
+        store.past(id).ok_or_else(|| {
+            let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
+            problem_at(404, detail, "to")
+        })
+    }
+
+    /// Replaces the file's text, if it is `base` still, and has it taken over, or left for the next start where it needs one
+    /// and `then` allows that. Where that is refused, the old text is there again.
+    async fn put_in_force(&self, text: &str, base: Option<&str>, by: &str, then: NeedingStart) -> Answer {
+        let _turn = self.configuring.turn.lock().await;
+        let read = self.configuring.editable().and_then(|it| it.read().map(|text| (it, text)));
+        let (store, old) = match read {
+            Ok(it) => it,
+            Err(why) => return problem_at(409, why, "path"),
+        };
+        if base.is_some_and(|it| it != hash(&old)) {
+            let detail =
+                "The file was changed meanwhile; read it again, and make your change to what it says now.";
+            return Answer::Json(
+                409,
+                json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&old) }),
+            );
+        }
+        let checked = self.checked(text);
+        let deed = match (checked.problems.is_empty(), checked.restart.is_empty(), then) {
+            (true, true, _) => Deed::TakeOver,
+            (true, false, NeedingStart::Waits) => Deed::LeaveForStart,
+            _ => return checked.refusal(text),
+        };
+        match self.configuring.swap(&store, &old, text, by, deed).await {
+            Ok(()) => {
+                let reloaded = deed == Deed::TakeOver;
+                Answer::Json(
+                    200,
+                    json!({ "hash": hash(text), "reloaded": reloaded, "pending": checked.restart }),
+                )
+            }
+            Err(NotSwapped::Write(why)) => problem(500, why),
+            Err(NotSwapped::Reload(why)) => {
+                let row = json!({ "line": null, "column": null, "key": null, "within": [], "message": why });
+                Answer::Json(422, json!({ "status": 422, "detail": why, "where": "text", "problems": [row] }))
+            }
+        }
+    }
+
+    /// Reads a text as the reload would.
+    fn checked(&self, text: &str) -> Checked {
+        let live = self.live.borrow().clone();
+        let sections = Sections::of(text);
+        let told = |it: &Problem| problem_json(it, &sections);
+        match self.configuring.plan.read(text) {
+            Ok(new) => {
+                let restart = reload::at_start(&live.config, &new);
+                Checked {
+                    problems: Vec::new(),
+                    warnings: new.warnings.iter().map(told).collect(),
+                    sources: restart.iter().map(|it| source_of(&new, it)).collect(),
+                    restart,
+                }
+            }
+            Err(rejected) => Checked {
+                problems: rejected.0.iter().map(told).collect(),
+                warnings: Vec::new(),
+                restart: Vec::new(),
+                sources: Vec::new(),
+            },
+        }
+    }
+}
+
+/// What becomes of a text that changes what only a start takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NeedingStart {
+    /// It is refused.
+    Refused,
+    /// It is written, and waits.
+    Waits,
+}
+
+/// What `when` says.
+fn needing_start(asked: &Value) -> Result<NeedingStart, Answer> {
+    match asked.get("when").map(Value::as_str) {
+        None | Some(Some("now")) => Ok(NeedingStart::Refused),
+        Some(Some("restart")) => Ok(NeedingStart::Waits),
+        Some(_) => Err(problem_at(
+            400,
+            "\"when\" is \"now\", or \"restart\" to leave what needs one in the file for the next start.",
+            "when",
+        )),
+    }
+}
+
+/// What is to be said of a text.
+struct Checked {
+    problems: Vec<Value>,
+    warnings: Vec<Value>,
+    /// Keys that only a start takes over, and that would change.
+    restart: Vec<&'static str>,
+    /// Where each of those stands.
+    sources: Vec<Source>,
+}
+
+impl Checked {
+    /// The answer where it cannot be put in force.
+    fn refusal(self, text: &str) -> Answer {
+        let sections = Sections::of(text);
+        let of_start = |(key, source): (&&'static str, Source)| {
+            let text = "cannot change while running: have it wait in the file (\"when\":\"restart\"), and restart larder"
+                .to_owned();
+            problem_json(&Problem { source, key: dotted(key), text }, &sections)
+        };
+        let mut problems = self.problems;
+        problems.extend(self.restart.iter().zip(self.sources).map(of_start));
+        let first = problems.first().map(|it| {
+            let place = it["line"].as_u64().map_or(String::new(), |line| format!("line {line}: "));
+            let key = it["key"].as_str().map_or(String::new(), |key| format!("{key}: "));
+            format!("{place}{key}{}", it["message"].as_str().unwrap_or_default())
+        });
+        let place = problems.first().and_then(|it| Some((it["line"].as_u64()?, it["column"].as_u64()?)));
+        let place =
+            place.map_or_else(|| "text".to_owned(), |(line, column)| format!("line {line}, column {column}"));
+        let detail = match (first, problems.len()) {
+            (Some(first), 1) => first,
+            (Some(first), count) => format!("{first} (and {} more)", count - 1),
+            (None, _) => "The text is no configuration.".to_owned(),
+        };
+        Answer::Json(422, json!({ "status": 422, "detail": detail, "where": place, "problems": problems }))
+    }
+}
+
+fn source_of(config: &Config, key: &str) -> Source {
+    config.decided.by(key)
+}
+
+/// Where, which key, and what: as the command line says it.
+fn problem_json(it: &Problem, sections: &Sections) -> Value {
+    let (line, column) = match &it.source {
+        Source::Line { line, column, .. } => (Some(*line), Some(*column)),
+        _ => (None, None),
+    };
+    let message = match &it.source {
+        Source::Flag(flag) => format!("{flag}: {}", it.text),
+        _ => it.text.clone(),
+    };
+    let key = Some(&it.key).filter(|it| !it.is_empty());
+    let steps: Vec<Value> = line.map_or(&[][..], |it| sections.with(it)).iter().map(step_json).collect();
+    json!({ "line": line, "column": column, "key": key, "within": steps, "message": message })
+}
+
+fn step_json(it: &Step) -> Value {
+    match it {
+        Step::Name(name) => name.as_str().into(),
+        Step::At(number) => (*number).into(),
+    }
+}
+
+fn line_json(it: Line<'_>) -> Value {
+    let (op, text) = match it {
+        Line::Same(it) => (" ", it),
+        Line::Gone(it) => ("-", it),
+        Line::New(it) => ("+", it),
+    };
+    json!({ "op": op, "text": text })
+}
+
+/// Every key, for forms: from the table.
+fn keys() -> Vec<Value> {
+    let row = |pattern: String| {
+        let key = table::find(&pattern)?;
+        let mut told = kind_json(key.kind);
+        told["key"] = dotted(&pattern).into();
+        told["pattern"] = pattern.into();
+        told["default"] = key.default.into();
+        told["help"] = key.help.into();
+        told["example"] = key.example.into();
+        told["restart"] = (key.takes == Takes::AtStart).into();
+        Some(told)
+    };
+    table::patterns().filter_map(row).collect()
+}
+
+/// What the value of a key may be: its kind as a word, the sentence of messages, and bounds or words where it has some.
+fn kind_json(kind: Kind) -> Value {
+    let name = match kind {
+        Kind::Bool => "bool",
+        Kind::Integer { .. } => "integer",
+        Kind::Size { .. } => "size",
+        Kind::SizeOrOff { .. } => "size-or-off",
+        Kind::Time { .. } => "time",
+        Kind::TimeOrOff { .. } => "time-or-off",
+        Kind::Seconds { .. } => "seconds",
+        Kind::SecondsOrOff { .. } => "seconds-or-off",
+        Kind::OneOf(_) => "one-of",
+        Kind::One(_) => "text",
+        Kind::List(_) => "list",
+        Kind::StatusTtls { .. } => "status-ttls",
+    };
+    let mut told = json!({ "key": "", "kind": name, "allowed": kind.allowed() });
+    match kind {
+        Kind::Integer { least, most } => (told["least"], told["most"]) = (least.into(), most.into()),
+        Kind::OneOf(words) => told["words"] = words.into(),
+        _ => {}
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use larder_config::plan::Base;
+
+    /// What becomes of a file when the reload answers `outcome`; and what the reload found in it.
+    fn swapped(deed: Deed, outcome: Result<(), String>) -> (Result<(), NotSwapped>, String, String, usize) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("larder.toml");
+        std::fs::write(&path, "old").unwrap();
+        let plan = Plan::new(Base::File(path.clone()), Vec::new());
+        let (orders, mut inbox) = mpsc::channel(1);
+        let configuring = Configuring::new(plan, orders);
+        let store = configuring.editable().unwrap();
+        let reload = async {
+            let order: Order = inbox.recv().await.unwrap();
+            assert_eq!(deed, order.deed);
+            let met = store.read().unwrap();
+            order.outcome.send(outcome).unwrap();
+            met
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let both = async { tokio::join!(configuring.swap(&store, "old", "new", "me", deed), reload) };
+        let (swapped, met) = runtime.block_on(both);
+        (swapped, met, store.read().unwrap(), store.history().len())
+    }
+
+    #[test]
+    fn what_the_reload_refuses_is_taken_back() {
+        let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
+        for deed in [Deed::TakeOver, Deed::LeaveForStart] {
+            assert_eq!(taken, swapped(deed, Ok(())));
+            let why = NotSwapped::Reload("No. The file is as it was.".to_owned());
+            assert_eq!(
+                (Err(why), "new".to_owned(), "old".to_owned(), 0),
+                swapped(deed, Err("No.".to_owned()))
+            );
+        }
+    }
+}

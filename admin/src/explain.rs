@@ -1,0 +1,423 @@
+//! `explain` over the API: the request that is asked about, read as the server would read it, and what the gateway says of it, as JSON.
+
+use super::overlay::overlay_json;
+use super::stats::origin_json;
+use super::{Admin, Answer, Asked, problem_at};
+use larder_config::Decided;
+use larder_config::tiers::PurgeMethod;
+use larder_gateway::explain::{self, Explanation, Holds, TierHolds, Verdict};
+use larder_observe::ids::Id;
+use larder_observe::recent::{KEPT, Kept};
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_semantics::scheme::Scheme;
+use larder_semantics::trace::{Outcome, Rule};
+use larder_server::overlay::Told;
+use larder_server::purge::method;
+use larder_server::router::{Matched, Target};
+use larder_server::wrong::Wrong;
+use larder_transport::listener::PLAIN_SENTENCE;
+use larder_wire::http1::Version;
+use larder_wire::http1::request::{self, Limits, Parsed, Reject, Request, Storage};
+use serde_json::{Value, json};
+
+impl Admin {
+    /// Every setting of a route that somebody gave, with the line or flag that gave it.
+    fn settings(&self, site: usize, route: usize) -> Value {
+        let live = self.live.borrow();
+        let Some(route) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
+            return Value::Null;
+        };
+        let row = |(key, source): (&str, &larder_config::Source)| json!({ "key": key, "where": source.to_string() });
+        let given: Vec<Value> = route.decided.iter().map(row).collect();
+        json!({ "route": route.source.to_string(), "given": given })
+    }
+
+    /// `POST /cache/explain`.
+    pub(super) async fn explain(&self, asked: Asked<'_>) -> Answer {
+        let client = self.live.borrow().config.limits.client;
+        let limits = Limits { head: client.head_size, target: client.target_size, scheme: Scheme::Http };
+        if !asked.json["id"].is_null() {
+            return self.explain_past(asked.json, &limits).await;
+        }
+        match question(asked.json, &limits) {
+            Ok(Ok(request)) => match self.misdirected(asked.json["url"].as_str().unwrap_or_default()) {
+                Some(other) => self.explain_misdirected(request, other).await,
+                None => self.explain_request(request).await,
+            },
+            Ok(Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+            Err(wrong) => wrong.into(),
+        }
+    }
+
+    /// Where no listener speaks the scheme of a URL, or the one of its port another: the same URL as it can be asked for.
+    fn misdirected(&self, url: &str) -> Option<String> {
+        let (scheme, rest) = Scheme::split(url)?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let other = if scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+        let bare = scheme.without_port(authority);
+        is_misdirected(&self.public, scheme, bare)
+            .then(|| format!("{}://{}{target}", other.name(), other.without_port(bare)))
+    }
+
+    /// Explains a request whose URL is of a scheme that is not spoken where it goes: that is all that is seen of it. Who copies
+    /// the URL of a page from a browser, which a proxy before larder serves by TLS, means `other`; it is named where it is served.
+    async fn explain_misdirected(&self, mut request: Request, other: String) -> Answer {
+        let mut told = match request.scheme {
+            Scheme::Https => refused(Reject::NotSecured.status(), Reject::NotSecured.sentence()),
+            Scheme::Http => refused(400, PLAIN_SENTENCE),
+        };
+        request.scheme = if request.scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+        if let Answer::Json(200, answer) = self.explain_request(request).await
+            && let Some(name) = answer["verdict"]["name"].as_str().filter(|it| *it != "refused")
+        {
+            let why = match other.starts_with("http:") {
+                true => "as a proxy in front of larder asks that ends TLS",
+                false => "as its listener speaks",
+            };
+            told["change"] = format!("Explain {other}, {why}: {name}.").into();
+        }
+        Answer::Json(200, told)
+    }
+
+    /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
+    async fn explain_past(&self, asked: &Value, limits: &Limits) -> Answer {
+        if ["url", "method", "headers"].iter().any(|it| !asked[*it].is_null()) {
+            return problem_at(400, "\"id\" names a whole request; leave out url, method and headers.", "id");
+        }
+        let Some(id) = asked["id"].as_str().and_then(Id::parse) else {
+            return problem_at(
+                400,
+                "\"id\" is eight letters and digits, as the live stream tells them.",
+                "id",
+            );
+        };
+        let Some(kept) = self.recent.find(id) else {
+            return problem_at(
+                404,
+                format!(
+                    "Nothing is known of the request {id} any more: of those that the live stream or a trace told \
+                     of, the latest {KEPT} at most are kept. Ask by its URL."
+                ),
+                "id",
+            );
+        };
+        let then: Value = serde_json::from_slice(&kept.then).unwrap_or(Value::Null);
+        let mut answer = match (kept.refused, again(&kept, limits)) {
+            (Some(reject), _) => Answer::Json(200, refused_then(reject)),
+            (None, Ok(request)) => self.explain_request(request).await,
+            (None, Err(reject)) => Answer::Json(200, refused(reject.status(), reject.sentence())),
+        };
+        if let Answer::Json(200, told) = &mut answer {
+            told["then"] = then;
+            told["withheld"] = json!(kept.withheld);
+        }
+        answer
+    }
+
+    /// Explains a request that was read.
+    async fn explain_request(&self, request: Request) -> Answer {
+        if request.method == "CONNECT" {
+            let mut told = refused(405, explain::error_sentence(405));
+            told["change"] = EXTENDED_CONNECT.into();
+            return Answer::Json(200, told);
+        }
+        let router = self.router.borrow().clone();
+        if let Some(overlay) = self.overlays.over(
+            &request.method,
+            request.scheme.without_port(&request.authority),
+            &request.target,
+        ) {
+            let beneath = router.find(&request.method, &request.authority, &request.target);
+            return Answer::Json(200, laid_over(&overlay.told(), beneath.map(|it| it.0.name())));
+        }
+        let Some((target, site, route)) = router.find(&request.method, &request.authority, &request.target)
+        else {
+            let detail = format!("No site has a route for {}{}.", request.authority, request.target);
+            return problem_at(404, detail, "url");
+        };
+        if let Some(matched) = method::route(&router, &request) {
+            return Answer::Json(200, purges(matched));
+        }
+        let settings = self.settings(site, route);
+        match target {
+            Target::Files(files) => Answer::Json(
+                200,
+                json!({
+                    "site": site, "route": files.name, "verdict": {
+                        "name": "file",
+                        "sentence": "A static file: served from the open-file cache, never stored in a tier.",
+                    },
+                    "settings": settings,
+                }),
+            ),
+            Target::Proxy(proxied) => {
+                let mut explanation = self.gateway.explain(proxied, &request).await;
+                let (authority, target) = (&request.authority, &request.target);
+                if let Some(told) =
+                    router.two_ways(&request.method, authority, target).filter(|_| proxied.two_ways)
+                {
+                    explanation.verdict.sentence = format!("{} {told}", explanation.verdict.sentence);
+                }
+                let live = self.live.borrow();
+                let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
+                    return problem_at(409, "The configuration was changed meanwhile; ask again.", "url");
+                };
+                let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
+                told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
+                told["origins"] = live.scopes.origins_of((site, route)).map(origin_json).collect();
+                Answer::Json(200, told)
+            }
+        }
+    }
+}
+
+/// Whether what is asked for by this scheme, at this host and port, comes to a listener of the other one. A port at which larder
+/// does not listen is another's, who brings it here.
+fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool {
+    let port_of = |it: &str| match it.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => Some(port.to_owned()),
+        _ => None,
+    };
+    let port = port_of(authority);
+    let has = |scheme: Scheme, port: Option<&str>| {
+        listeners.iter().any(|it| {
+            // A Unix socket has no scheme, and no port. Whether a proxy introduces its clients there is the same to these.
+            let it = it.replacen("+proxy://", "://", 1);
+            let (spoken, at) = Scheme::split(&it).unwrap_or((Scheme::Http, ""));
+            spoken == scheme && (port.is_none() || port_of(at.trim_end_matches('/')).as_deref() == port)
+        })
+    };
+    let other = if scheme == Scheme::Http { Scheme::Https } else { Scheme::Http };
+    let at_port = |scheme| port.is_some() && has(scheme, port.as_deref());
+    has(other, None) && (!has(scheme, None) || at_port(other) && !at_port(scheme))
+}
+
+/// What is said of `CONNECT`, which HTTP/2 has in another form as well (RFC 8441).
+const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 asks for another protocol: explain it as the GET that does so over \
+                                HTTP/1.1, with -H 'Connection: upgrade' -H 'Upgrade: websocket'.";
+
+/// The answer where no route is asked: larder refuses the request itself.
+fn refused(status: u16, sentence: &str) -> Value {
+    let verdict = Verdict::refused(status, sentence);
+    json!({ "verdict": { "name": verdict.name, "sentence": verdict.sentence, "status": verdict.status } })
+}
+
+/// The answer about a request of the past whose head was refused. Its bytes are not kept, so that it cannot be asked what would
+/// be done with it now.
+fn refused_then(reject: Reject) -> Value {
+    let (status, why) = (reject.status(), reject.sentence());
+    let sentence = format!("larder refused it with {status}: {why} A head that is refused is not kept.");
+    json!({ "verdict": { "name": "refused", "sentence": sentence, "status": status } })
+}
+
+/// The answer about what has an overlay, of which the route beneath is not asked.
+fn laid_over(overlay: &Told, route: Option<&str>) -> Value {
+    let until = match overlay.expires {
+        Some(it) => format!("until {}", date::format(it)),
+        None => "until it is taken away".to_owned(),
+    };
+    let sentence = format!(
+        "An overlay lies over {}: it answers GET and HEAD {until}. Set {} by {}.",
+        overlay.uri,
+        date::format(overlay.set_at),
+        overlay.by
+    );
+    json!({
+        "route": route,
+        "verdict": { "name": "overlay", "sentence": sentence, "status": overlay.status },
+        "overlay": overlay_json(overlay),
+        "change": format!("larder overlay remove {}", overlay.uri),
+    })
+}
+
+/// The answer about a `PURGE` of which its route says something.
+fn purges(matched: &Matched) -> Value {
+    match matched.purge.method {
+        PurgeMethod::Allowed => json!({ "route": matched.target.name(), "verdict": {
+            "name": "purge",
+            "sentence": "Purges what it names, where the client's address is in cache.purge.from; else larder refuses it with 403.",
+        } }),
+        _ => refused(405, "PURGE is switched off for this route by cache.purge.method."),
+    }
+}
+
+/// The request that is asked about: `{"url": …, "method": …, "headers": [["Name", "value"], …]}`; or why the server would
+/// not read it.
+///
+/// # Errors
+/// The question is malformed.
+fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, Wrong> {
+    let url = asked["url"]
+        .as_str()
+        .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
+    let (scheme, rest) = Scheme::split(url).ok_or_else(|| {
+        Wrong::at("url", format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))
+    })?;
+    let at = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(at);
+    if authority.contains('*') {
+        let detail = format!("{url:?} is no URL but a pattern; write the URL of one page.");
+        return Err(Wrong::at("url", detail));
+    }
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    let method = asked["method"].as_str().unwrap_or("GET").to_owned();
+    let mut fields = FieldList::new();
+    let none = Vec::new();
+    let pairs = asked["headers"].as_array().unwrap_or(&none);
+    // As with other tools, a `Host` that is given takes the place of the URL's.
+    if !pairs.iter().any(|it| it[0].as_str().is_some_and(|it| it.eq_ignore_ascii_case("host"))) {
+        fields.push("Host", authority);
+    }
+    for pair in pairs {
+        let (Some(name), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else {
+            return Err(Wrong::at("headers", "\"headers\" is a list of [name, value]."));
+        };
+        if value.bytes().any(|it| matches!(it, b'\r' | b'\n' | 0)) {
+            let detail = format!(
+                "The value of {name:?} in \"headers\" has a line end or a NUL in it; no request has."
+            );
+            return Err(Wrong::at("headers", detail));
+        }
+        fields.push(name, value);
+    }
+    let target = if method == "CONNECT" { connect_target(scheme, authority) } else { target };
+    let mut text = format!("{method} {target} HTTP/1.1\r\n").into_bytes();
+    text.extend_from_slice(fields.text());
+    text.extend_from_slice(b"\r\n");
+    // Read by the server's own parser, so that what it would refuse is refused here.
+    let mut storage = Storage::new();
+    match request::parse(&text, &Limits { scheme, ..*limits }, &mut storage) {
+        Ok(Parsed::Head(head, _)) => Ok(Ok(Request { version: Version::Http11, ..head.to_owned() })),
+        Ok(Parsed::Partial) => Err(Wrong::at("url", "The request is not complete.")),
+        Err(reject) => Ok(Err(reject)),
+    }
+}
+
+/// A request of the past, read again: the limits may be others by now.
+fn again(kept: &Kept, limits: &Limits) -> Result<Request, Reject> {
+    // Without a host it was HTTP/1.0.
+    let version = if kept.fields.contains("host") { 1 } else { 0 };
+    let mut text = format!("{} {} HTTP/1.{version}\r\n", kept.method, kept.target).into_bytes();
+    text.extend_from_slice(kept.fields.text());
+    text.extend_from_slice(b"\r\n");
+    let mut storage = Storage::new();
+    match request::parse(&text, &Limits { scheme: kept.scheme, ..*limits }, &mut storage)? {
+        Parsed::Head(head, _) => {
+            let (authority, protocol) = (kept.authority.clone(), kept.protocol.clone());
+            Ok(Request { version: Version::Http11, authority, protocol, ..head.to_owned() })
+        }
+        Parsed::Partial => Err(Reject::HeadTooLarge),
+    }
+}
+
+/// The only target that `CONNECT` has: host and port (RFC 9110 section 9.3.6).
+fn connect_target(scheme: Scheme, authority: &str) -> String {
+    match authority.rsplit_once(':') {
+        Some((_, port)) if port.bytes().all(|it| it.is_ascii_digit()) => authority.to_owned(),
+        _ => format!("{authority}:{}", scheme.default_port()),
+    }
+}
+
+/// The lines, flags or defaults that decided the keys that a rule's evidence names.
+fn deciders(evidence: &str, decided: &Decided) -> Vec<String> {
+    let keys = evidence.split(|it: char| !(it.is_ascii_lowercase() || matches!(it, '.' | '_')));
+    let known = keys.map(|it| it.trim_matches('.')).filter(|it| larder_config::table::find(it).is_some());
+    known.map(|key| format!("{key}: {}", decided.by(key))).collect()
+}
+
+fn rules_json(rules: &[Rule], decided: &Decided) -> Value {
+    rules
+        .iter()
+        .map(|it| {
+            let outcome = match it.outcome {
+                Outcome::Passed => "passed",
+                Outcome::Decided => "decided",
+            };
+            let deciders = deciders(&it.evidence, decided);
+            json!({
+                "source": it.source, "rule": it.name, "evidence": it.evidence, "outcome": outcome,
+                "where": deciders,
+            })
+        })
+        .collect::<Vec<_>>()
+        .into()
+}
+
+fn explanation_json(route: &str, site: usize, it: &Explanation, settings: Value, decided: &Decided) -> Value {
+    let tier = |it: &TierHolds| {
+        let holds = match it.holds {
+            Holds::Variants(count) => {
+                return json!({ "tier": it.tier.name(), "holds": "variants", "count": count });
+            }
+            Holds::Unshared { status, seconds } => {
+                let tier = it.tier.name();
+                return json!({ "tier": tier, "holds": "unshared", "status": status, "seconds": seconds });
+            }
+            Holds::HitForMiss => "hit-for-miss",
+            Holds::Nothing => "nothing",
+            Holds::Response => "response",
+            Holds::Purged => "purged",
+            Holds::Unknown => "unknown",
+        };
+        json!({ "tier": it.tier.name(), "holds": holds })
+    };
+    let tiers: Vec<Value> = it.tiers.iter().map(tier).collect();
+    let stored = it.stored.as_ref().map(|it| {
+        json!({
+            "status": it.status, "bytes": it.bytes, "variant": it.variant, "age": it.age,
+            "lifetime": it.lifetime, "freshness": it.freshness, "part": it.part, "forms": it.forms,
+        })
+    });
+    let refusal = it.refusal.as_ref().map(|it| {
+        json!({
+            "seconds_ago": it.seconds_ago, "status": it.status, "sentence": it.sentence,
+            "rules": rules_json(&it.rules, decided), "change": it.change,
+        })
+    });
+    json!({
+        "site": site,
+        "route": route,
+        "key": { "text": it.key, "recipe": it.recipe },
+        "tiers": tiers,
+        "bypass": it.bypass,
+        "stored": stored,
+        "rules": rules_json(&it.rules, decided),
+        "verdict": { "name": it.verdict.name, "sentence": it.verdict.sentence, "status": it.verdict.status },
+        "last_refusal": refusal,
+        "change": it.change,
+        "settings": settings,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_to_a_listener_of_the_other_scheme() {
+        let clear = "http://127.0.0.1:8080";
+        let secure = "https://0.0.0.0:8443";
+        for (listeners, scheme, authority, expect) in [
+            (&[clear][..], Scheme::Https, "h", true),
+            (&[clear], Scheme::Https, "h:8443", true),
+            (&[clear], Scheme::Http, "h", false),
+            (&[clear], Scheme::Http, "h:1", false),
+            (&[secure], Scheme::Http, "h", true),
+            (&[secure], Scheme::Https, "h:1", false),
+            (&[clear, secure], Scheme::Https, "h", false),
+            (&[clear, secure], Scheme::Http, "h:8443", true),
+            (&[clear, secure], Scheme::Https, "h:8080", true),
+            (&[clear, secure], Scheme::Https, "h:1", false),
+            (&[clear, secure], Scheme::Https, "[::8080]", false),
+            (&["unix:/run/l"], Scheme::Https, "h", true),
+            (&["unix:/run/l"], Scheme::Http, "h:1", false),
+            (&["https+proxy://127.0.0.1:1"], Scheme::Https, "h", false),
+            (&["https+proxy://127.0.0.1:1"], Scheme::Http, "h:1", true),
+            (&[], Scheme::Https, "h", false),
+        ] {
+            let listeners: Vec<String> = listeners.iter().map(|it| (*it).to_owned()).collect();
+            assert_eq!(expect, is_misdirected(&listeners, scheme, authority), "{listeners:?} {authority}");
+        }
+    }
+}

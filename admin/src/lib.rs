@@ -1,0 +1,459 @@
+//! The admin listener: what an operator, a program or the page asks of a running larder. It listens on a loopback
+//! address unless told otherwise, and answers only requests that were meant for it. What can be asked is in `table`;
+//! who may ask, in `access`; each subject has a file of its own.
+
+mod access;
+mod audit;
+mod body;
+mod config;
+mod explain;
+mod memory;
+mod note;
+mod objects;
+mod once;
+pub mod openapi;
+mod origins;
+mod overlay;
+mod page;
+mod prometheus;
+mod query;
+mod schemas;
+mod stats;
+mod stream;
+mod table;
+mod top;
+mod traces;
+
+pub use access::Access;
+use access::{Refusal, Who};
+pub use audit::Audit;
+use bytes::Bytes;
+pub use config::{Configuring, Deed, Order as ReloadOrder};
+use larder_counters::Counters;
+use larder_gateway::Gateway;
+use larder_observe::log::ErrorLog;
+use larder_observe::recent::Recent;
+use larder_observe::stream::Hub;
+use larder_observe::top::Tops;
+use larder_observe::traces::Traces;
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_server::nodes::Nodes;
+use larder_server::overlay::Overlays;
+use larder_server::purge::{Desk, Order, asked};
+use larder_server::resident::Heap;
+use larder_server::router::Router;
+use larder_server::totals::Totals;
+use larder_server::worker::Live;
+use larder_server::wrong::Wrong;
+use larder_stdx::clock;
+use larder_transport::body::Piece;
+use larder_transport::{Client, ClientGone, Handler, Now, Reply, RequestBody, ResponseBody};
+use larder_wire::http1::Framing;
+use larder_wire::http1::request::{Reject, Request, RequestHead};
+pub use objects::Turns;
+use serde_json::{Value, json};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use table::{Endpoint, Found, Needs};
+use tokio::sync::mpsc;
+
+/// Bytes of bodies that may be read at a time, beside those that overlays may take.
+const BODIES: usize = 4 << 20;
+
+/// Answers the admin's requests.
+pub struct Admin {
+    /// Who is let in.
+    pub access: Access,
+    /// Bytes of bodies that are in memory.
+    pub held: Rc<Cell<usize>>,
+    /// Who was.
+    pub audit: Audit,
+    /// A gateway of its own over the shared store: it decides as the workers do.
+    pub gateway: Rc<Gateway>,
+    /// Of the configuration in force.
+    pub router: RefCell<Rc<Router>>,
+    /// The configuration in force, to tell which line decided.
+    pub live: RefCell<Arc<Live>>,
+    /// Where clients are served, as printed at the start.
+    pub public: Vec<String>,
+    /// All counters.
+    pub totals: Arc<Totals>,
+    /// Those of the admin's own gateway.
+    pub counters: Arc<Counters>,
+    /// Where purges are brought.
+    pub purges: Desk,
+    /// Traces of all workers.
+    pub traces: Arc<Traces>,
+    /// Which URLs weigh most.
+    pub tops: Arc<Tops>,
+    /// The latest requests that somebody was told of.
+    pub recent: Arc<Recent>,
+    /// Who listens to the live stream.
+    pub stream: Arc<Hub>,
+    /// The other nodes of the fleet.
+    pub nodes: Option<Rc<Nodes>>,
+    /// What lies over everything.
+    pub overlays: Arc<Overlays>,
+    /// What the allocator has, and has handed out.
+    pub heap: Arc<Heap>,
+    /// How the configuration is changed.
+    pub configuring: Configuring,
+    /// Who lists what is stored.
+    pub listing: Turns,
+    /// Whether tests may move the clock.
+    pub clock_moves: bool,
+}
+
+/// A request to the admin, as an endpoint sees it.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+pub struct Asked<'a> {
+    /// Its head.
+    pub request: &'a Request,
+    /// Who asks ...
+    pub who: &'a Who,
+    /// ... and from where.
+    pub client: &'a Client,
+    /// What stands for the `{…}` of the endpoint's path, as it was sent.
+    pub named: Option<&'a str>,
+    /// What follows the `?`; empty without one.
+    pub query: &'a str,
+    /// Its whole body ...
+    pub body: &'a [u8],
+    /// ... and as JSON, which is what its row says; `null` where that says none.
+    pub json: &'a Value,
+}
+
+#[allow(dead_code, reason = "for the endpoints that come next")]
+impl Asked<'_> {
+    /// A parameter of the query, decoded; its row says what it can be.
+    pub fn query_value(&self, name: &str) -> Option<String> {
+        query::pairs(self.query).ok()?.into_iter().find(|it| it.0 == name).map(|it| it.1)
+    }
+
+    /// Who asks, for logs and lists: `token from 127.0.0.1`.
+    pub fn by(&self) -> String {
+        match self.client.peer {
+            Some(peer) => format!("{} from {}", self.who, peer.ip().to_canonical()),
+            None => self.who.to_string(),
+        }
+    }
+}
+
+/// An answer in the making.
+#[allow(dead_code, reason = "for the endpoints that come next")]
+pub enum Answer {
+    /// Status and JSON.
+    Json(u16, Value),
+    /// Anything else, which is there as a whole.
+    Whole {
+        /// The status.
+        status: u16,
+        /// The fields besides those that every answer has; `Content-Type` among them.
+        fields: FieldList,
+        /// The body.
+        body: Bytes,
+    },
+    /// Server-sent events, which are sent as they come, until either side ends it.
+    Events(mpsc::Receiver<Bytes>),
+}
+
+impl Answer {
+    /// Status, and the sentence of a problem.
+    fn told(&self) -> (u16, &str) {
+        match self {
+            Answer::Json(status, value) => (*status, value["detail"].as_str().unwrap_or("")),
+            Answer::Whole { status, .. } => (*status, ""),
+            Answer::Events(_) => (200, ""),
+        }
+    }
+}
+
+/// A problem of larder's own as JSON: one sentence says what is wrong, and what would help.
+pub(crate) fn problem(status: u16, detail: impl Into<String>) -> Answer {
+    debug_assert!(!(400..500).contains(&status), "who asked is to be told where: use problem_at");
+    Answer::Json(status, json!({ "status": status, "detail": detail.into() }))
+}
+
+/// A problem of what was asked: one sentence says what is wrong and what would be right; and where in what was sent: a
+/// key of the body, a parameter, a field, a line and column.
+pub(crate) fn problem_at(status: u16, detail: impl Into<String>, at: impl Into<String>) -> Answer {
+    Answer::Json(status, json!({ "status": status, "detail": detail.into(), "where": at.into() }))
+}
+
+impl From<Wrong> for Answer {
+    fn from(it: Wrong) -> Self {
+        problem_at(400, it.detail, it.at)
+    }
+}
+
+/// A request that is let through to its endpoint.
+struct Let<'a> {
+    endpoint: &'static Endpoint,
+    /// What stands for the `{...}` of its path.
+    named: Option<&'a str>,
+    who: Who,
+}
+
+/// A request that is not.
+struct Refused {
+    who: Who,
+    answer: Answer,
+}
+
+impl Handler for Admin {
+    fn answer_now(&self, _: &RequestHead<'_>, _: &Client, _: &mut larder_transport::Answer<'_>) -> Now {
+        Now::Later
+    }
+
+    async fn answer<'c>(
+        &'c self,
+        request: Rc<Request>,
+        client: &'c Client,
+        mut body: RequestBody<'c>,
+        mut reply: Reply<'c>,
+    ) {
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
+        let found = self.find(&request, client, path, query);
+        // No body is larger than what all overlays may take together.
+        let overlays = usize::try_from(self.live.borrow().config.admin.overlay_size).unwrap_or(usize::MAX);
+        let most = found.as_ref().map_or(table::BODY, |it| it.endpoint.body).min(overlays.max(table::CONFIG));
+        let read = match request.framing {
+            Framing::Length(length) if length > most as u64 => Read::TooLarge,
+            _ => read(&mut body, most, Held::none(&self.held, BODIES + overlays)).await,
+        };
+        if !matches!(read, Read::Whole(_)) {
+            reply.close_after();
+        }
+        let none = Vec::new();
+        let (who, endpoint, body, answer) = match (&read, found) {
+            (Read::Gone, _) => return,
+            (_, Err(refused)) => (refused.who, None, &none, refused.answer),
+            (Read::TooLarge, Ok(it)) => {
+                let answer = problem_at(413, format!("The body is over {most} bytes."), "body");
+                (it.who, Some(it.endpoint), &none, answer)
+            }
+            (Read::Malformed, Ok(it)) => {
+                let answer = problem_at(400, "The body's chunks are not valid.", "body");
+                (it.who, Some(it.endpoint), &none, answer)
+            }
+            (Read::NoRoom, Ok(it)) => {
+                let answer = problem(503, "The bodies of other requests are on their way; try again.");
+                (it.who, Some(it.endpoint), &none, answer)
+            }
+            (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
+                let body = &body.bytes;
+                let answer = match body::read(endpoint, body) {
+                    Ok(json) => {
+                        let asked =
+                            Asked { request: &request, who: &who, client, named, query, body, json: &json };
+                        (endpoint.run)(self, asked).await
+                    }
+                    Err(wrong) => wrong.into(),
+                };
+                (who, Some(endpoint), body, answer)
+            }
+        };
+        let (status, why) = answer.told();
+        let (who, request) = (&who, &request);
+        self.audit.answered(&audit::Entry { who, client, request, endpoint, body, status, why });
+        let lives = || self.access.lives(who);
+        if send(&mut reply, request, answer, lives).await.is_ok() {
+            let _ = reply.finish(None).await;
+        }
+    }
+
+    fn rejected(&self, reject: Reject, client: &Client, _: u64) {
+        self.audit.rejected(client, reject.status(), reject.sentence());
+    }
+
+    fn refusal(&self, status: u16, sentence: &str) -> (&'static str, String) {
+        ("application/json", json!({ "status": status, "detail": sentence, "where": "head" }).to_string())
+    }
+}
+
+/// What came of reading a body.
+enum Read {
+    /// All of it.
+    Whole(Held),
+    /// It is over the bound; the rest was not read.
+    TooLarge,
+    /// Too many others are being read at the time.
+    NoRoom,
+    /// Its framing is not valid.
+    Malformed,
+    /// Whoever sent it is gone.
+    Gone,
+}
+
+/// A body in memory; what all of them take together is bounded.
+struct Held {
+    bytes: Vec<u8>,
+    of_all: Rc<Cell<usize>>,
+    most: usize,
+}
+
+impl Held {
+    fn none(of_all: &Rc<Cell<usize>>, most: usize) -> Self {
+        Self { bytes: Vec::new(), of_all: of_all.clone(), most }
+    }
+
+    /// Whether there was room for `more`.
+    fn take(&mut self, more: &[u8]) -> bool {
+        let all = self.of_all.get() + more.len();
+        let fits = all <= self.most;
+        if fits {
+            self.of_all.set(all);
+            self.bytes.extend_from_slice(more);
+        }
+        fits
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.of_all.set(self.of_all.get() - self.bytes.len());
+    }
+}
+
+async fn read(body: &mut RequestBody<'_>, most: usize, mut held: Held) -> Read {
+    loop {
+        match body.next().await {
+            Ok(Some(more)) if held.bytes.len() + more.len() > most => return Read::TooLarge,
+            Ok(Some(more)) if held.take(&more) => {}
+            Ok(Some(_)) => return Read::NoRoom,
+            Err(ClientGone::TooLarge) => return Read::TooLarge,
+            Ok(None) => return Read::Whole(held),
+            Err(ClientGone::Malformed) => return Read::Malformed,
+            Err(_) => return Read::Gone,
+        }
+    }
+}
+
+/// Sends an answer. The fields that keep it out of caches and frames are the same for all.
+/// Events end with the session that asked for them, which `lives` knows.
+async fn send(
+    reply: &mut Reply<'_>,
+    request: &Request,
+    answer: Answer,
+    lives: impl Fn() -> bool,
+) -> Result<(), ClientGone> {
+    let mut fields = access::guards();
+    fields.push("Date", date::format(clock::wall()));
+    let (status, body) = match answer {
+        Answer::Json(status, value) => {
+            fields.push("Content-Type", "application/json");
+            (status, serde_json::to_vec(&value).unwrap_or_default().into())
+        }
+        Answer::Whole { status, fields: own, body } => {
+            for it in own.view().iter() {
+                fields.set(it.name, it.value);
+            }
+            (status, body)
+        }
+        Answer::Events(mut events) => {
+            fields.push("Content-Type", "text/event-stream");
+            reply.head(200, &fields, ResponseBody::Stream).await?;
+            reply.flush().await?;
+            loop {
+                // Else one that went away while all is quiet would be sent to for ever.
+                let event = tokio::select! {
+                    event = events.recv() => event,
+                    () = reply.gone() => return Err(ClientGone::Closed),
+                };
+                let Some(event) = event.filter(|_| lives()) else { return Ok(()) };
+                reply.piece(Piece::Bytes(event)).await?;
+                reply.flush().await?;
+            }
+        }
+    };
+    match status {
+        401 => fields.push("WWW-Authenticate", "Bearer realm=\"larder\""),
+        405 => fields.push("Allow", table::methods_of(&request.target)),
+        429 | 503 => fields.push("Retry-After", "1"),
+        _ => {}
+    }
+    let length = if status == 304 { ResponseBody::None } else { ResponseBody::Length(body.len() as u64) };
+    reply.head(status, &fields, length).await?;
+    if request.method == "HEAD" || status == 304 {
+        return Ok(());
+    }
+    reply.piece(Piece::Bytes(body)).await
+}
+
+impl Admin {
+    /// Explains by a new configuration from now on.
+    pub fn take_over(&self, live: Arc<Live>) {
+        *self.router.borrow_mut() = Rc::new(live.router(&self.counters, &ErrorLog::off(), None));
+        *self.live.borrow_mut() = live;
+    }
+
+    /// The endpoint that a request is for, where it may be asked; or the refusal.
+    fn find<'a>(
+        &self,
+        request: &Request,
+        client: &Client,
+        path: &'a str,
+        query: &str,
+    ) -> Result<Let<'a>, Refused> {
+        let refuse = |refusal: Refusal| Refused { who: Who::Nobody, answer: refusal.into() };
+        if self.gateway.has_passed(&request.fields.view()) {
+            return Err(refuse(Refusal::Circle));
+        }
+        access::is_for_us(request, client, &self.live.borrow().config.admin.hosts).map_err(refuse)?;
+        let found = table::find(&request.method, path);
+        let who = match found {
+            Found::Endpoint(it, _) if it.needs == Needs::Nothing => Who::Nobody,
+            _ => self.access.who(request, client).map_err(refuse)?,
+        };
+        let (endpoint, named) = match found {
+            Found::Endpoint(it, named) if !it.for_tests || self.clock_moves => (it, named),
+            Found::OtherMethod => {
+                let detail = format!("{} is not a method of {path}.", request.method);
+                let answer = problem_at(405, detail, "method");
+                return Err(Refused { who, answer });
+            }
+            _ => {
+                let detail = format!("There is nothing at {path}; /api/v1/openapi.json tells what is.");
+                let answer = problem_at(404, detail, "path");
+                return Err(Refused { who, answer });
+            }
+        };
+        match query::check(endpoint, query) {
+            Ok(()) => Ok(Let { endpoint, named, who }),
+            Err(wrong) => Err(Refused { who, answer: wrong.into() }),
+        }
+    }
+
+    /// Purges; the answer comes when the purge is in force on every tier.
+    async fn purge(&self, asked: Asked<'_>) -> Answer {
+        let router = self.router.borrow().clone();
+        let by = asked.by();
+        let (asked, wait) = match asked::read(asked.json, &router) {
+            Ok(it) => it,
+            Err(wrong) => return wrong.into(),
+        };
+        match self.purges.purge(Order { asked, by, wait, here: None }).await {
+            Ok(done) => Answer::Json(200, done.json()),
+            Err(detail) => problem(503, detail),
+        }
+    }
+
+    fn move_clock(&self, asked: Asked<'_>) -> Answer {
+        let uptime = asked.query_value("uptime").and_then(|it| it.parse().ok());
+        match asked.query_value("advance").and_then(|it| it.parse().ok()) {
+            Some(seconds) => {
+                clock::advance(seconds);
+                match asked.query_value("hold").as_deref() {
+                    Some("0") => clock::release(),
+                    Some(_) => clock::hold(),
+                    None => {}
+                }
+                uptime.iter().for_each(|it| clock::pass(*it));
+                Answer::Json(200, json!({ "now": clock::wall().0 }))
+            }
+            None => problem_at(400, "advance=SECONDS is missing.", "advance"),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What the process has resident, and what for: by tier and purpose. Every part is counted or measured by itself; none is
+//! what is left when the others are taken away, so that the sum can be held against what the kernel says. See
+//! docs/decisions/0095.
+
+use super::Admin;
+use larder_server::resident::Resident;
+use larder_transport::worker::{CONNECTION_BYTES, HTTP2_BYTES, TLS_BYTES};
+use serde_json::{Value, json};
+
+/// What memory one part takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    /// The tier that it belongs to, or `server`.
+    pub tier: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is resident, and its parts.
+pub(super) struct Memory {
+    /// All of it, the arena included.
+    pub resident: u64,
+    /// What it is used for.
+    pub parts: Vec<Part>,
+}
+
+impl Memory {
+    /// The sum of the parts.
+    pub fn attributed(&self) -> u64 {
+        self.parts.iter().map(|it| it.bytes).sum()
+    }
+
+    /// `memory` of the statistics.
+    pub fn json(&self) -> Value {
+        let part = |it: &Part| json!({ "tier": it.tier, "purpose": it.purpose, "bytes": it.bytes });
+        json!({
+            "rss_bytes": self.resident,
+            "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
+            "attributed_bytes": self.attributed(),
+        })
+    }
+}
+
+impl Admin {
+    /// What the process takes now.
+    pub(super) fn memory(&self) -> Memory {
+        let part = |tier, purpose, bytes| Part { tier, purpose, bytes };
+        let store = &self.gateway.store;
+        let ram = store.memory();
+        let disk = self.gateway.tiers.disk.as_ref().map_or((0, 0), |it| (it.memory(), it.held()));
+        let (files, copies) = self.live.borrow().files();
+        let top = self.tops.bytes();
+        let connections = self.totals.sum_of(|it| &it.connections_open) * CONNECTION_BYTES
+            + self.totals.sum_of(|it| &it.http2_open) * HTTP2_BYTES;
+        let tls = self.totals.sum_of(|it| &it.tls_open) * TLS_BYTES
+            + self.totals.sum_of(|it| &it.tls_waiting_bytes);
+        let now = Resident::now();
+        let heap = self.heap.look(now.anonymous, ram.untouched, store.used_of_heap());
+        let parts = vec![
+            part("ram", "responses", ram.responses),
+            part("ram", "arena", ram.arena),
+            part("ram", "index", ram.index),
+            part("ram", "forms", ram.forms),
+            part("ram", "fills", ram.fills),
+            part("ram", "compression", ram.coders + ram.orders),
+            part("disk", "index", disk.0),
+            part("disk", "queue", disk.1),
+            part("server", "files", files + copies),
+            part("server", "overlays", self.overlays.on_heap()),
+            part("server", "connections", connections),
+            part("server", "tls", tls),
+            part("server", "statistics", self.live.borrow().scopes.bytes()),
+            part("server", "top", top),
+            part("server", "traces", self.traces.bytes()),
+            part("server", "recent", self.recent.bytes()),
+            part("server", "stream", self.stream.sum().bytes()),
+            // The sketches were there before the first request.
+            part("server", "base", heap.base.saturating_sub(top)),
+            // What threads of the disk, of files and of codecs have been handed out has its own parts.
+            part("server", "allocator", heap.unused.saturating_sub(disk.0 + files + ram.coders)),
+            part("server", "program", now.file + heap.beside),
+        ];
+        // The kernel counts the pages of the arena and of copies for nobody, and those that are mapped for us: once is enough.
+        Memory { resident: now.anonymous + now.file + ram.arena.max(now.shared) + copies, parts }
+    }
+}

@@ -1,0 +1,289 @@
+//! What a listing of objects is asked for: its parameters as queries to the store, its cursors, and the ids of objects.
+
+use super::LIMIT;
+use crate::query;
+use larder_server::wrong::Wrong;
+use larder_store::disk::listing as below;
+pub use larder_store::listing::Sort;
+use larder_store::listing::{Order, Pattern, Place, Query};
+use larder_store::ram::KeyHash;
+use std::ops::RangeInclusive;
+
+/// Where to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// In RAM, and behind that what is on the disk alone.
+    All,
+    /// In RAM.
+    Ram,
+    /// On the disk, whether RAM has it or not.
+    Disk,
+}
+
+/// What is asked for.
+pub struct Question {
+    pub tier: Tier,
+    /// `None` where only the disk is left to look at.
+    pub ram: Option<Query>,
+    /// Looked at where `tier` says so and RAM leaves room.
+    pub disk: below::Query,
+    /// How many objects a page has at most.
+    pub room: usize,
+    /// By what RAM is sorted.
+    pub sort: Sort,
+}
+
+/// Behind what a page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Behind {
+    Ram(Place),
+    /// `None` is the beginning.
+    Disk(Option<below::Place>),
+}
+
+impl Question {
+    /// Reads a query. What `tier`, `sort`, `order` and `limit` may be was held against the row in `table`.
+    ///
+    /// # Errors
+    /// One sentence: what is wrong, where, what would be right.
+    pub fn read(asked: &str) -> Result<Question, Wrong> {
+        let pairs = query::pairs(asked)?;
+        let filled =
+            |name: &str| pairs.iter().find(|it| it.0 == name).map(|it| &*it.1).filter(|it| !it.is_empty());
+        let tier = match filled("tier") {
+            Some("ram") => Tier::Ram,
+            Some("disk") => Tier::Disk,
+            _ => Tier::All,
+        };
+        let sort = match filled("sort") {
+            Some("size") => Sort::Size,
+            Some("age") => Sort::Age,
+            Some("hits") => Sort::Hits,
+            Some("expires") => Sort::Expires,
+            _ => Sort::Key,
+        };
+        if let (Tier::Disk, Some(by @ ("key" | "expires"))) = (tier, filled("sort")) {
+            return Err(Wrong::at(
+                "sort",
+                format!(
+                    "The parameter sort: found {by:?}; the index of the disk has no keys and no lifetimes, so with tier=disk it may be: age, size, hits."
+                ),
+            ));
+        }
+        let order = match (filled("order"), sort) {
+            (Some("asc"), _) | (None, Sort::Key | Sort::Expires) => Order::Ascending,
+            _ => Order::Descending,
+        };
+        let status = match filled("status") {
+            Some(text) => Some(statuses(text).ok_or_else(|| {
+                Wrong::at(
+                    "status",
+                    format!(
+                        "The parameter status: found {text:?}; allowed: a status such as 404, 4xx, or 400-499."
+                    ),
+                )
+            })?),
+            None => None,
+        };
+        let behind = match filled("cursor") {
+            Some(text) => Some(behind_of(text, tier, sort).ok_or_else(|| {
+                Wrong::at(
+                    "cursor",
+                    "The parameter cursor is not one that this listing gave as next; leave it out to begin anew.",
+                )
+            })?),
+            None => None,
+        };
+        let room = filled("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
+        let pattern = || filled("search").and_then(Pattern::new);
+        let tag = || filled("tag").map(str::to_owned);
+        let (after, disk_after, in_ram) = match behind {
+            None => (None, None, tier != Tier::Disk),
+            Some(Behind::Ram(place)) => (Some(place), None, true),
+            Some(Behind::Disk(place)) => (None, place, false),
+        };
+        let ram =
+            Query { pattern: pattern(), tag: tag(), status: status.clone(), sort, order, limit: room, after };
+        let (disk_sort, disk_order) = on_disk(sort, order);
+        let disk = below::Query {
+            those: if tier == Tier::Disk { below::Those::OnDisk } else { below::Those::OnDiskAlone },
+            pattern: pattern(),
+            tag: tag(),
+            status,
+            sort: disk_sort,
+            order: disk_order,
+            limit: room,
+            after: disk_after,
+        };
+        Ok(Question { tier, ram: in_ram.then_some(ram), disk, room, sort })
+    }
+}
+
+/// How the disk is sorted where RAM is sorted so: as it can be, else the newest first.
+fn on_disk(sort: Sort, order: Order) -> (below::Sort, Order) {
+    match (sort, order) {
+        (Sort::Size, _) => (below::Sort::Size, order),
+        (Sort::Hits, _) => (below::Sort::Hits, order),
+        // The oldest was written first.
+        (Sort::Age, Order::Descending) => (below::Sort::Written, Order::Ascending),
+        _ => (below::Sort::Written, Order::Descending),
+    }
+}
+
+/// `404`, `4xx` or `400-499`.
+fn statuses(text: &str) -> Option<RangeInclusive<u16>> {
+    let number = |it: &str| it.parse().ok().filter(|it| (100..=599).contains(it));
+    match (text.split_once('-'), text.strip_suffix("xx")) {
+        (Some((first, last)), _) => Some(number(first)?..=number(last)?).filter(|it| !it.is_empty()),
+        (_, Some(class)) => {
+            class.parse().ok().filter(|it| (1..=5).contains(it)).map(|it: u16| it * 100..=it * 100 + 99)
+        }
+        _ => number(text).map(|it| it..=it),
+    }
+}
+
+/// The name of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Id {
+    /// Of what is in RAM, in this process.
+    Ram(KeyHash),
+    /// Of what is on the disk.
+    Disk(below::Id),
+}
+
+impl Id {
+    /// Reads what [`text_of`] wrote.
+    pub fn read(id: &str) -> Option<Id> {
+        if !id.bytes().all(|it| it.is_ascii_hexdigit()) {
+            return None;
+        }
+        match id.len() {
+            32 => u128::from_str_radix(id, 16).ok().map(|it| Id::Ram(KeyHash(it))),
+            16 => u64::from_str_radix(id, 16).ok().map(|it| Id::Disk(below::Id(it))),
+            _ => None,
+        }
+    }
+}
+
+/// An id as the API has it.
+pub fn text_of(id: Id) -> String {
+    match id {
+        Id::Ram(hash) => format!("{:032x}", hash.0),
+        Id::Disk(id) => format!("{:016x}", id.0),
+    }
+}
+
+/// A place in RAM as text: by what is sorted, the number or the key, the hash.
+pub fn cursor(place: &Place, sort: Sort) -> String {
+    let rank = match sort {
+        Sort::Key => place.key.iter().map(|it| format!("{it:02x}")).collect(),
+        _ => place.rank.to_string(),
+    };
+    format!("{}.{rank}.{}", letter(sort), text_of(Id::Ram(place.hash)))
+}
+
+/// A place on the disk as text: by what is sorted, the number, the record; its beginning has no more than the first.
+pub fn disk_cursor(place: Option<below::Place>, sort: below::Sort) -> String {
+    let begin = disk_letters(sort);
+    place.map_or(begin.to_owned(), |it| format!("{begin}.{}.{}", it.rank, it.stamp))
+}
+
+fn behind_of(text: &str, tier: Tier, sort: Sort) -> Option<Behind> {
+    if text.starts_with('d') {
+        let place = disk_place(text, on_disk(sort, Order::Ascending).0)?;
+        return (tier != Tier::Ram).then_some(Behind::Disk(place));
+    }
+    cursor_of(text, sort).filter(|_| tier != Tier::Disk).map(Behind::Ram)
+}
+
+fn cursor_of(text: &str, sort: Sort) -> Option<Place> {
+    let mut parts = text.split('.');
+    let (by, rank) = (parts.next()?, parts.next()?);
+    let Id::Ram(hash) = Id::read(parts.next()?)? else { return None };
+    if by != letter(sort) || parts.next().is_some() {
+        return None;
+    }
+    match sort {
+        Sort::Key => {
+            let pair = |it: &[u8]| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok();
+            let key: Option<Box<[u8]>> = rank.as_bytes().chunks(2).map(pair).collect();
+            Some(Place { rank: 0, key: key?, hash })
+        }
+        _ => Some(Place { rank: rank.parse().ok()?, key: Box::default(), hash }),
+    }
+}
+
+fn disk_place(text: &str, sort: below::Sort) -> Option<Option<below::Place>> {
+    let rest = text.strip_prefix(disk_letters(sort))?;
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let (rank, stamp) = rest.strip_prefix('.')?.split_once('.')?;
+    Some(Some(below::Place { rank: rank.parse().ok()?, stamp: stamp.parse().ok()? }))
+}
+
+fn letter(sort: Sort) -> &'static str {
+    match sort {
+        Sort::Key => "k",
+        Sort::Size => "s",
+        Sort::Age => "a",
+        Sort::Hits => "h",
+        Sort::Expires => "e",
+    }
+}
+
+fn disk_letters(sort: below::Sort) -> &'static str {
+    match sort {
+        below::Sort::Written => "dw",
+        below::Sort::Size => "ds",
+        below::Sort::Hits => "dh",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statuses_are_one_a_class_or_a_range() {
+        assert_eq!(Some(404..=404), statuses("404"));
+        assert_eq!(Some(500..=599), statuses("5xx"));
+        assert_eq!(Some(200..=299), statuses("200-299"));
+        for wrong in ["", "x", "6xx", "xx", "99", "200-", "-200", "499-400", "600"] {
+            assert_eq!(None, statuses(wrong), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn cursors_come_back_as_they_went() {
+        let by_key = Place { rank: 0, key: b"http://a/\xff ".as_slice().into(), hash: KeyHash(7) };
+        let by_size = Place { rank: 17, key: Box::default(), hash: KeyHash(u128::MAX) };
+        for (place, sort) in [(by_key, Sort::Key), (by_size, Sort::Size)] {
+            let text = cursor(&place, sort);
+            assert_eq!(Some(place), cursor_of(&text, sort), "{text}");
+            assert_eq!(None, cursor_of(&text, Sort::Hits), "of another sort");
+        }
+        let on_disk = below::Place { rank: 9, stamp: 12 };
+        for place in [None, Some(on_disk)] {
+            let text = disk_cursor(place, below::Sort::Hits);
+            assert_eq!(Some(Behind::Disk(place)), behind_of(&text, Tier::All, Sort::Hits), "{text}");
+            assert_eq!(None, behind_of(&text, Tier::All, Sort::Size), "of another sort");
+            assert_eq!(None, behind_of(&text, Tier::Ram, Sort::Hits), "of another tier");
+        }
+        for wrong in [
+            "",
+            "d",
+            "dw.",
+            "dw.1",
+            "dw.1.x",
+            "dw.1.2.3",
+            "k",
+            "k.7.1",
+            "s.x.00000000000000000000000000000001",
+            "k.6é.00000000000000000000000000000001",
+        ] {
+            assert_eq!(None, behind_of(wrong, Tier::All, Sort::Key), "{wrong}");
+            assert_eq!(None, behind_of(wrong, Tier::All, Sort::Size), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The description of the admin's endpoints as OpenAPI 3.1, made of the rows of `table`.
+
+use super::table::{Content, ENDPOINTS, Endpoint, Kind, Needs, Parameter};
+use super::{Admin, Answer};
+use larder_semantics::field::FieldList;
+use serde_json::{Map, Value, json};
+
+impl Admin {
+    /// `GET /api/v1/openapi.json`.
+    pub(super) fn openapi(&self) -> Answer {
+        Answer::Json(200, describe())
+    }
+
+    /// `GET /healthz`: everybody may know that larder runs, and nothing else.
+    pub(super) fn healthz(&self) -> Answer {
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", "text/plain");
+        Answer::Whole { status: 200, fields, body: "ok\n".into() }
+    }
+}
+
+/// The whole description.
+#[must_use]
+pub fn describe() -> Value {
+    let mut paths = Map::new();
+    for it in ENDPOINTS.iter().filter(|it| !it.for_tests) {
+        paths.entry(it.path).or_insert_with(|| json!({}))[it.method.to_lowercase()] = operation(it);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "The admin of larder",
+            "version": "1",
+            "description": "Bytes are numbers of bytes, times are unix seconds (or say otherwise in their name). Every \
+                            refusal is a Problem: one sentence says what is wrong, where, and what would be right. Those of what \
+                            was asked (4xx) name the place in the request, too: a key of the body, a parameter, a field, a \
+                            line and column. A name that is not described here is refused.",
+        },
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": { "Refusal": problem(&["status", "detail", "where"]), "Problem": problem(&["status", "detail"]) },
+        },
+    })
+}
+
+/// The schema of a refusal that has these.
+fn problem(required: &[&str]) -> Value {
+    json!({
+        "type": "object",
+        "required": required,
+        "properties": {
+            "status": { "type": "integer" },
+            "detail": { "type": "string" },
+            "where": { "type": "string" },
+        },
+    })
+}
+
+fn operation(it: &Endpoint) -> Value {
+    let mut operation = Map::new();
+    let name = it.path.trim_start_matches("/api/v1").replace(['/', '.', '-'], "_").replace(['{', '}'], "");
+    operation.insert("operationId".to_owned(), format!("{}{name}", it.method.to_lowercase()).into());
+    operation.insert("summary".to_owned(), it.summary.into());
+    if it.needs == Needs::Nothing {
+        operation.insert("security".to_owned(), json!([]));
+    }
+    let mut parameters: Vec<Value> = it.query.iter().map(parameter).collect();
+    if let Some((_, rest)) = it.path.split_once('{') {
+        let name = rest.trim_end_matches('}');
+        parameters
+            .push(json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }));
+    }
+    if !parameters.is_empty() {
+        operation.insert("parameters".to_owned(), parameters.into());
+    }
+    if let Some(takes) = it.takes {
+        let mut content = content(takes);
+        if let (Content::Json(_), Some((_, body))) = (takes, it.example)
+            && let Ok(example) = serde_json::from_str::<Value>(body)
+        {
+            content["application/json"]["example"] = example;
+        }
+        operation.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
+    }
+    if let Some((query, body)) = it.example {
+        operation.insert("x-example".to_owned(), json!({ "query": query, "body": body }));
+    }
+    let problem = |what: &str, schema: &str| {
+        let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
+        json!({ "description": what, "content": { "application/json": { "schema": schema } } })
+    };
+    let refused = problem("Refused, and nothing was changed.", "Refusal");
+    let failed = problem("It could not be done.", "Problem");
+    let done = json!({ "description": it.summary, "content": content(it.gives) });
+    operation.insert("responses".to_owned(), json!({ "200": done, "4XX": refused, "default": failed }));
+    Value::Object(operation)
+}
+
+fn parameter(it: &Parameter) -> Value {
+    let schema = match it.kind {
+        Kind::Text => json!({ "type": "string" }),
+        Kind::Integer(least, most) => json!({ "type": "integer", "minimum": least, "maximum": most }),
+        Kind::OneOf(words) => json!({ "type": "string", "enum": words }),
+    };
+    json!({ "name": it.name, "in": "query", "required": it.required, "description": it.help, "schema": schema })
+}
+
+fn content(it: Content) -> Value {
+    match it {
+        // The rows' own test holds every schema to be JSON.
+        Content::Json(schema) => {
+            json!({ "application/json": { "schema": serde_json::from_str(schema).unwrap_or(Value::Bool(true)) } })
+        }
+        Content::Any(media) => json!({ media: {} }),
+        Content::Events(which) => {
+            json!({ "text/event-stream": { "schema": { "type": "string", "description": which } } })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_there_and_well_formed() {
+        let all = describe();
+        let mut names = std::collections::HashSet::new();
+        for it in ENDPOINTS.iter().filter(|it| !it.for_tests) {
+            let operation = &all["paths"][it.path][it.method.to_lowercase()];
+            assert_eq!(it.summary, operation["summary"], "{} {}", it.method, it.path);
+            assert!(names.insert(operation["operationId"].to_string()), "{operation:#}: twice");
+            for content in [Some(it.gives), it.takes].into_iter().flatten() {
+                if let Content::Json(schema) = content {
+                    let read = serde_json::from_str::<Value>(schema);
+                    let says = read.is_ok_and(|it| it["properties"].is_object());
+                    assert!(says, "{} {}: {schema} says nothing", it.method, it.path);
+                }
+            }
+            if let (Some(Content::Json(_)), Some((_, body))) = (it.takes, it.example) {
+                let read = serde_json::from_str::<Value>(body);
+                assert!(read.is_ok(), "{} {}: the example {body:?} is no JSON", it.method, it.path);
+            }
+        }
+    }
+}

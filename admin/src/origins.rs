@@ -1,0 +1,75 @@
+//! The endpoints of origins: how each is, taking one out of use while larder runs, and putting it back. Who is asked is decided in
+//! `larder_origin`.
+
+use super::stats::origin_json;
+use super::{Admin, Answer, Asked, problem_at};
+use larder_config::Member;
+use larder_server::scopes::{Drained, Origin, Scopes};
+use larder_server::wrong::Wrong;
+use larder_stdx::clock;
+use serde_json::{Value, json};
+
+impl Admin {
+    /// `GET /api/v1/origins`.
+    pub(super) fn origins(&self) -> Answer {
+        let live = self.live.borrow();
+        let all: Vec<Value> = live.scopes.origins.iter().map(origin_json).collect();
+        Answer::Json(200, json!({ "origins": all }))
+    }
+
+    /// `PUT /api/v1/origins/drain?origin=…`: what is under way ends, and nothing new begins.
+    pub(super) fn drain_origin(&self, asked: &Asked<'_>) -> Answer {
+        let live = self.live.borrow();
+        match named(&live.scopes, asked) {
+            Ok(origin) => {
+                origin.standing.drain();
+                told(&live.scopes, origin)
+            }
+            Err(wrong) => wrong,
+        }
+    }
+
+    /// `DELETE /api/v1/origins/drain?origin=…`.
+    pub(super) fn restore_origin(&self, asked: &Asked<'_>) -> Answer {
+        let live = self.live.borrow();
+        match named(&live.scopes, asked) {
+            Ok(origin) if origin.drained_by() == Some(Drained::ByConfiguration) => {
+                let detail = format!(
+                    "{} is drained by the configuration: take the \"drain\" behind it in proxy.to away, and reload.",
+                    origin.name
+                );
+                problem_at(409, detail, "origin")
+            }
+            Ok(origin) => {
+                origin.standing.restore(clock::monotonic());
+                told(&live.scopes, origin)
+            }
+            Err(wrong) => wrong,
+        }
+    }
+}
+
+/// The origin that is asked about, spelt as in a configuration.
+fn named<'a>(scopes: &'a Scopes, asked: &Asked<'_>) -> Result<&'a Origin, Answer> {
+    let spelt = asked.query_value("origin").unwrap_or_default();
+    let member = Member::parse(&spelt).map_err(|_| {
+        let allowed = "its address as in proxy.to, such as http://10.0.0.2:8000";
+        Wrong::at("origin", format!("origin: found {spelt:?}; allowed: {allowed}."))
+    })?;
+    let name = member.name();
+    let found = scopes.origins.iter().find(|it| it.name == name);
+    found.ok_or_else(|| {
+        problem_at(404, format!("No route has the origin {name}; GET /api/v1/origins lists them."), "origin")
+    })
+}
+
+/// How it is now, and which of its routes have no origin left that may be asked.
+fn told(scopes: &Scopes, origin: &Origin) -> Answer {
+    let is_drained = |it: &usize| scopes.origins[*it].drained_by().is_some();
+    let routes = origin.routes.iter().map(|it| &scopes.routes[*it]);
+    let without: Vec<&str> =
+        routes.filter(|it| it.origins.iter().all(is_drained)).map(|it| it.name.as_str()).collect();
+    let mut told = origin_json(origin);
+    told["routes_without"] = json!(without);
+    Answer::Json(200, told)
+}

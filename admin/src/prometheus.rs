@@ -1,0 +1,290 @@
+//! The statistics for Prometheus: its text format, version 0.0.4. Every number is one of the JSON's; names end as
+//! Prometheus wants them (the unit, and `_total` where it is a counter), durations are in seconds.
+
+use super::{Admin, Answer};
+use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters, Unit};
+use larder_origin::State;
+use larder_semantics::field::FieldList;
+use larder_server::scopes::{Kind, Route, Scopes, Sums};
+use std::fmt::{Display, Write as _};
+
+/// The type of what is answered.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The bounds of the buckets: these powers of two, in microseconds (16 µs to 67 s).
+const BOUNDS: std::ops::RangeInclusive<u32> = 4..=26;
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+impl Admin {
+    /// `GET /metrics`.
+    pub(super) async fn metrics(&self) -> Answer {
+        self.heap.ask(self.gateway.store.used_of_heap()).await;
+        let mut fields = FieldList::new();
+        fields.push("Content-Type", CONTENT_TYPE);
+        Answer::Whole { status: 200, fields, body: self.metrics_text().into() }
+    }
+
+    fn metrics_text(&self) -> String {
+        let live = self.live.borrow().clone();
+        let mut out = Text::default();
+        for (row, value) in Counters::TABLE.iter().zip(self.totals.sums()) {
+            out.counter("larder", row, &[(&[], value)]);
+        }
+        out.routes(&live.scopes);
+        out.origins(&live.scopes);
+        out.times(&live.scopes);
+        self.tiers_text(&live.scopes, &mut out);
+        self.memory_text(&mut out);
+        out.0
+    }
+
+    fn tiers_text(&self, scopes: &Scopes, out: &mut Text) {
+        let tiers = scopes.tiers();
+        for (at, row) in TierCounters::TABLE.iter().enumerate() {
+            let [ram, disk, fleet] = &tiers;
+            let labels = |name| [("tier", name)];
+            out.counter(
+                "larder_tier",
+                row,
+                &[(&labels("ram"), ram[at]), (&labels("disk"), disk[at]), (&labels("fleet"), fleet[at])],
+            );
+        }
+        let live = self.live.borrow();
+        let store = &self.gateway.store;
+        let ram = (store.objects(), store.used(), live.config.ram.budget);
+        let disk = self.gateway.tiers.disk.as_ref().zip(live.config.disk.as_ref());
+        let disk = disk.map(|(it, config)| (it.objects(), it.bytes(), config.size));
+        let mut rows = vec![("ram", ram)];
+        rows.extend(disk.map(|it| ("disk", it)));
+        type Row = (u64, u64, u64);
+        type Gauge = (&'static str, &'static str, fn(&Row) -> u64);
+        let gauges: [Gauge; 3] = [
+            ("larder_tier_objects", "Keys (RAM) or responses (disk) that are kept.", |it| it.0),
+            ("larder_tier_used_bytes", "Bytes that the tier takes.", |it| it.1),
+            ("larder_tier_budget_bytes", "Bytes that the tier may take.", |it| it.2),
+        ];
+        for (name, help, of) in gauges {
+            out.head(name, help, "gauge");
+            rows.iter().for_each(|(tier, row)| out.sample(name, &[("tier", tier)], of(row)));
+        }
+    }
+
+    fn memory_text(&self, out: &mut Text) {
+        let memory = self.memory();
+        out.head("larder_resident_bytes", "Resident memory of the process, the arena included.", "gauge");
+        out.sample("larder_resident_bytes", &[], memory.resident);
+        out.head("larder_memory_bytes", "What resident memory is used for.", "gauge");
+        for it in &memory.parts {
+            out.sample("larder_memory_bytes", &[("tier", it.tier), ("purpose", it.purpose)], it.bytes);
+        }
+    }
+}
+
+/// The text in the making.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn head(&mut self, name: &str, help: &str, kind: &str) {
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+        self.0.push_str(name);
+        for (at, (label, value)) in labels.iter().enumerate() {
+            self.0.push(if at == 0 { '{' } else { ',' });
+            let _ = write!(self.0, "{label}=\"{}\"", escaped(value));
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    /// One row of a table, for each of its scopes.
+    fn counter(&mut self, prefix: &str, row: &Describe, samples: &[(Labels<'_>, u64)]) {
+        let (name, kind) = named(prefix, row);
+        match row.unit {
+            // Its help begins with the unit: the tables' test.
+            Unit::Micros => self.head(&name, &row.help.replacen("Microseconds", "Seconds", 1), kind),
+            _ => self.head(&name, row.help, kind),
+        }
+        for (labels, value) in samples {
+            match row.unit {
+                Unit::Micros => self.sample(&name, labels, Seconds(*value)),
+                _ => self.sample(&name, labels, value),
+            }
+        }
+    }
+
+    fn routes(&mut self, scopes: &Scopes) {
+        let sums: Vec<Sums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+        let methods: Vec<String> = scopes.routes.iter().map(|it| it.methods.join(",")).collect();
+        let labels = |at: usize, it: &'_ Route| {
+            let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
+            [
+                ("site".to_owned(), scopes.sites[it.site].name.clone()),
+                ("route".to_owned(), it.name.clone()),
+                ("methods".to_owned(), methods[at].clone()),
+                ("kind".to_owned(), kind.to_owned()),
+            ]
+        };
+        let labels: Vec<_> = scopes.routes.iter().enumerate().map(|(at, it)| labels(at, it)).collect();
+        let labels: Vec<[(&str, &str); 4]> =
+            labels.iter().map(|it| it.each_ref().map(|it| (it.0.as_str(), it.1.as_str()))).collect();
+        for (at, row) in RouteCounters::TABLE.iter().enumerate() {
+            let samples: Vec<(Labels<'_>, u64)> =
+                labels.iter().zip(&sums).map(|(labels, sums)| (&labels[..], sums.counters[at])).collect();
+            self.counter("larder_route", row, &samples);
+        }
+        let name = "larder_route_request_duration_seconds";
+        self.head(name, "How long the requests of a route took; fast answers are sampled.", "histogram");
+        labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
+    }
+
+    fn origins(&mut self, scopes: &Scopes) {
+        let sums: Vec<Sums> = (0..scopes.origins.len()).map(|it| scopes.of_origin(it)).collect();
+        let labels: Vec<[(&str, &str); 1]> =
+            scopes.origins.iter().map(|it| [("origin", it.name.as_str())]).collect();
+        for (at, row) in OriginCounters::TABLE.iter().enumerate() {
+            let samples: Vec<(Labels<'_>, u64)> =
+                labels.iter().zip(&sums).map(|(labels, sums)| (&labels[..], sums.counters[at])).collect();
+            self.counter("larder_origin_server", row, &samples);
+        }
+        let all = scopes.origins.iter().zip(&labels);
+        let name = "larder_origin_server_in_use";
+        self.head(
+            name,
+            "Whether an origin gets requests: 0 where it is left alone, tried, or drained.",
+            "gauge",
+        );
+        for (it, labels) in all.clone() {
+            self.sample(name, labels, u8::from(matches!(it.state(), State::Up | State::Slow)));
+        }
+        let name = "larder_origin_server_in_flight";
+        self.head(name, "Requests of an origin that are under way, or wait for a connection to it.", "gauge");
+        for (it, labels) in all.clone() {
+            self.sample(name, labels, it.standing.in_flight());
+        }
+        let name = "larder_origin_server_ejections_total";
+        self.head(name, "How often an origin was left alone.", "counter");
+        for (it, labels) in all {
+            self.sample(name, labels, it.standing.ejections());
+        }
+        let name = "larder_origin_server_response_seconds";
+        self.head(name, "From a request to the head of the origin's final response.", "histogram");
+        labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
+    }
+
+    fn times(&mut self, scopes: &Scopes) {
+        let name = "larder_request_duration_seconds";
+        self.head(
+            name,
+            "How long requests took, by what the cache did; fast answers are sampled.",
+            "histogram",
+        );
+        for (cache, times) in ["hit", "miss", "pass", "other"].iter().zip(scopes.times()) {
+            self.histogram(name, &[("cache", cache)], &times);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, labels: Labels<'_>, it: &Snapshot) {
+        let bucket = format!("{name}_bucket");
+        let with = |bound: &str| -> Vec<(String, String)> {
+            let own = labels.iter().map(|it| (it.0.to_owned(), it.1.to_owned()));
+            own.chain([("le".to_owned(), bound.to_owned())]).collect()
+        };
+        let mut sample = |bound: &str, count: u64| {
+            let labels = with(bound);
+            let labels: Vec<(&str, &str)> = labels.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect();
+            self.sample(&bucket, &labels, count);
+        };
+        for bits in BOUNDS {
+            sample(&Seconds(1 << bits).to_string(), it.below_power(bits));
+        }
+        sample("+Inf", it.count());
+        self.sample(&format!("{name}_sum"), labels, Seconds(it.sum()));
+        self.sample(&format!("{name}_count"), labels, it.count());
+    }
+}
+
+/// What a row is called here, and its type: the unit stands behind the rest of the name, `_total` behind a counter's.
+fn named(prefix: &str, row: &Describe) -> (String, &'static str) {
+    let is = |unit, word: &str| row.unit == unit && matches!(word, "bytes" | "us" | "micros");
+    let words = row.name.split('_').filter(|it| !is(Unit::Bytes, it) && !is(Unit::Micros, it));
+    let mut name = words.fold(prefix.to_owned(), |name, it| name + "_" + it);
+    let (unit, kind) = match row.unit {
+        Unit::Gauge => ("", "gauge"),
+        Unit::Bytes => ("_bytes_total", "counter"),
+        Unit::Micros => ("_seconds_total", "counter"),
+        Unit::Count | Unit::Limit => ("_total", "counter"),
+    };
+    name.push_str(unit);
+    (name, kind)
+}
+
+/// Microseconds as seconds, exactly.
+struct Seconds(u64);
+
+impl Display for Seconds {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+/// A label's value as it stands between quotes.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_escaped_and_counters_named() {
+        let mut text = Text::default();
+        let row = Describe { name: "origin_us", unit: Unit::Micros, help: "Microseconds \\ of it." };
+        text.counter("larder_route", &row, &[(&[("route", "/a\"b\\c\nd")], 1_500_000)]);
+        assert_eq!(
+            "# HELP larder_route_origin_seconds_total Seconds \\\\ of it.\n# TYPE larder_route_origin_seconds_total counter\n\
+             larder_route_origin_seconds_total{route=\"/a\\\"b\\\\c\\nd\"} 1.500000\n",
+            text.0
+        );
+    }
+
+    #[test]
+    fn the_unit_stands_at_the_end() {
+        #[track_caller]
+        fn check(unit: Unit, name: &'static str, expect: (&str, &str)) {
+            let found = named("larder", &Describe { name, unit, help: "" });
+            assert_eq!(expect, (found.0.as_str(), found.1));
+        }
+        check(Unit::Bytes, "client_bytes_sent", ("larder_client_sent_bytes_total", "counter"));
+        check(Unit::Bytes, "bytes", ("larder_bytes_total", "counter"));
+        check(Unit::Micros, "disk_pool_wait_micros", ("larder_disk_pool_wait_seconds_total", "counter"));
+        check(Unit::Gauge, "overlay_bytes", ("larder_overlay_bytes", "gauge"));
+        check(Unit::Limit, "origin_busy", ("larder_origin_busy_total", "counter"));
+    }
+
+    #[test]
+    fn buckets_are_cumulative() {
+        let histogram = larder_counters::Histogram::default();
+        [3, 20, 5000, 200_000_000].iter().for_each(|it| histogram.record(*it, 2));
+        let mut text = Text::default();
+        text.histogram("x", &[("cache", "hit")], &Snapshot::of([&histogram]));
+        let line = |le: &str| {
+            let start = format!("x_bucket{{cache=\"hit\",le=\"{le}\"}} ");
+            text.0.lines().find_map(|it| it.strip_prefix(&start)).unwrap_or("none").to_owned()
+        };
+        let found = ["0.000016", "0.000032", "0.004096", "0.008192", "67.108864", "+Inf"].map(line);
+        assert_eq!(["2", "4", "4", "6", "6", "8"], found);
+        assert!(
+            text.0.ends_with("x_sum{cache=\"hit\"} 400.010046\nx_count{cache=\"hit\"} 8\n"),
+            "{}",
+            text.0
+        );
+    }
+}

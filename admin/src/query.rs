@@ -1,0 +1,154 @@
+//! The query of a request to the admin: names and values, held against what the endpoint's row declares.
+
+use super::table::{Endpoint, Kind, Parameter};
+use larder_config::problem::nearest;
+use larder_server::wrong::Wrong;
+
+/// The parameters in order: name and value, decoded (`+` is a space).
+///
+/// # Errors
+/// One sentence: which one is not valid.
+pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Wrong> {
+    let pair = |it: &str| {
+        let (name, value) = it.split_once('=').unwrap_or((it, ""));
+        let bad = || {
+            let detail = format!("The query has {it:?}, which is not valid: %XX must stand for UTF-8.");
+            Wrong::at("query", detail)
+        };
+        Ok((decoded(name).ok_or_else(bad)?, decoded(value).ok_or_else(bad)?))
+    };
+    query.split('&').filter(|it| !it.is_empty()).map(pair).collect()
+}
+
+/// Checks a query.
+///
+/// # Errors
+/// The first parameter that the endpoint does not know, does not take as it is, or misses.
+pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
+    let mut seen: Vec<String> = Vec::new();
+    if endpoint.free_query {
+        return Ok(());
+    }
+    let pairs = pairs(query)?;
+    for (name, value) in pairs {
+        let Some(parameter) = endpoint.query.iter().find(|it| it.name == name) else {
+            return Err(unknown(endpoint, name));
+        };
+        if seen.contains(&name) {
+            return Err(Wrong { detail: format!("The parameter {name} is given twice."), at: name });
+        }
+        if let Err(allowed) = fits(parameter, &value) {
+            let detail = format!("The parameter {name}: found {value:?}; allowed: {allowed}.");
+            return Err(Wrong { detail, at: name });
+        }
+        seen.push(name);
+    }
+    match endpoint.query.iter().find(|it| it.required && !seen.iter().any(|name| name == it.name)) {
+        Some(missing) => {
+            let detail = format!("The parameter {} is missing: {}.", missing.name, missing.help);
+            Err(Wrong { detail, at: missing.name.to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
+fn unknown(endpoint: &Endpoint, name: String) -> Wrong {
+    let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
+    let what = match (&known[..], nearest(&name, known.iter().copied())) {
+        ([], _) => "there is none here.".to_owned(),
+        (_, Some(near)) => format!("did you mean {near}?"),
+        (known, None) => format!("known here: {}.", known.join(", ")),
+    };
+    Wrong { detail: format!("The parameter {name:?} is unknown; {what}"), at: name }
+}
+
+/// Whether a value is what its parameter takes.
+///
+/// # Errors
+/// What would be.
+fn fits(parameter: &Parameter, value: &str) -> Result<(), String> {
+    match parameter.kind {
+        Kind::Text => Ok(()),
+        Kind::Integer(least, most) => match value.parse::<i64>() {
+            Ok(it) if (least..=most).contains(&it) => Ok(()),
+            _ => Err(format!("a whole number from {least} to {most}")),
+        },
+        Kind::OneOf(words) if words.contains(&value) => Ok(()),
+        Kind::OneOf(words) => Err(words.join(", ")),
+    }
+}
+
+/// `None` where it is no UTF-8, or a `%` is not followed by two hexadecimal digits.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = text.bytes();
+    let mut out = Vec::with_capacity(text.len());
+    while let Some(byte) = bytes.next() {
+        out.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let mut digit =
+                    || char::from(bytes.next()?).to_digit(16).and_then(|it| u8::try_from(it).ok());
+                digit()? << 4 | digit()?
+            }
+            byte => byte,
+        });
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::table::{self, Found};
+    use super::*;
+
+    #[track_caller]
+    fn check_clock(query: &str, expect: Result<(), &str>) {
+        let Found::Endpoint(endpoint, _) = table::find("POST", "/test/clock") else { panic!("no clock") };
+        assert_eq!(expect, check(endpoint, query).as_ref().map(|_| ()).map_err(|it| &*it.detail), "{query}");
+    }
+
+    #[test]
+    fn a_query_is_what_the_row_says() {
+        check_clock("advance=-5", Ok(()));
+        check_clock("&advance=%35&", Ok(()));
+        check_clock("", Err("The parameter advance is missing: seconds."));
+        check_clock("advance=1&advance=2", Err("The parameter advance is given twice."));
+        check_clock(
+            "advance=x",
+            Err(
+                "The parameter advance: found \"x\"; allowed: a whole number from -1000000000 to 1000000000.",
+            ),
+        );
+        check_clock("advanc=1", Err("The parameter \"advanc\" is unknown; did you mean advance?"));
+        check_clock(
+            "zzzzzzzzzz",
+            Err("The parameter \"zzzzzzzzzz\" is unknown; known here: advance, uptime."),
+        );
+        let Found::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else { panic!("no stats") };
+        assert_eq!(
+            "The parameter \"a\" is unknown; there is none here.",
+            check(stats, "a").unwrap_err().detail
+        );
+    }
+
+    #[track_caller]
+    fn check_pairs(query: &str, expect: Option<&[(&str, &str)]>) {
+        let read = pairs(query).ok();
+        let read: Option<Vec<(&str, &str)>> =
+            read.as_ref().map(|it| it.iter().map(|it| (it.0.as_str(), it.1.as_str())).collect());
+        assert_eq!(expect, read.as_deref(), "{query}");
+    }
+
+    #[test]
+    fn pairs_are_decoded() {
+        check_pairs("", Some(&[]));
+        check_pairs("&a=b&", Some(&[("a", "b")]));
+        check_pairs("uri=%2Fa%3Fb%3Dc%26d&x", Some(&[("uri", "/a?b=c&d"), ("x", "")]));
+        check_pairs("a=b=c+d%2B", Some(&[("a", "b=c d+")]));
+        check_pairs("a=%C3%A9", Some(&[("a", "é")]));
+        check_pairs("a=%C3", None);
+        check_pairs("a=%", None);
+        check_pairs("a=%4", None);
+        check_pairs("a=%+1", None);
+    }
+}

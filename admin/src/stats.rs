@@ -1,0 +1,178 @@
+//! The statistics as JSON: everything that is counted, by all that it is counted of. What memory is used for is in `memory`,
+//! the same for Prometheus in `prometheus`; what the names mean, in docs/statistics.md.
+
+use super::{Admin, Answer};
+use larder_counters::{Counters, Describe, OriginCounters, RouteCounters, Snapshot, TierCounters};
+use larder_origin::State;
+use larder_server::scopes::{Drained, Kind, Origin, Scopes, Sums};
+use larder_stdx::clock;
+use larder_store::disk;
+use serde_json::{Map, Value, json};
+
+/// The version of the JSON: another one where a reader of this one would misread it.
+const VERSION: u64 = 2;
+
+impl Admin {
+    /// `GET /api/v1/stats`, and `GET /cache/stats`.
+    pub(super) async fn stats(&self) -> Answer {
+        self.heap.ask(self.gateway.store.used_of_heap()).await;
+        Answer::Json(200, self.stats_json())
+    }
+
+    fn stats_json(&self) -> Value {
+        let live = self.live.borrow().clone();
+        let scopes = &live.scopes;
+        let routes: Vec<Sums> = (0..scopes.routes.len()).map(|it| scopes.of_route(it)).collect();
+        let (now, now_us) = (clock::wall().0, clock::precise_micros());
+        json!({
+            "version": VERSION,
+            "now": now,
+            "now_us": now_us,
+            "uptime": now_us / 1_000_000,
+            "listen": self.public,
+            "statistics": if live.config.statistics { "on" } else { "off" },
+            "counters": named(Counters::TABLE, &self.totals.sums()),
+            "nodes": self.nodes.as_ref().map(|it| it.standing()),
+            "latency": latencies(scopes),
+            "sites": sites(scopes, &routes),
+            "routes": routes_json(scopes, &routes),
+            "tiers": self.tiers_json(scopes),
+            "origins": origins(scopes),
+            // Those of the tiers: a reload loses nothing of them.
+            "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
+            "memory": self.memory().json(),
+            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": live.config.ram.budget },
+        })
+    }
+
+    fn tiers_json(&self, scopes: &Scopes) -> Vec<Value> {
+        let live = self.live.borrow();
+        let [ram, disk, fleet] = scopes.tiers();
+        let store = &self.gateway.store;
+        let tier = |name: &str, state: &str, sums: &[u64], own: Value| {
+            let mut all =
+                Map::from_iter([("name".to_owned(), name.into()), ("state".to_owned(), state.into())]);
+            all.extend(named(TierCounters::TABLE, sums));
+            if let Value::Object(own) = own {
+                all.extend(own);
+            }
+            Value::Object(all)
+        };
+        let of_disk = match &self.gateway.tiers.disk {
+            None => tier("disk", "off", &disk, Value::Null),
+            Some(it) => {
+                let (state, why) = match it.state() {
+                    disk::State::On => ("on", None),
+                    disk::State::Off(why) => ("failed", Some(why)),
+                };
+                let budget = live.config.disk.as_ref().map_or(0, |it| it.size);
+                let own = json!({
+                    "objects": it.objects(), "used_bytes": it.bytes(), "budget_bytes": budget,
+                    "queued_bytes": it.queued(), "why": why.as_deref(),
+                    "reads_left_alone": it.leaves_reads_alone(), "device_full": it.is_cramped(),
+                });
+                tier("disk", state, &disk, own)
+            }
+        };
+        let of_fleet = match &live.config.fleet {
+            None => tier("fleet", "off", &fleet, Value::Null),
+            Some(it) => tier("fleet", "on", &fleet, json!({ "servers": it.servers.len() })),
+        };
+        let own = json!({
+            "objects": store.objects(), "used_bytes": store.used(), "budget_bytes": live.config.ram.budget,
+        });
+        vec![tier("ram", "on", &ram, own), of_disk, of_fleet]
+    }
+}
+
+/// Values under the names of their table.
+fn named(table: &[Describe], values: &[u64]) -> Map<String, Value> {
+    table.iter().zip(values).map(|(row, value)| (row.name.to_owned(), Value::from(*value))).collect()
+}
+
+/// One histogram.
+fn histogram(it: &Snapshot) -> Value {
+    json!({
+        "count": it.count(),
+        "sum_us": it.sum(),
+        "max_us": it.most(),
+        "p50_us": it.percentile(0.5),
+        "p90_us": it.percentile(0.9),
+        "p99_us": it.percentile(0.99),
+        "p999_us": it.percentile(0.999),
+        "buckets": it.buckets().map(|(bound, count)| json!([bound, count])).collect::<Vec<_>>(),
+    })
+}
+
+fn latencies(scopes: &Scopes) -> Value {
+    let times = scopes.times();
+    let mut all = Snapshot::default();
+    times.iter().for_each(|it| all.add(it));
+    let [hit, miss, pass, other] = &times;
+    json!({
+        "all": histogram(&all), "hit": histogram(hit), "miss": histogram(miss), "pass": histogram(pass),
+        "other": histogram(other),
+    })
+}
+
+fn sites(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
+    let one = |it: &larder_server::scopes::Site| {
+        let mut numbers = it.routes.clone();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let mut counters = vec![0; RouteCounters::TABLE.len()];
+        let mut latency = Snapshot::default();
+        for route in numbers.iter().map(|it| &routes[*it]) {
+            counters.iter_mut().zip(&route.counters).for_each(|(sum, it)| *sum += it);
+            latency.add(&route.latency);
+        }
+        json!({
+            "name": it.name, "routes": numbers, "counters": named(RouteCounters::TABLE, &counters),
+            "latency": histogram(&latency),
+        })
+    };
+    scopes.sites.iter().map(one).collect()
+}
+
+fn routes_json(scopes: &Scopes, routes: &[Sums]) -> Vec<Value> {
+    let one = |(it, sums): (&larder_server::scopes::Route, &Sums)| {
+        let kind = if it.kind == Kind::Files { "files" } else { "proxy" };
+        json!({
+            "name": it.name, "path": it.path, "methods": it.methods, "site": it.site, "kind": kind,
+            "origin": it.origins.first(), "origins": it.origins,
+            "counters": named(RouteCounters::TABLE, &sums.counters), "latency": histogram(&sums.latency),
+            "saved_us": value(RouteCounters::TABLE, &sums.counters, "saved_us"),
+        })
+    };
+    scopes.routes.iter().zip(routes).map(one).collect()
+}
+
+fn origins(scopes: &Scopes) -> Vec<Value> {
+    let one = |(at, it): (usize, &Origin)| {
+        let sums = scopes.of_origin(at);
+        let mut told = origin_json(it);
+        told["routes"] = json!(it.routes);
+        told["counters"] = named(OriginCounters::TABLE, &sums.counters).into();
+        told["latency"] = histogram(&sums.latency);
+        told
+    };
+    scopes.origins.iter().enumerate().map(one).collect()
+}
+
+/// How one origin is.
+pub(super) fn origin_json(it: &Origin) -> Value {
+    let state = it.state();
+    let left = match state {
+        State::Ejected(left) => u64::try_from(left.as_millis()).ok(),
+        _ => None,
+    };
+    json!({
+        "name": it.name, "state": state.name(), "ejected_ms": left, "protocol": it.protocol(),
+        "drained_by": it.drained_by().map(Drained::name), "in_flight": it.standing.in_flight(), "ejections": it.standing.ejections(),
+    })
+}
+
+/// One value, by its name; zero where the table has none of it.
+fn value(table: &[Describe], values: &[u64], name: &str) -> u64 {
+    table.iter().zip(values).find(|it| it.0.name == name).map_or(0, |it| *it.1)
+}

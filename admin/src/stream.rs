@@ -1,0 +1,85 @@
+//! `GET /api/v1/stream`: sends the live stream of finished requests to one who listens, as server-sent events. What is
+//! told, and to whom, is in `observe/stream`.
+
+use super::{Admin, Answer, Asked, problem_at};
+use bytes::Bytes;
+use larder_observe::counted::Sum;
+use larder_observe::stream::{LISTENERS, Listening};
+use larder_semantics::expression::{Expression, Subject};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// A quiet stream says this often that it is there.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// No further record is put into a piece of so many bytes: some of them wait for each who listens.
+const PIECE: usize = 16 << 10;
+
+impl Admin {
+    /// Listens for whoever asked.
+    pub(super) fn stream(&self, asked: Asked<'_>) -> Answer {
+        let filter = match asked.query_value("filter") {
+            None => None,
+            Some(text) if text.trim().is_empty() => None,
+            Some(text) => match Expression::parse_about(Subject::Finished, &text) {
+                Ok(filter) => Some(filter),
+                Err(wrong) => {
+                    let place = format!("column {}", wrong.column);
+                    let detail = format!("The filter is wrong at {place}: {}.", wrong.sentence);
+                    return problem_at(400, detail, place);
+                }
+            },
+        };
+        let Some(listening) = self.stream.listen(filter) else {
+            let detail = format!(
+                "{LISTENERS} listen to the live stream already, which is the most; try again when one has ended."
+            );
+            return super::problem(503, detail);
+        };
+        let (sender, events) = mpsc::channel(4);
+        tokio::task::spawn_local(send(listening, sender, self.stream.sum().clone()));
+        Answer::Events(events)
+    }
+}
+
+/// Sends what is told, until either side ends it.
+async fn send(mut from: Listening, to: mpsc::Sender<Bytes>, sum: Sum) {
+    let mut heartbeat = tokio::time::interval(HEARTBEAT);
+    let mut over = from.over.clone();
+    loop {
+        let mut piece = Vec::new();
+        tokio::select! {
+            biased;
+            () = to.closed() => return,
+            record = from.records.recv() => {
+                let Some(record) = record else { return };
+                put(&mut piece, "request", &record);
+                while piece.len() < PIECE {
+                    let Ok(record) = from.records.try_recv() else { break };
+                    put(&mut piece, "request", &record);
+                }
+            }
+            _ = over.wait_for(|it| *it) => {
+                let _ = to.send(Bytes::from_static(b"event: end\ndata: {\"why\":\"larder stops\"}\n\n")).await;
+                return;
+            }
+            _ = heartbeat.tick() => piece.extend_from_slice(b": still here\n\n"),
+        }
+        match from.lost() {
+            0 => {}
+            count => put(&mut piece, "lost", format!("{{\"count\":{count}}}").as_bytes()),
+        }
+        if to.send(sum.text(&piece)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Appends one event; `data` has no line end.
+fn put(piece: &mut Vec<u8>, event: &str, data: &[u8]) {
+    piece.extend_from_slice(b"event: ");
+    piece.extend_from_slice(event.as_bytes());
+    piece.extend_from_slice(b"\ndata: ");
+    piece.extend_from_slice(data);
+    piece.extend_from_slice(b"\n\n");
+}

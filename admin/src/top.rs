@@ -1,0 +1,52 @@
+//! `GET /api/v1/top` and `POST /api/v1/top/reset`: the URLs that weigh most. How they are counted is in `observe/top`.
+
+use super::{Admin, Answer, Asked, problem};
+use larder_counters::top::{self, By, Heavy};
+use larder_observe::top::HTTPS;
+use serde_json::{Value, json};
+
+/// Entries where `limit` is not given.
+const LIMIT: usize = 50;
+
+/// What `GET /api/v1/top` gives.
+pub const TOP: &str = r#"{"type":"object","required":["by","total","since","complete","entries"],"properties":{
+    "by":{"type":"string"},"total":{"type":"integer"},"since":{"type":"integer"},"complete":{"type":"boolean"},
+    "entries":{"type":"array","items":{"type":"object","required":["url","value","error"],"properties":{
+        "url":{"type":"string"},"value":{"type":"integer"},"error":{"type":"integer"}}}}}}"#;
+
+/// What `POST /api/v1/top/reset` gives.
+pub const TOP_RESET: &str =
+    r#"{"type":"object","required":["since"],"properties":{"since":{"type":"integer"}}}"#;
+
+impl Admin {
+    /// The heaviest.
+    pub(super) async fn top(&self, asked: Asked<'_>) -> Answer {
+        // What they may be was held against the row in `table`.
+        let by = asked.query_value("by").and_then(|it| By::named(&it)).unwrap_or(By::Requests);
+        let limit = asked.query_value("limit").and_then(|it| it.parse().ok()).unwrap_or(LIMIT);
+        let copies = self.tops.copies(by).await;
+        let entries: Vec<Value> = top::heaviest(&copies.parts, limit).iter().map(entry).collect();
+        let total: u64 = copies.parts.iter().map(|it| it.total()).fold(0, u64::saturating_add);
+        Answer::Json(
+            200,
+            json!({
+                "by": by.name(), "total": total, "since": self.tops.since(), "complete": copies.complete,
+                "entries": entries,
+            }),
+        )
+    }
+
+    /// Counts anew.
+    pub(super) async fn forget_top(&self) -> Answer {
+        match self.tops.forget().await {
+            true => Answer::Json(200, json!({ "since": self.tops.since() })),
+            false => problem(503, "A worker did not answer in time; what it counted is still there."),
+        }
+    }
+}
+
+fn entry(it: &Heavy) -> Value {
+    let scheme = if it.text.starts_with(HTTPS.as_bytes()) { "" } else { "http://" };
+    let url = format!("{scheme}{}{}", String::from_utf8_lossy(&it.text), if it.cut { "…" } else { "" });
+    json!({ "url": url, "value": it.weight, "error": it.error })
+}

@@ -1,0 +1,161 @@
+//! Traces: the latest, as they come, and how often they are taken.
+
+use super::{Admin, Answer, Asked, problem, problem_at, query};
+use bytes::Bytes;
+use larder_gateway::stages::Stage;
+use larder_observe::counted::Sum;
+use larder_observe::sampling::{Lease, Leased, OWNERS, Rate};
+use larder_observe::traces::Following;
+use larder_stdx::clock::{self, Monotonic};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Traces that are listed where nobody says how many.
+const LIMIT: usize = 200;
+/// Traces that are listed at most.
+const MOST: usize = 4096;
+/// So often something is sent where nothing happens.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Bytes of the name of one who has a lease, at most.
+const OWNER: usize = 64;
+/// Events that may wait for the connection.
+const EVENTS: usize = 16;
+
+impl Admin {
+    /// `GET /api/v1/traces`.
+    pub(super) fn traces(&self, asked: &Asked<'_>) -> Answer {
+        let pairs = match query::pairs(asked.query) {
+            Ok(pairs) => pairs,
+            Err(wrong) => return wrong.into(),
+        };
+        let limit = match parameter(&pairs, "limit").map(|it| it.parse::<usize>()) {
+            None => LIMIT,
+            Some(Ok(it)) if (1..=MOST).contains(&it) => it,
+            Some(_) => {
+                return problem_at(400, format!("limit is not a number between 1 and {MOST}."), "limit");
+            }
+        };
+        let route = parameter(&pairs, "route").filter(|it| *it != "*");
+        if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
+            return unknown;
+        }
+        let latest = self.traces.latest(route, limit);
+        let traces: Vec<Value> = latest.iter().map(|it| it.json()).collect();
+        let stages: Vec<&str> = Stage::ALL.iter().map(|it| it.name()).collect();
+        Answer::Json(200, json!({ "sampling": self.sampling(), "stages": stages, "traces": traces }))
+    }
+
+    /// `PUT /api/v1/traces/sampling`: holds until the next reload or restart; or, beside that, for as many seconds as it says.
+    pub(super) fn set_sampling(&self, asked: &Asked<'_>) -> Answer {
+        let route = asked.json["route"].as_str().unwrap_or_default();
+        let every = asked.json["every"].as_u64().and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
+        if route != "*"
+            && let Some(unknown) = self.unknown_route(route)
+        {
+            return unknown;
+        }
+        let sampling = &self.traces.sampling;
+        let owner = asked.json["owner"].as_str().unwrap_or_default();
+        let until = match asked.json["for"].as_u64() {
+            None if !owner.is_empty() => {
+                let detail = "\"owner\" is of who wants a rate for a while, and there is no \"for\".";
+                return problem_at(400, detail, "owner");
+            }
+            None => {
+                sampling.set(route, every);
+                "the next reload or restart".to_owned()
+            }
+            Some(0) => {
+                sampling.release(route, owner);
+                "now".to_owned()
+            }
+            Some(_) if every == 0 => {
+                let detail = "\"every\" is 0, which asks for nothing: the densest of what is asked for holds. \
+                              To trace none, leave \"for\" out.";
+                return problem_at(400, detail, "every");
+            }
+            Some(_) if owner.len() > OWNER => {
+                return problem_at(400, format!("\"owner\" has more than {OWNER} bytes."), "owner");
+            }
+            Some(seconds) => {
+                let until = Monotonic(clock::monotonic_now().0.saturating_add(seconds.saturating_mul(1000)));
+                // What is over takes no place.
+                sampling.look(clock::monotonic_now());
+                if sampling.lease(route, &Lease { owner: owner.into(), every, until }) == Leased::NoRoom {
+                    let detail = format!("{OWNERS} record {route} already; end one of them.");
+                    return problem(503, detail);
+                }
+                format!("{seconds} s from now")
+            }
+        };
+        Answer::Json(200, json!({ "sampling": self.sampling(), "until": until }))
+    }
+
+    /// `GET /api/v1/traces/stream`.
+    pub(super) fn stream_traces(&self, asked: &Asked<'_>) -> Answer {
+        let pairs = match query::pairs(asked.query) {
+            Ok(pairs) => pairs,
+            Err(wrong) => return wrong.into(),
+        };
+        let route = parameter(&pairs, "route").filter(|it| *it != "*");
+        if let Some(unknown) = route.and_then(|it| self.unknown_route(it)) {
+            return unknown;
+        }
+        let Some(following) = self.traces.follow(route.map(str::to_owned)) else {
+            return problem(503, "Too many follow the traces already; end one of them.");
+        };
+        let (events, receiver) = mpsc::channel(EVENTS);
+        tokio::task::spawn_local(forward(following, events, self.stream.sum().clone()));
+        Answer::Events(receiver)
+    }
+
+    /// The refusal of a route that there is not.
+    fn unknown_route(&self, route: &str) -> Option<Answer> {
+        let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
+        let known = names.iter().any(|it| it == route);
+        let detail = || format!("There is no route {route:?}; there are {}.", names.join(", "));
+        (!known).then(|| problem_at(404, detail(), "route"))
+    }
+
+    fn sampling(&self) -> Value {
+        let now = clock::monotonic_now();
+        self.traces.sampling.look(now);
+        let told = |it: Rate| {
+            let mut told = json!({ "route": it.route, "every": it.now() });
+            if let Some(until) = it.until() {
+                told["for"] = until.0.saturating_sub(now.0).div_ceil(1000).into();
+                told["set"] = it.every.into();
+            }
+            told
+        };
+        self.traces.sampling.rates().into_iter().map(told).collect()
+    }
+}
+
+/// Makes events of what comes, until the client is gone.
+async fn forward(mut following: Following, events: mpsc::Sender<Bytes>, sum: Sum) {
+    let mut beat = tokio::time::interval(HEARTBEAT);
+    loop {
+        let event = tokio::select! {
+            biased;
+            () = events.closed() => return,
+            trace = following.traces.recv() => match trace {
+                Some(trace) => format!("event: trace\ndata: {}\n\n", trace.json()),
+                None => return,
+            },
+            _ = beat.tick() => ": alive\n\n".to_owned(),
+        };
+        let lost = following.lost.swap(0, Relaxed);
+        let lost =
+            if lost > 0 { format!("event: lost\ndata: {{\"count\":{lost}}}\n\n") } else { String::new() };
+        if events.send(sum.text((lost + &event).as_bytes())).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn parameter<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    pairs.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
+}

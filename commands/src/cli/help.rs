@@ -1,0 +1,93 @@
+//! The texts of `--help` and `--version`, and `docs/generated/cli.md`.
+
+use super::commands::{COMMANDS, Describe, EXIT_CODES, Flag};
+use std::fmt::Write as _;
+
+/// `larder VERSION`.
+#[must_use]
+pub fn version() -> String {
+    format!("larder {}\n", env!("CARGO_PKG_VERSION"))
+}
+
+/// The text of `larder --help`.
+#[must_use]
+pub fn overview() -> String {
+    let mut out = String::from(
+        "larder: a caching web server\n\nUsage: larder COMMAND [ARGUMENT] [FLAGS]\n\nCommands:\n",
+    );
+    for command in COMMANDS {
+        let usage = format!("{} {}", command.word, command.argument);
+        let _ = writeln!(out, "  {usage:<14} {}", command.about);
+    }
+    out.push_str("\nExamples:\n");
+    for (typed, does) in COMMANDS.iter().filter_map(|it| it.examples.first()) {
+        let _ = writeln!(out, "  {typed}\n      {does}");
+    }
+    out.push_str(
+        "\n`larder COMMAND --help` prints the flags of a command; `larder --version` prints the version.\n",
+    );
+    exit_codes(&mut out);
+    out
+}
+
+/// The text of `larder COMMAND --help`.
+#[must_use]
+pub fn command(it: &Describe) -> String {
+    let argument = if it.argument.is_empty() { String::new() } else { format!(" {}", it.argument) };
+    let mut out = format!("{}\n\nUsage: larder {}{argument} [FLAGS]\n", it.about, it.word);
+    if !it.argument.is_empty() {
+        let _ = write!(out, "\n  {:<10} {}\n", it.argument, it.argument_help);
+    }
+    out.push_str("\nFlags:\n");
+    for flag in it.flags.iter().copied().flatten() {
+        let _ = writeln!(out, "  {}\n        {}", spelt(flag), flag.help);
+    }
+    out.push_str("\nExamples:\n");
+    for (typed, does) in it.examples {
+        let _ = writeln!(out, "  {typed}\n        {does}");
+    }
+    exit_codes(&mut out);
+    out
+}
+
+fn spelt(flag: &Flag) -> String {
+    let short = flag.short.map_or(String::new(), |it| format!("-{it}, "));
+    let value = if flag.value.is_empty() { String::new() } else { format!(" {}", flag.value) };
+    format!("{short}--{}{value}", flag.long)
+}
+
+fn exit_codes(out: &mut String) {
+    out.push_str("\nExit codes:\n");
+    for (code, means) in EXIT_CODES {
+        let _ = writeln!(out, "  {code}  {means}");
+    }
+}
+
+/// The manual of commands: `docs/generated/cli.md`.
+#[must_use]
+pub fn manual() -> String {
+    let mut out = String::from(
+        "# Commands\n\nGenerated from `commands/src/cli/commands.rs`; do not edit. `larder COMMAND --help` prints the same.\n",
+    );
+    for it in COMMANDS {
+        let argument = if it.argument.is_empty() { String::new() } else { format!(" {}", it.argument) };
+        let _ = write!(out, "\n## `larder {}{argument}`\n\n{}.", it.word, it.about);
+        if !it.argument.is_empty() {
+            let _ = write!(out, " `{}` is {}.", it.argument, it.argument_help);
+        }
+        out.push_str("\n\n| flag | meaning |\n|---|---|\n");
+        for flag in it.flags.iter().copied().flatten() {
+            let _ = writeln!(out, "| `{}` | {} |", spelt(flag).replace('|', "\\|"), flag.help);
+        }
+        out.push_str("\n```\n");
+        for (typed, does) in it.examples {
+            let _ = writeln!(out, "$ {typed}\n# {does}");
+        }
+        out.push_str("```\n");
+    }
+    out.push_str("\n## Exit codes\n\n| code | meaning |\n|---|---|\n");
+    for (code, means) in EXIT_CODES {
+        let _ = writeln!(out, "| {code} | {means} |");
+    }
+    out
+}

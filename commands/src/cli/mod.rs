@@ -1,0 +1,542 @@
+//! The command line: from arguments to one [`Command`]. Running it is not here.
+
+mod bench;
+pub mod commands;
+pub mod help;
+mod objects;
+mod origin;
+mod overlay;
+mod purge;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod warm;
+mod watch;
+
+pub use bench::Bench;
+use commands::{COMMANDS, Describe, Flag, Means, NOT_BUILT, Name};
+use larder_config::kind::{self, Value};
+use larder_config::plan::{Base, Plan};
+use larder_config::problem::nearest;
+use larder_config::spelling::spell_entrance;
+use larder_config::{
+    Admin, AdminListen, Config, Rejected, Service, Setting, Source, dotted, plain_list, table,
+};
+use larder_stdx::size::ByteSize;
+use larder_transport::listener::Listen;
+use lexopt::Arg;
+pub use objects::Objects;
+pub use origin::{OriginOrder, What as OriginWhat};
+pub use overlay::{Overlay, What as OverlayWhat};
+pub use purge::Purge;
+use std::ffi::OsString;
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+pub use trace::{Plot, Record, Trace};
+pub(crate) use warm::listener;
+pub use warm::{From, Warm};
+pub use watch::{Tail, Top};
+
+/// What the person asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// `proxy`, `serve` and `run`: start a server.
+    Serve(Plan),
+    /// `demo`: start the demo site, then a server in front of it (see [`Plan::upon`]).
+    Demo(Plan),
+    /// `check`: see [`check`].
+    Check(Plan),
+    /// `explain`: ask a running larder.
+    Explain(Explain),
+    /// `overlay`: put a page over another, or take it away.
+    Overlay(Overlay),
+    /// `origin`: take an origin out of use, or put it back.
+    Origin(OriginOrder),
+    /// `purge`: have a running larder purge.
+    Purge(Purge),
+    /// `objects`: list what a running larder has stored.
+    Objects(Objects),
+    /// `bench`: measure.
+    Bench(Bench),
+    /// `warm`: ask a running larder for many pages.
+    Warm(Warm),
+    /// `stats`: ask a running larder what it has counted.
+    Stats(Stats),
+    /// `login`: have a running larder make a login link.
+    Login(Login),
+    /// `tail`: follow the requests of a running larder.
+    Tail(Tail),
+    /// `top`: watch a running larder.
+    Top(Top),
+    /// `trace`: record and draw where time goes.
+    Trace(Trace),
+    /// `--help` and `--version`: print this and stop, with exit code 0.
+    Print(String),
+}
+
+/// A bad command line: one sentence, and where to read on. Exit code 2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// What a running larder has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder is asked; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// A login link that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Login {
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder is asked; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// A question to a running larder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explain {
+    /// `http` or `https`.
+    pub scheme: String,
+    /// Host and port as in the URL.
+    pub authority: String,
+    /// Path and query; begins with `/`, and has no fragment.
+    pub target: String,
+    /// The method.
+    pub method: String,
+    /// Header fields, in order; values are trimmed.
+    pub fields: Vec<(String, String)>,
+    /// The id of a request of the past, which is asked about in place of all that; then `authority` is empty.
+    pub id: Option<String>,
+    /// Text or JSON.
+    pub output: Output,
+    /// Which larder to ask; `None` is the one that runs here.
+    pub ask: Option<Listen>,
+}
+
+/// For whom a command prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Reads the arguments, the program's own name not among them.
+///
+/// # Errors
+/// What is wrong with them, and what to do.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Command, Usage> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let word = match next(&mut parser)? {
+        None => return Ok(Command::Print(help::overview())),
+        Some(Token::Flag(it)) if it == "--help" || it == "-h" => return Ok(Command::Print(help::overview())),
+        Some(Token::Flag(it)) if it == "--version" || it == "-V" => {
+            return Ok(Command::Print(help::version()));
+        }
+        Some(Token::Flag(it)) => {
+            return Err(Usage(format!("{it}: expected a command first; try `larder --help`")));
+        }
+        Some(Token::Value(word)) => word,
+    };
+    if word == "help" {
+        return match next(&mut parser)? {
+            Some(Token::Value(word)) => command_named(&word).map(|it| Command::Print(help::command(it))),
+            _ => Ok(Command::Print(help::overview())),
+        };
+    }
+    let command = command_named(&word)?;
+    let mut given = Given::default();
+    while let Some(token) = next(&mut parser)? {
+        match token {
+            Token::Flag(it) if it == "--help" || it == "-h" => {
+                return Ok(Command::Print(help::command(command)));
+            }
+            Token::Flag(it) => given.flag(command, &it, &mut parser)?,
+            Token::Value(it) if command.argument.ends_with("...") => given.arguments.push(it),
+            Token::Value(it) if command.argument.is_empty() || given.argument.is_some() => {
+                return Err(Usage(format!("unexpected argument {it:?}; try `larder {word} --help`")));
+            }
+            Token::Value(it) => given.argument = Some(it),
+        }
+    }
+    given.command(command)
+}
+
+enum Token {
+    /// With its dashes.
+    Flag(String),
+    Value(String),
+}
+
+fn next(parser: &mut lexopt::Parser) -> Result<Option<Token>, Usage> {
+    Ok(match parser.next().map_err(|it| Usage(it.to_string()))? {
+        None => None,
+        Some(Arg::Long(name)) => Some(Token::Flag(format!("--{name}"))),
+        Some(Arg::Short(name)) => Some(Token::Flag(format!("-{name}"))),
+        Some(Arg::Value(value)) => Some(Token::Value(text(value)?)),
+    })
+}
+
+fn text(value: OsString) -> Result<String, Usage> {
+    value.into_string().map_err(|it| Usage(format!("{} is not valid UTF-8", it.display())))
+}
+
+fn command_named(word: &str) -> Result<&'static Describe, Usage> {
+    if let Some(command) = COMMANDS.iter().find(|it| it.word == word) {
+        return Ok(command);
+    }
+    if NOT_BUILT.contains(&word) {
+        return Err(Usage(format!("`larder {word}` is not implemented; `larder --help` lists the commands")));
+    }
+    Err(Usage(match nearest(word, COMMANDS.iter().map(|it| it.word)) {
+        Some(near) => format!("unknown command {word:?}; did you mean `larder {near}`?"),
+        None => format!("unknown command {word:?}; `larder --help` lists the commands"),
+    }))
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Given {
+    argument: Option<String>,
+    arguments: Vec<String>,
+    /// What flags of the command's own say, in order; empty for those without a value.
+    own: Vec<(&'static str, String)>,
+    settings: Vec<Setting>,
+    file: Option<PathBuf>,
+    fields: Vec<(String, String)>,
+    method: Option<String>,
+    json: bool,
+    ask: Option<Listen>,
+}
+
+impl Given {
+    fn flag(&mut self, command: &Describe, spelt: &str, parser: &mut lexopt::Parser) -> Result<(), Usage> {
+        let all = || command.flags.iter().copied().flatten();
+        let is_it = |it: &&Flag| match spelt.strip_prefix("--") {
+            Some(long) => it.long == long,
+            None => it.short.is_some_and(|short| spelt.chars().eq(['-', short])),
+        };
+        let Some(flag) = all().find(is_it) else {
+            let long = spelt.strip_prefix("--").unwrap_or("");
+            return Err(Usage(match nearest(long, all().map(|it| it.long)) {
+                Some(near) => format!("{spelt}: unknown flag; did you mean --{near}?"),
+                None => format!("{spelt}: unknown flag; try `larder {} --help`", command.word),
+            }));
+        };
+        let name = format!("--{}", flag.long);
+        if flag.value.is_empty() {
+            match flag.means {
+                Means::True(key) => self.set(key, "true", &name),
+                Means::Own(own) => self.own.push((own, String::new())),
+                _ => self.json = true,
+            }
+            return Ok(());
+        }
+        let missing = |_| Usage(format!("{name} requires a value: {name} {}", flag.value));
+        let value = text(parser.value().map_err(missing)?)?;
+        match flag.means {
+            Means::Key(key) => self.set(key, &value, &name),
+            Means::Admin if value == "off" => self.set("admin.enabled", "false", &name),
+            Means::Admin => self.set("admin.listen", &value, &name),
+            Means::Set => self.set_any(command, &value)?,
+            Means::File => self.file = Some(PathBuf::from(value)),
+            Means::Field => self.fields.push(field(&value)?),
+            Means::Method => self.method = Some(method(&value)?),
+            Means::Ask => {
+                let allowed = "ADDR:PORT or \"unix:/PATH\"";
+                let bad = || Usage(format!("{name}: found {value:?}; allowed: {allowed}"));
+                self.ask =
+                    Some(kind::listen(&value).filter(|it| !matches!(it, Listen::Tls(_))).ok_or_else(bad)?);
+            }
+            Means::Own(own) => self.own.push((own, value)),
+            Means::True(_) | Means::Json => {}
+        }
+        Ok(())
+    }
+
+    /// A list given in several flags is one list.
+    fn set(&mut self, path: &str, text: &str, flag: &str) {
+        let is_list = path == "listen" || path == "cache.private_cookies";
+        let text = &if is_list { plain_list(text) } else { text.to_owned() };
+        match self.settings.iter_mut().find(|it| it.path == path) {
+            Some(earlier) if is_list => {
+                earlier.text.push(',');
+                earlier.text.push_str(text);
+            }
+            Some(earlier) => text.clone_into(&mut earlier.text),
+            None => {
+                let (path, text, flag) = (path.to_owned(), text.to_owned(), flag.to_owned());
+                self.settings.push(Setting { path, text, flag });
+            }
+        }
+    }
+
+    /// `--set KEY=VALUE`; without a file, the keys of sites and routes are of the only one.
+    fn set_any(&mut self, command: &Describe, text: &str) -> Result<(), Usage> {
+        let Some((typed, value)) = text.split_once('=') else {
+            return Err(Usage(format!(
+                "--set: found {text:?}; allowed: KEY=VALUE, such as cache.max_ttl=1h"
+            )));
+        };
+        // The manual's spelling, and that of a message, name the only site and route, too.
+        let typed = typed.trim();
+        let within =
+            |key, names: [&str; 3]| names.iter().find_map(|it| str::strip_prefix(key, it)).unwrap_or(key);
+        let key = within(typed, ["site[0].", "site[].", "site."]);
+        let key = within(key, ["route[0].", "route[].", "route."]);
+        let places = [("", ""), ("site[].route[].", "site[0].route[0]."), ("site[].", "site[0].")];
+        let is_known =
+            |it: &&(&str, &str)| !key.contains('[') && table::find(&format!("{}{key}", it.0)).is_some();
+        let Some((_, prefix)) = places.iter().find(is_known) else {
+            let known = || table::TABLE.iter().map(|it| it.path);
+            let near = places.iter().find_map(|it| nearest(&format!("{}{key}", it.0), known()));
+            return Err(Usage(match near {
+                Some(near) => format!("--set: unknown key {typed:?}; did you mean {}?", dotted(near)),
+                None => format!("--set: unknown key {typed:?}; docs/generated/config.md lists them"),
+            }));
+        };
+        if !prefix.is_empty()
+            && let Some(where_else) = said_elsewhere(command.name, key)
+        {
+            return Err(Usage(format!("--set: {typed} {where_else}")));
+        }
+        self.set(&format!("{prefix}{key}"), value.trim(), &format!("--set {key}"));
+        Ok(())
+    }
+
+    fn command(mut self, command: &Describe) -> Result<Command, Usage> {
+        let argument = self.argument.take().unwrap_or_default();
+        let is_named = command.name == Name::Explain && self.own.iter().any(|it| it.0 == "id");
+        let needs_one = !command.argument.is_empty() && !command.argument.ends_with("...") && !is_named;
+        if argument.is_empty() && needs_one {
+            let (typed, _) = command.examples[0];
+            return Err(Usage(format!(
+                "`larder {}` requires {}; for example `{typed}`",
+                command.word, command.argument
+            )));
+        }
+        let file = self.file.take().map_or(Base::Search, Base::File);
+        Ok(match command.name {
+            Name::Proxy => Command::Serve(self.plan(Base::Flags).in_front_of(&argument)),
+            Name::Serve => {
+                self.set("site[0].route[0].files.root", &argument, "DIR");
+                Command::Serve(self.plan(Base::Flags))
+            }
+            Name::Run => Command::Serve(self.plan(file)),
+            Name::Check => Command::Check(self.plan(file)),
+            Name::Demo => Command::Demo(self.plan(Base::Flags)),
+            Name::Explain => Command::Explain(self.explain(&argument)?),
+            Name::Warm => Command::Warm(Warm::read(self)?),
+            Name::Stats => {
+                let output = if self.json { Output::Json } else { Output::Text };
+                Command::Stats(Stats { output, ask: self.ask })
+            }
+            Name::Login => {
+                let output = if self.json { Output::Json } else { Output::Text };
+                Command::Login(Login { output, ask: self.ask })
+            }
+            Name::Tail => Command::Tail(Tail::read(self)?),
+            Name::Top => Command::Top(Top::read(self)?),
+            Name::Objects => Command::Objects(Objects::read(self)?),
+            Name::Overlay => Command::Overlay(Overlay::read(self)?),
+            Name::Origin => Command::Origin(OriginOrder::read(self)?),
+            Name::Purge => Command::Purge(Purge::read(self)?),
+            Name::Trace => Command::Trace(Trace::read(self)?),
+            Name::Bench => Command::Bench(Bench::read(&self, &argument)?),
+        })
+    }
+
+    fn plan(self, base: Base) -> Plan {
+        Plan::new(base, self.settings)
+    }
+
+    fn explain(self, url: &str) -> Result<Explain, Usage> {
+        let output = if self.json { Output::Json } else { Output::Text };
+        let id = self.own.iter().rev().find(|it| it.0 == "id").map(|it| it.1.clone());
+        if id.is_some() {
+            if !url.is_empty() || self.method.is_some() || !self.fields.is_empty() {
+                return Err(Usage(
+                    "--id selects a complete request; remove the URL, --method and --header".to_owned(),
+                ));
+            }
+            let (scheme, authority, target, method) = Default::default();
+            return Ok(Explain {
+                scheme,
+                authority,
+                target,
+                method,
+                fields: Vec::new(),
+                id,
+                output,
+                ask: self.ask,
+            });
+        }
+        let (scheme, authority, target) = self::url(url, "URL")?;
+        Ok(Explain {
+            scheme,
+            authority,
+            target,
+            method: self.method.unwrap_or_else(|| "GET".to_owned()),
+            fields: self.fields,
+            id: None,
+            output,
+            ask: self.ask,
+        })
+    }
+}
+
+/// Where a key of a site or a route is given, if `--set` cannot give it to this command.
+fn said_elsewhere(command: Name, key: &str) -> Option<&'static str> {
+    let (proxy, files) = (key.starts_with("proxy."), key.starts_with("files."));
+    match (command, key) {
+        (Name::Run | Name::Check, "hosts") => {
+            Some("applies to one of several sites: set it in the configuration file")
+        }
+        (Name::Run | Name::Check, _) => {
+            Some("applies to one of several routes: set it in the configuration file")
+        }
+        (Name::Proxy, "proxy.to") => Some("is set by the argument ORIGIN"),
+        (Name::Demo, "proxy.to") => Some("is set by the demo"),
+        (Name::Serve, "files.root") => Some("is set by the argument DIR"),
+        (Name::Serve, _) if proxy => {
+            Some("applies to a route with an origin, such as that of `larder proxy`")
+        }
+        (Name::Proxy | Name::Demo, _) if files => {
+            Some("applies to a route with files, such as that of `larder serve`")
+        }
+        _ => None,
+    }
+}
+
+/// A condition that cannot be read: said here, and not by a larder that would have to be found first.
+fn condition(name: &str, wrong: &larder_semantics::expression::ExpressionError) -> Usage {
+    Usage(format!("{name}, column {}: {}", wrong.column, wrong.sentence))
+}
+
+/// Reads a URL: scheme, host and port, target. `name` is that of the argument or flag.
+fn url(url: &str, name: &str) -> Result<(String, String, String), Usage> {
+    let bad = || Usage(format!("{name}: found {url:?}; allowed: http://HOST:PORT/PATH"));
+    let (scheme, rest) = match url.split_once("://") {
+        Some((scheme @ ("http" | "https"), rest)) => (scheme, rest),
+        Some(_) => return Err(bad()),
+        None => ("http", url),
+    };
+    let rest = rest.split('#').next().unwrap_or(rest);
+    let (authority, target) = match rest.find(['/', '?']) {
+        Some(cut) => rest.split_at(cut),
+        None => (rest, "/"),
+    };
+    let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
+    let clean = |it: &str| it.bytes().all(|it| it.is_ascii_graphic());
+    if authority.contains('*') {
+        return Err(Usage(format!(
+            "{name}: {url:?} is a pattern, not a URL; allowed: one page, http://HOST:PORT/PATH"
+        )));
+    }
+    // A word alone is no address that somebody meant.
+    let is_word = rest == url && rest != "localhost" && !rest.contains(['.', ':', '/', '?']);
+    if is_word || authority.is_empty() || authority.contains('@') || !clean(authority) || !clean(&target) {
+        return Err(bad());
+    }
+    Ok((scheme.to_owned(), authority.to_owned(), target))
+}
+
+fn field(text: &str) -> Result<(String, String), Usage> {
+    let bad = || Usage(format!("--header: found {text:?}; allowed: 'NAME: VALUE'"));
+    let (name, value) = text.split_once(':').ok_or_else(bad)?;
+    let printable = value.bytes().all(|it| it == b'\t' || (it >= b' ' && it != 0x7f));
+    let is_name = matches!(kind::Kind::One(kind::Form::FieldName).parse(name), Ok(Value::Text(_)));
+    if !is_name || !printable {
+        return Err(bad());
+    }
+    Ok((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()))
+}
+
+fn method(text: &str) -> Result<String, Usage> {
+    match kind::Kind::One(kind::Form::Method).parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(allowed) => Err(Usage(format!("--method: found {text:?}; allowed: {allowed}"))),
+    }
+}
+
+/// What `larder check` prints, and its exit code: a summary and warnings for standard output, or every
+/// error for standard error.
+///
+/// # Errors
+/// The configuration is wrong: exit code 2.
+pub fn check(plan: &Plan) -> Result<String, Rejected> {
+    let config = plan.load()?.fit()?;
+    let name = plan.file().as_deref().map_or("flags".to_owned(), |it: &Path| it.display().to_string());
+    let mut out = String::new();
+    let warnings = config.warnings.iter().map(ToString::to_string);
+    for warning in warnings.chain(larder_config::names::unknown_of(&config)) {
+        let _ = writeln!(out, "warning: {warning}");
+    }
+    let _ = write!(out, "{name}: OK\n{}", summary(&config));
+    Ok(out)
+}
+
+/// A configuration in a few lines, for `check` and for the start of a server.
+#[must_use]
+pub fn summary(config: &Config) -> String {
+    let listen: Vec<String> = config.listen.iter().map(spell_entrance).collect();
+    let workers = config.workers.map_or("one per core".to_owned(), |it| it.to_string());
+    let mut out = String::new();
+    let _ = writeln!(out, "  listen   {}", listen.join(", "));
+    let _ = writeln!(out, "  workers  {workers}");
+    let _ = writeln!(out, "  ram      {}", ByteSize(config.ram.budget));
+    if let Some(disk) = &config.disk {
+        let _ = writeln!(out, "  disk     {} in {}", ByteSize(disk.size), disk.path.display());
+    }
+    if let Some(fleet) = &config.fleet {
+        let servers: Vec<String> = fleet.servers.iter().map(|it| it.place.to_string()).collect();
+        let _ = writeln!(out, "  fleet    {}", servers.join(", "));
+    }
+    let _ = writeln!(out, "  admin    {}", spell_admin(&config.admin));
+    for site in &config.sites {
+        let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
+        let _ = writeln!(out, "  site     {}", hosts.join(", "));
+        for route in &site.routes {
+            let cached = if route.cache.enabled { "" } else { " (not cached)" };
+            let service = match &route.service {
+                Service::Proxy(proxy) => {
+                    let members: Vec<String> = proxy.to.members.iter().map(ToString::to_string).collect();
+                    format!("proxy {}", members.join(", "))
+                }
+                Service::Files(files) => format!("files {}", files.root.display()),
+            };
+            let _ = writeln!(out, "    {:<18} {service}{cached}", route.path.to_string());
+            let of_preset = |(key, source): (&'static str, &Source)| match source {
+                Source::Preset(name) => Some((*name, key)),
+                _ => None,
+            };
+            let given: Vec<_> = route.decided.iter().filter_map(of_preset).collect();
+            if let Some((name, _)) = given.first() {
+                let keys: Vec<&str> = given.iter().map(|it| it.1).collect();
+                let _ = writeln!(out, "      preset {name}: {}", keys.join(", "));
+            }
+        }
+    }
+    out
+}
+
+fn spell_admin(it: &Admin) -> String {
+    match it.listen {
+        AdminListen::Off => "off".to_owned(),
+        AdminListen::At(address) => address.to_string(),
+        AdminListen::From(address) => format!("{address} or the next free port"),
+    }
+}

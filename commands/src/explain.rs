@@ -1,0 +1,275 @@
+//! `larder explain URL`: asks a running larder, and tells a person what it said. The deciding is done there, by
+//! the functions that serve.
+
+use crate::ask;
+use crate::cli::Explain;
+use crate::tail;
+use crate::terminal::{Ink, Screen, harmless, wrapped};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// How long the running larder may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks and returns the answer as JSON.
+///
+/// # Errors
+/// One sentence: nobody listens there, the question is malformed, or the answer is.
+pub fn ask(question: &Explain) -> Result<Value, String> {
+    if let Some(id) = &question.id {
+        let admin = ask::admin(question.ask.as_ref(), None)?;
+        return ask::post(&admin, "/cache/explain", &json!({ "id": id }), PATIENCE);
+    }
+    let admin = ask::admin(question.ask.as_ref(), Some(&question.authority))?;
+    let url = format!("{}://{}{}", question.scheme, question.authority, question.target);
+    let body = json!({ "url": url, "method": question.method, "headers": question.fields });
+    ask::post(&admin, "/cache/explain", &body, PATIENCE)
+}
+
+/// How `larder explain`, called as `called`, asks the larder whose admin is `admin`, as that was printed: `--admin` is
+/// there where it is not found without.
+#[must_use]
+pub fn command(called: &str, admin: &str) -> String {
+    let admin = admin.trim_start_matches("http://").trim_end_matches('/');
+    let Ok(address) = admin.parse::<SocketAddr>() else { return format!("{called} explain --admin {admin}") };
+    // Of an address for all networks, the one of this machine.
+    let ip = match address.ip() {
+        it if it.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        it => it,
+    };
+    let found = ip == Ipv4Addr::LOCALHOST
+        && larder_config::admin_ports(larder_config::ADMIN_PORT).contains(&address.port());
+    match found {
+        true => format!("{called} explain"),
+        false => format!("{called} explain --admin {}", SocketAddr::new(ip, address.port())),
+    }
+}
+
+/// The answer as a person reads it.
+#[must_use]
+pub fn tell(answer: &Value, screen: Screen) -> String {
+    let mut out = Teller { screen, out: String::new() };
+    if answer["then"].is_object() {
+        out.row("then", &tail::line(&answer["then"], Screen::NONE));
+        for name in list(&answer["withheld"]) {
+            let name = text(name);
+            out.row(
+                "",
+                &format!("the value of {name} is not recorded: if the key or Vary uses it, the result is for another \
+                          variant"),
+            );
+        }
+        out.title("the same request now:");
+    }
+    let _ = writeln!(out.out, "{}", wrapped(&text(&answer["verdict"]["sentence"]), 0, 0, screen));
+    out.verdict(&text(&answer["verdict"]["name"]));
+    match (answer["route"].as_str(), answer["settings"]["route"].as_str()) {
+        (Some(route), Some(place)) => out.row("route", &harmless(&format!("{route} ({place})"))),
+        (Some(route), None) => out.row("route", &harmless(route)),
+        (None, _) => {}
+    }
+    if answer["key"].is_object() {
+        out.row("key", &text(&answer["key"]["text"]));
+        out.row("", &text(&answer["key"]["recipe"]));
+    }
+    for tier in list(&answer["tiers"]) {
+        out.row(&text(&tier["tier"]), &holds(tier));
+    }
+    if answer["nodes"]["say"].is_string() {
+        out.row("nodes", &text(&answer["nodes"]["say"]));
+    }
+    for (at, origin) in list(&answer["origins"]).iter().enumerate() {
+        let spoken = origin["protocol"].as_str().map_or(String::new(), |it| format!(", {}", harmless(it)));
+        let by =
+            origin["drained_by"].as_str().map_or(String::new(), |it| format!(" by the {}", harmless(it)));
+        let state = text(&origin["state"]).replace('_', " ") + &by;
+        let name = if at == 0 { "origins" } else { "" };
+        out.row(name, &format!("{} {state}{spoken}", text(&origin["name"])));
+    }
+    if answer["stored"].is_object() {
+        let stored = &answer["stored"];
+        out.row("stored", &format!("status {}, {} bytes", stored["status"], stored["bytes"]));
+        for key in ["age", "lifetime", "freshness", "part", "forms", "variant"] {
+            let line = text(&stored[key]);
+            if !line.is_empty() {
+                out.row("", &format!("{}{line}", if key == "variant" { "variant " } else { "" }));
+            }
+        }
+    }
+    out.rules("rules, in order", &answer["rules"]);
+    if answer["last_refusal"].is_object() {
+        let refusal = &answer["last_refusal"];
+        let (ago, status) = (&refusal["seconds_ago"], &refusal["status"]);
+        out.title(&format!("last response, {ago} s ago, status {status}: {}", text(&refusal["sentence"])));
+        out.rules("rules, in order", &refusal["rules"]);
+    }
+    out.settings(&answer["settings"]["given"]);
+    if answer["change"].is_string() {
+        let title = "to change the verdict:";
+        let _ = write!(out.out, "\n{} ", screen.paint(Ink::Bold, title));
+        let change = wrapped(&text(&answer["change"]), title.len() + 1, 3, screen);
+        let _ = writeln!(out.out, "{change}");
+    }
+    out.out
+}
+
+fn holds(tier: &Value) -> String {
+    match tier["holds"].as_str() {
+        Some("variants") => format!("{} variant(s)", tier["count"]),
+        Some("hit-for-miss") => {
+            "nothing; responses of this key cannot be shared, so requests do not wait (hit-for-miss)"
+                .to_owned()
+        }
+        Some("unshared") => format!(
+            "nothing; another node marked it as not shareable (status {}), for another {} s",
+            tier["status"], tier["seconds"]
+        ),
+        Some("response") => "a matching response".to_owned(),
+        Some("purged") => {
+            "a response that is not used: a purge covers it, or it may be older than one".to_owned()
+        }
+        Some("unknown") => "no answer in time".to_owned(),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// A text of the answer; parts of it are of clients and origins.
+fn text(value: &Value) -> String {
+    harmless(value.as_str().unwrap_or(""))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Columns of the names at the left.
+const NAMES: usize = 9;
+/// Columns of a rule's source.
+const SOURCE: usize = 18;
+/// Columns before what a rule saw.
+const RULES: usize = SOURCE + 27;
+/// Columns from which on that stands beside the rule, and not beneath it.
+const WIDE: usize = 76;
+
+/// Puts the answer together, as wide as the terminal.
+struct Teller {
+    screen: Screen,
+    out: String,
+}
+
+impl Teller {
+    fn title(&mut self, text: &str) {
+        let text = wrapped(text, 0, 3, self.screen);
+        let _ = writeln!(self.out, "\n{}", self.screen.paint(Ink::Bold, &text));
+    }
+
+    fn row(&mut self, name: &str, text: &str) {
+        let name = format!("{name:<width$}", width = NAMES - 1);
+        let text = wrapped(text, NAMES, NAMES, self.screen);
+        let _ = writeln!(self.out, "{} {text}", self.screen.paint(Ink::Dim, &name));
+    }
+
+    fn verdict(&mut self, name: &str) {
+        let ink = match name {
+            "hit" | "overlay" | "answered" => Ink::Green,
+            "stale-hit" | "revalidate" => Ink::Cyan,
+            "refused" | "gateway-timeout" => Ink::Red,
+            _ => Ink::Yellow,
+        };
+        self.out.push('\n');
+        self.row("verdict", &self.screen.paint(ink, name));
+    }
+
+    fn rules(&mut self, title: &str, rules: &Value) {
+        let rules = list(rules);
+        if rules.is_empty() {
+            return;
+        }
+        self.title(title);
+        let is_wide = self.screen.width.is_none_or(|it| it >= WIDE);
+        for rule in rules {
+            let decided = rule["outcome"] == "decided";
+            let start = format!("{:<SOURCE$} {:<22}", text(&rule["source"]), text(&rule["rule"]));
+            let (mark, ink) = if decided { ("=>", Ink::Bold) } else { ("  ", Ink::Plain) };
+            let start = if is_wide { start } else { start.trim_end().to_owned() };
+            let _ = write!(self.out, "{mark} {}", self.screen.paint(ink, &start));
+            let indent = if is_wide { RULES } else { 3 };
+            self.out.push_str(if is_wide { " " } else { "\n   " });
+            let _ = writeln!(self.out, "{}", wrapped(&text(&rule["evidence"]), indent, indent, self.screen));
+            for decider in list(&rule["where"]) {
+                let decider = self.screen.paint(Ink::Dim, &text(decider));
+                let _ = writeln!(self.out, "{:indent$}{decider}", "");
+            }
+        }
+    }
+
+    fn settings(&mut self, given: &Value) {
+        let given = list(given);
+        if given.is_empty() {
+            return;
+        }
+        self.title("settings of the route");
+        let names = given.iter().map(|it| text(&it["key"]).chars().count()).max().unwrap_or(0);
+        for row in given {
+            let (name, place) = (text(&row["key"]), text(&row["where"]));
+            let fits = self.screen.width.is_none_or(|it| names + place.chars().count() + 5 <= it);
+            let _ = match fits {
+                true => writeln!(self.out, "   {name:<names$}  {}", self.screen.paint(Ink::Dim, &place)),
+                false => writeln!(self.out, "   {name}\n     {}", self.screen.paint(Ink::Dim, &place)),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Value {
+        json!({
+            "verdict": { "name": "miss", "sentence": "Nothing that is stored answers it, and so the origin is asked." },
+            "route": "api", "key": { "text": "http://h/a", "recipe": "scheme, host, path, query" },
+            "tiers": [{ "tier": "ram", "holds": "nothing" }],
+            "rules": [{ "source": "RFC 9111 §4", "rule": "stored", "outcome": "decided", "where": ["larder.toml:7:1"],
+                        "evidence": "nothing is stored under this key \u{9b}2J and so on, for some columns" }],
+            "change": "Ask once: nothing is stored.",
+        })
+    }
+
+    #[test]
+    fn it_is_as_wide_as_the_terminal_and_as_it_is_in_a_pipe() {
+        for width in [40, 60, 80, 120] {
+            let told = tell(&answer(), Screen { colour: false, width: Some(width), height: None });
+            let widest = told.lines().map(|it| it.chars().count()).max().unwrap();
+            assert!(widest <= width, "{width}: {told}");
+        }
+        let told = tell(&answer(), Screen::NONE);
+        for line in [
+            "verdict  miss",
+            "ram      nothing",
+            "=> RFC 9111 §4        stored                 nothing is stored under this key ?2J and so on, for some columns",
+            "                                             larder.toml:7:1",
+            "to change the verdict: Ask once: nothing is stored.",
+        ] {
+            assert!(told.lines().any(|it| it == line), "{line:?} is not in\n{told}");
+        }
+        let coloured = tell(&answer(), Screen { colour: true, width: Some(80), height: None });
+        assert!(coloured.contains("\x1b[33mmiss\x1b[0m") && !told.contains('\x1b'));
+    }
+
+    #[test]
+    fn the_admin_is_named_where_it_is_not_found() {
+        #[track_caller]
+        fn check(admin: &str, expect: &str) {
+            assert_eq!(expect, super::command("./larder", admin), "{admin}");
+        }
+        check("http://127.0.0.1:9180/", "./larder explain");
+        check("http://127.0.0.1:9280", "./larder explain");
+        check("http://127.0.0.1:9281", "./larder explain --admin 127.0.0.1:9281");
+        check("http://[::1]:9180", "./larder explain --admin [::1]:9180");
+        check("http://0.0.0.0:9180", "./larder explain");
+        check("http://0.0.0.0:4000", "./larder explain --admin 127.0.0.1:4000");
+    }
+}

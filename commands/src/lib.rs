@@ -1,0 +1,18 @@
+//! The command line, and every command that talks to a running larder or needs none. The server is not here.
+
+pub mod ask;
+pub mod bench;
+pub mod cli;
+pub mod demo;
+pub mod explain;
+pub mod login;
+pub mod objects;
+pub mod origin;
+pub mod overlay;
+pub mod purge;
+pub mod stats;
+pub mod tail;
+pub mod terminal;
+pub mod top;
+pub mod trace;
+pub mod warm;

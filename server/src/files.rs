@@ -1,0 +1,151 @@
+//! A route that serves files: between the connection and the `files` crate, which knows the rest.
+
+use larder_counters::Counters;
+use larder_files::{Answer, Dotfiles, Listing, Options, Root, Symlinks};
+use larder_gateway::stages::{self, Stage, Stages};
+use larder_observe::Outcome;
+use larder_observe::log::End;
+use larder_semantics::date;
+use larder_semantics::field::{Field, FieldList};
+use larder_stdx::clock;
+use larder_transport::Answer as FastAnswer;
+use larder_transport::body::Piece;
+use larder_transport::{Reply, ResponseBody};
+use larder_wire::http1::request::{Request, RequestHead};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Opens the directory of a route: once for all workers.
+///
+/// # Errors
+/// One sentence: it cannot be opened.
+pub fn open(files: &larder_config::Files, counters: Arc<Counters>) -> Result<Arc<Root>, String> {
+    let options = Options {
+        strip: files.strip.clone().unwrap_or_default(),
+        index: files.index.clone(),
+        listing: if files.listing { Listing::On } else { Listing::Off },
+        dotfiles: if files.dotfiles { Dotfiles::Shown } else { Dotfiles::Hidden },
+        symlinks: match files.symlinks {
+            larder_config::Symlinks::Never => Symlinks::Never,
+            larder_config::Symlinks::Beneath => Symlinks::Beneath,
+            larder_config::Symlinks::Follow => Symlinks::Anywhere,
+        },
+        precompressed: files.precompressed,
+        cache_for: files.cache_for,
+        cache_control: files.cache_control.clone(),
+        small_file: files.small_file,
+        ..Options::default()
+    };
+    Root::open(&files.root, options, counters).map_err(|it| {
+        format!("{} cannot be served: {}.", files.root.display(), larder_stdx::error::plain(&it))
+    })
+}
+
+/// One route over files, as a worker runs it.
+pub struct FileRoute {
+    /// Its name in logs.
+    pub name: String,
+    root: Arc<Root>,
+    date: RefCell<(u64, String)>,
+    /// `site.route.server_timing`.
+    pub server_timing: bool,
+}
+
+impl FileRoute {
+    /// A route over an open directory.
+    #[must_use]
+    pub fn new(name: String, root: Arc<Root>, server_timing: bool) -> Self {
+        Self { name, root, date: RefCell::default(), server_timing }
+    }
+
+    /// Answers a plain GET or HEAD from the open-file cache; status and bytes of body, or nothing written.
+    pub fn answer_now(&self, head: &RequestHead<'_>, answer: &mut FastAnswer<'_>) -> Option<(u16, u64)> {
+        if !is_plain(head) {
+            return None;
+        }
+        let began = self.server_timing.then(clock::precise_micros);
+        let file = self.root.lookup_now(head.target, head.fields, clock::monotonic())?;
+        answer.ready(&file.head);
+        self.tell_date(answer);
+        if let Some(began) = began {
+            stages::tell_lookup_since(began, answer);
+        }
+        if head.method == "HEAD" {
+            answer.end();
+            return Some((200, 0));
+        }
+        match &file.body {
+            Piece::Bytes(bytes) => answer.end_with(bytes),
+            body => answer.end_with_piece(body.clone()),
+        }
+        Some((200, file.length()))
+    }
+
+    /// `Date`, formatted once a second.
+    fn tell_date(&self, answer: &mut FastAnswer<'_>) {
+        let now = clock::wall();
+        let mut cached = self.date.borrow_mut();
+        if cached.0 != now.0 {
+            *cached = (now.0, date::format(now));
+        }
+        answer.field("Date", cached.1.as_bytes());
+    }
+
+    /// Answers anything else; the disk may have to be asked. `stages` is told where the time goes.
+    pub async fn answer(&self, request: &Request, reply: Reply<'_>, stages: &Stages) -> Outcome {
+        stages.enter(Stage::Read);
+        let fields = request.fields.view();
+        let now = clock::monotonic();
+        let mut answer = self.root.answer(&request.method, &request.target, &fields, now).await;
+        stages.enter(Stage::Write);
+        if self.server_timing {
+            stages.tell(&mut answer.fields);
+        }
+        send_whole(answer, request, reply).await
+    }
+}
+
+/// Sends an answer of the files crate, with its `Date`.
+pub async fn send_whole(mut answer: Answer, request: &Request, mut reply: Reply<'_>) -> Outcome {
+    answer.fields.push("Date", date::format(clock::wall()));
+    let body = match answer.status {
+        204 | 304 => ResponseBody::None,
+        _ if request.method == "HEAD" => ResponseBody::None,
+        _ => ResponseBody::Length(answer.length()),
+    };
+    let complete = send(&mut reply, answer.status, &answer.fields, body, answer.pieces).await;
+    let sent = reply.body_bytes();
+    let end = if complete && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
+    Outcome { status: answer.status, body: sent, report: None, end, origin: None }
+}
+
+async fn send(
+    reply: &mut Reply<'_>,
+    status: u16,
+    fields: &FieldList,
+    body: ResponseBody,
+    pieces: Vec<Piece>,
+) -> bool {
+    if reply.head(status, fields, body).await.is_err() {
+        return false;
+    }
+    for piece in pieces {
+        if reply.piece(piece).await.is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether a request asks for the whole file without condition.
+fn is_plain(head: &RequestHead<'_>) -> bool {
+    let conditional = |it: &Field<'_>| match it.name.len() {
+        5 => it.is("range"),
+        8 => it.is("if-match"),
+        13 => it.is("if-none-match"),
+        17 => it.is("if-modified-since"),
+        19 => it.is("if-unmodified-since"),
+        _ => false,
+    };
+    matches!(head.method, "GET" | "HEAD") && !head.fields.iter().any(conditional)
+}

@@ -1,0 +1,217 @@
+//! This node among the others of its fleet: it follows the purge logs in the memcached servers and writes them, on the
+//! main thread, by connections of its own. What may be concluded from them is decided in `larder_store::fleet::log`.
+
+use super::purge::{Receipt, State};
+use super::tiers::Lower;
+use larder_config::tiers::Fleet;
+use larder_counters::Counters;
+use larder_observe::log::{Level, Teller};
+use larder_semantics::date;
+use larder_stdx::clock::WallTime;
+use larder_store::Store;
+use larder_store::fleet::log::follower::Event;
+use larder_store::fleet::log::purger::How;
+use larder_store::fleet::log::real::{Here, Memcached, random};
+use larder_store::fleet::log::{Keys, Log, Terms, World};
+use larder_store::purges::follow::entry_of;
+use larder_store::purges::{Scope, Seq, Strength};
+use larder_wire::purge_entry::Entry;
+use serde_json::{Value, json};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
+
+/// How long a node that stops may take to say so.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// Purges that wait for other nodes at one time: each asks the servers again and again. Further ones are in force here
+/// meanwhile.
+const WAITING: usize = 32;
+
+/// What the configuration says of the logs.
+pub struct Plan {
+    poll: Duration,
+    lease: Duration,
+    within: Duration,
+    /// As long as any page is kept, entries are.
+    expire: u32,
+    prefix: String,
+    servers: Vec<String>,
+    name: String,
+}
+
+impl Plan {
+    /// That of a node that listens at `public`; `None` where purges are not shared. Nothing is trusted in `store` from
+    /// now on before the logs are followed.
+    #[must_use]
+    pub fn new(fleet: Option<&Fleet>, public: Option<&str>, store: &Store) -> Option<Self> {
+        let it = fleet.filter(|it| it.purge_log)?;
+        store.follows_logs();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = format!("{} {}", host.trim(), public.unwrap_or_default());
+        Some(Self {
+            poll: it.poll,
+            lease: it.lease,
+            within: it.timeout.max(it.connect_timeout).min(it.lease / 4),
+            expire: it.expire,
+            prefix: it.key_prefix.clone(),
+            servers: it.servers.iter().map(|it| it.place.to_string()).collect(),
+            name: name.trim().to_owned(),
+        })
+    }
+}
+
+/// The other nodes, as far as they are known by the servers.
+pub struct Nodes {
+    log: Rc<Log<Memcached, Here, Arc<Store>>>,
+    servers: Vec<String>,
+    lease: Duration,
+    counters: Arc<Counters>,
+    turns: Semaphore,
+    following: Vec<AbortHandle>,
+}
+
+/// A purge that is in force on this node.
+pub struct Begun {
+    /// Its number here.
+    pub seq: Seq,
+    entry: Entry,
+}
+
+impl Nodes {
+    /// Begins to follow the logs. Within a `LocalSet`.
+    #[must_use]
+    pub fn start(
+        plan: Plan,
+        lower: &Lower,
+        store: Arc<Store>,
+        counters: Arc<Counters>,
+        teller: &Teller,
+    ) -> Option<Rc<Self>> {
+        let fleet = lower.fleet(&counters)?;
+        let servers =
+            (0..fleet.servers()).map(|it| Memcached::new(fleet.server(it).clone(), plan.within)).collect();
+        let lease = u64::try_from(plan.lease.as_millis()).unwrap_or(u64::MAX);
+        let poll = u64::try_from(plan.poll.as_millis()).unwrap_or(u64::MAX);
+        let terms = Terms::new(fleet.servers(), lease, random(), plan.name.into());
+        let keys = Keys::new(plan.prefix.as_bytes());
+        let log = Rc::new(Log::new(servers, Here, store, keys, terms, plan.expire));
+        let follow = |n: usize| {
+            let (log, counters, teller, names) =
+                (log.clone(), counters.clone(), teller.clone(), plan.servers.clone());
+            let told =
+                async move { log.follow(n, poll, |event| note(event, &counters, &teller, &names)).await };
+            tokio::task::spawn_local(told).abort_handle()
+        };
+        let following = (0..fleet.servers()).map(follow).collect();
+        Some(Rc::new(Self {
+            log,
+            servers: plan.servers,
+            lease: plan.lease,
+            counters,
+            turns: Semaphore::new(WAITING),
+            following,
+        }))
+    }
+
+    /// Purges on this node, in a way that others can be told of.
+    ///
+    /// # Errors
+    /// One sentence: they cannot be told of this one.
+    pub fn begin(&self, scope: &Scope, strength: Strength) -> Result<Begun, String> {
+        let id = u128::from(random()) << 64 | u128::from(random());
+        let entry = entry_of(scope, strength, id);
+        match self.log.begin(&entry) {
+            Ok(seq) => Ok(Begun { seq, entry }),
+            Err(why) => Err(format!("In force on this node alone: {why}.")),
+        }
+    }
+
+    /// Tells the other nodes; with `wait` the receipts come when none of them can use what is removed.
+    pub async fn spread(&self, it: Begun, wait: bool) -> Vec<Receipt> {
+        self.counters.purge_log_written.add_shared(1);
+        let _turn = self.turns.acquire().await;
+        let receipt = match self.log.spread(&it.entry, it.seq, wait).await {
+            Ok(it) => it,
+            Err(why) => {
+                self.counters.purge_log_uncertain.add_shared(1);
+                let mut why = why.to_string();
+                why[..1].make_ascii_uppercase();
+                return vec![Receipt { of: "fleet".into(), state: State::Uncertain(format!("{why}.")) }];
+            }
+        };
+        let (on, of) = (receipt.on.0.len(), receipt.on.1);
+        let Some(nodes) = receipt.nodes else {
+            let when = format!(
+                "on {on} of {of} servers; every node is past it within {} ms",
+                self.lease.as_millis()
+            );
+            return vec![Receipt { of: "fleet".into(), state: State::Logged(when) }];
+        };
+        let mut receipts = vec![Receipt { of: "fleet".into(), state: State::Past }];
+        receipts.extend(nodes.into_iter().filter(|it| it.how != How::Left).map(|it| {
+            let state = match it.how {
+                How::Past | How::Left => State::Past,
+                How::Silent(since) => State::Silent(format!(
+                    "told nothing since {}; it validates whatever it holds until it knows",
+                    date::format(WallTime(since))
+                )),
+            };
+            Receipt { of: format!("node {} ({:08x})", it.name, it.id >> 32).into(), state }
+        }));
+        receipts
+    }
+
+    /// How this node stands to the logs, for people and programs.
+    #[must_use]
+    pub fn standing(&self) -> Value {
+        let now = Here.now();
+        let follower = self.log.follower();
+        let (in_sync, of) = (follower.in_sync(now), self.servers.len());
+        let left = follower.trust_ends().saturating_sub(now);
+        let say = if left > 0 {
+            format!("in sync, {in_sync} of {of} servers; lease {}.{} s", left / 1000, left % 1000 / 100)
+        } else {
+            format!("not in sync, {in_sync} of {of} servers: everything is validated before it is used")
+        };
+        json!({ "in_sync": left > 0, "servers": of, "followed": in_sync, "lease_left_ms": left, "say": say })
+    }
+
+    /// Tells the others that this node answers nobody any more, so that no purge waits for it.
+    pub async fn leave(&self) {
+        self.following.iter().for_each(AbortHandle::abort);
+        // Whoever is not told waits for one lease.
+        let _ = tokio::time::timeout(FAREWELL, self.log.leave()).await;
+    }
+}
+
+fn note(event: Event, counters: &Counters, teller: &Teller, servers: &[String]) {
+    match event {
+        Event::Polled => counters.purge_log_polls.add_shared(1),
+        Event::Applied => counters.purge_log_applied.add_shared(1),
+        Event::Gap(n) => {
+            counters.purge_log_gaps.add_shared(1);
+            teller.seldom(
+                Level::Warn,
+                "log-gap",
+                &[("server", &servers[n]), ("why", "its purge log has no past")],
+            );
+        }
+        Event::Doubted => {
+            counters.purge_log_full_validations.add_shared(1);
+            teller.event(
+                Level::Warn,
+                "log-doubt",
+                &[("now", "whatever is stored is validated before it is used")],
+            );
+        }
+        Event::Lost => {
+            counters.purge_log_leases_lost.add_shared(1);
+            let values = [("why", "too few memcached servers answer"), ("now", "everything is validated")];
+            teller.event(Level::Warn, "log-lost", &values);
+        }
+        Event::InSync => teller.event(Level::Info, "log-in-sync", &[]),
+    }
+}

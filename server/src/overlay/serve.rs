@@ -1,0 +1,77 @@
+//! What a request gets of an overlay: the whole page at the fast speed, anything else as of a file.
+
+use super::{Overlay, Overlays};
+use crate::files;
+use larder_counters::Counters;
+use larder_observe::Outcome;
+use larder_semantics::cache_status::{self, Report};
+use larder_semantics::date;
+use larder_stdx::clock;
+use larder_transport::Answer;
+use larder_transport::Reply;
+use larder_wire::http1::request::{Request, RequestHead};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Whether a request of this method is answered by what lies over its target: other methods mean what is beneath.
+fn is_read(method: &str) -> bool {
+    matches!(method, "GET" | "HEAD")
+}
+
+impl Overlays {
+    /// The overlay that answers a request, if one does.
+    #[inline]
+    #[must_use]
+    pub fn over(&self, method: &str, authority: &str, target: &str) -> Option<Arc<Overlay>> {
+        if !self.any() || !is_read(method) {
+            return None;
+        }
+        self.find(authority, target, clock::monotonic_now)
+    }
+}
+
+impl Overlay {
+    /// Whether its page is of a success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.page.meta.status == 200
+    }
+
+    /// Answers a request that wants the whole page; `None`, and nothing is written, for any other.
+    pub fn answer_now(
+        &self,
+        head: &RequestHead<'_>,
+        counters: &Counters,
+        answer: &mut Answer<'_>,
+    ) -> Option<Outcome> {
+        if !larder_files::is_plain(head.fields) {
+            return None;
+        }
+        answer.ready(&self.page.head);
+        answer.field_with("Date", |text| date::write(clock::wall(), text));
+        answer.field_with("Cache-Status", |text| cache_status::write(Report::Overlay, text));
+        let body = if head.method == "HEAD" { 0 } else { self.page.length() };
+        match body {
+            0 => answer.end(),
+            _ => answer.end_with_piece(self.page.body.clone()),
+        }
+        self.note_use(counters);
+        Some(Outcome::whole(self.page.meta.status, body, Some(Report::Overlay)))
+    }
+
+    /// Answers any GET or HEAD.
+    pub async fn answer(&self, request: &Request, counters: &Counters, reply: Reply<'_>) -> Outcome {
+        self.note_use(counters);
+        let mut answer = larder_files::respond(&self.page, &request.method, &request.fields.view());
+        let mut status = Vec::new();
+        cache_status::write(Report::Overlay, &mut status);
+        answer.fields.push("Cache-Status", status);
+        let report = Some(Report::Overlay);
+        Outcome { report, ..files::send_whole(answer, request, reply).await }
+    }
+
+    fn note_use(&self, counters: &Counters) {
+        counters.overlay_hits.add(1);
+        self.hits.fetch_add(1, Relaxed);
+    }
+}

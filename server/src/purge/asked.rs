@@ -1,0 +1,243 @@
+//! What a purge is about, as people and programs spell it: URLs in the forms that they type, tags, conditions.
+
+use crate::router::{Router, Target};
+use crate::wrong::Wrong;
+use larder_config::page_url;
+use larder_semantics::expression::Expression;
+use larder_semantics::key;
+use larder_semantics::scheme::Scheme;
+use larder_store::purges::{Scope, Strength};
+use serde_json::Value;
+
+/// A purge that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// What.
+    pub scope: Scope,
+    /// How hard.
+    pub strength: Strength,
+}
+
+/// Bytes of a tag at most.
+const LONGEST_TAG: usize = 1024;
+
+/// Names that say what is purged.
+const SCOPES: [&str; 5] = ["url", "prefix", "tag", "where", "all"];
+/// Names that say how hard.
+const STRENGTHS: [(&str, Strength); 3] =
+    [("soft", Strength::Soft), ("validate", Strength::Validate), ("hard", Strength::Hard)];
+
+/// Reads the body of `POST /cache/purge`, which has the names and types of its schema.
+///
+/// # Errors
+/// What is wrong, where, and what would be right.
+pub fn read(body: &Value, router: &Router) -> Result<(Asked, bool), Wrong> {
+    Ok((Asked { scope: scope(body, router)?, strength: strength(body)? }, body["wait"] == true))
+}
+
+fn scope(body: &Value, router: &Router) -> Result<Scope, Wrong> {
+    // `"all": false` is as good as nothing.
+    let is_named = |it: &&str| body.get(*it).is_some_and(|it| *it != false);
+    let named: Vec<&str> = SCOPES.into_iter().filter(|it| is_named(it)).collect();
+    let [name] = named[..] else {
+        return Err(match named[..] {
+            [] => Wrong::at(
+                "body",
+                "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+            ),
+            _ => {
+                let names = named.join(" and ");
+                Wrong::at(named[1], format!("One purge is about one thing, and this names {names}."))
+            }
+        });
+    };
+    let host = body["host"].as_str();
+    if host.is_some() && !matches!(name, "url" | "prefix") {
+        let detail = format!("\"host\" goes with \"url\" and \"prefix\", not with {name:?}.");
+        return Err(Wrong::at("host", detail));
+    }
+    let text = body[name].as_str().unwrap_or_default();
+    let wrong = |detail| Wrong::at(name, detail);
+    match name {
+        "url" => url(text, host, router).map(Scope::Url).map_err(wrong),
+        "prefix" => prefix(text, host, router).map(Scope::Prefix).map_err(wrong),
+        "tag" => tag(text).map(Scope::Tag).map_err(wrong),
+        "where" => Expression::parse(text)
+            .map(Scope::Where)
+            .map_err(|it| Wrong::at(format!("where, column {}", it.column), format!("\"where\": {it}"))),
+        _ => Ok(Scope::All),
+    }
+}
+
+fn strength(body: &Value) -> Result<Strength, Wrong> {
+    let mut chosen: Vec<(&str, Strength)> = STRENGTHS.into_iter().filter(|it| body[it.0] == true).collect();
+    match (chosen.pop(), chosen.is_empty()) {
+        (Some((name, _)), false) => {
+            Err(Wrong::at(name, "Only one of \"soft\", \"validate\" and \"hard\" can be true."))
+        }
+        (last, _) => Ok(last.map_or(Strength::Hard, |it| it.1)),
+    }
+}
+
+/// A tag, as it stands in a response's field.
+///
+/// # Errors
+/// It is empty, too long, or could not stand there.
+pub fn tag(text: &str) -> Result<Box<str>, String> {
+    let text = text.trim();
+    match text {
+        "" => Err("The tag is empty.".to_owned()),
+        _ if text.len() > LONGEST_TAG => Err(format!("The tag is longer than {LONGEST_TAG} bytes.")),
+        _ if text.chars().any(char::is_control) => {
+            Err(format!("{text:?} holds control characters; no tag does."))
+        }
+        _ => Ok(text.into()),
+    }
+}
+
+/// The key that every response to a URL has, with whatever its recipe adds for a request's fields behind it.
+///
+/// # Errors
+/// It is no URL of a route that is cached here.
+pub fn url(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let (scheme, authority, target) = page_url::page(text, host)?;
+    target_of(scheme, &authority, &target, router)
+}
+
+/// The same for authority and target as a request has them, whatever the target looks like.
+///
+/// # Errors
+/// It is no URL of a route that is cached here.
+pub fn requested(
+    scheme: Scheme,
+    authority: &str,
+    target: &str,
+    router: &Router,
+) -> Result<Box<[u8]>, String> {
+    let mut normal = String::new();
+    key::authority(scheme.name(), authority, &mut normal);
+    target_of(scheme, &normal, target, router)
+}
+
+fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> Result<Box<[u8]>, String> {
+    let found = router.find("GET", authority, target).map(|it| it.0);
+    match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
+        None => Err(format!("No site has a route for {authority}{target}.")),
+        Some(Target::Files(_)) => {
+            Err(format!("{authority}{target} is a static file: it is in no tier of the cache."))
+        }
+        Some(Target::Proxy(route)) => {
+            let mut key = Vec::new();
+            route.policy.key.of_url().write(scheme.name(), authority, target, &[], &mut key);
+            Ok(key.into())
+        }
+    }
+}
+
+/// What the keys of all URLs begin with that begin so. A host alone is all of its paths, and no other host.
+///
+/// # Errors
+/// It names no host that is served here.
+pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8]>, String> {
+    let (scheme, authority, target) = page_url::beginning(text, host)?;
+    let recipes = router.routes(&authority).iter().filter_map(|it| match &it.target {
+        Target::Proxy(route) => Some(&route.policy.key),
+        Target::Files(_) => None,
+    });
+    let mut prefixes: Vec<Box<[u8]>> = Vec::new();
+    for recipe in recipes {
+        let mut prefix = Vec::new();
+        recipe.write_prefix(scheme.name(), &authority, &target, &mut prefix);
+        if !prefixes.iter().any(|it| **it == *prefix) {
+            prefixes.push(prefix.into());
+        }
+    }
+    match prefixes.len() {
+        1 => Ok(prefixes.remove(0)),
+        0 => Err(format!("No site caches anything for {authority}.")),
+        _ => Err(format!(
+            "Some routes of {authority} keep the host in their keys and some do not (cache.key.ignore_host): \
+             purge with \"where\" and a condition on the key."
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refuse(body: &str, at: &str, expect: &str) {
+        let body: Value = serde_json::from_str(body).unwrap();
+        assert_eq!(Err(Wrong::at(at, expect)), read(&body, &Router::default()), "{body}");
+    }
+
+    #[test]
+    fn what_is_asked() {
+        let with_wait = |body: &str| super::read(&serde_json::from_str(body).unwrap(), &Router::default());
+        let read = |body: &str| with_wait(body).map(|it| it.0);
+        assert!(with_wait("{\"all\": true, \"wait\": true}").is_ok_and(|it| it.1));
+        let all = |strength| Ok(Asked { scope: Scope::All, strength });
+        assert_eq!(all(Strength::Hard), read("{\"all\": true}"));
+        assert_eq!(
+            all(Strength::Soft),
+            read("{\"all\": true, \"soft\": true, \"wait\": true, \"hard\": false}")
+        );
+        assert_eq!(all(Strength::Validate), read("{\"all\": true, \"validate\": true}"));
+        let tag = Asked { scope: Scope::Tag("a b".into()), strength: Strength::Hard };
+        assert_eq!(Ok(tag), read("{\"tag\": \" a b \", \"all\": false}"));
+        refuse(
+            "{}",
+            "body",
+            "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+        );
+        refuse(
+            "{\"tag\": \"x\", \"all\": true}",
+            "all",
+            "One purge is about one thing, and this names tag and all.",
+        );
+        refuse("{\"tag\": \"\"}", "tag", "The tag is empty.");
+        refuse(
+            "{\"all\": true, \"host\": \"h\"}",
+            "host",
+            "\"host\" goes with \"url\" and \"prefix\", not with \"all\".",
+        );
+        refuse(
+            "{\"all\": true, \"soft\": true, \"hard\": true}",
+            "hard",
+            "Only one of \"soft\", \"validate\" and \"hard\" can be true.",
+        );
+        refuse("{\"url\": \"h/a\"}", "url", "No site has a route for h/a.");
+        for (text, sent) in [("x", "x"), (" h:80 ", "h:80"), ("h?a=/b", "h?a=/b"), ("h#/", "h#/")] {
+            let detail = format!(
+                "{sent:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+            );
+            refuse(&format!("{{\"url\": {text:?}}}"), "url", &detail);
+            refuse(&format!("{{\"url\": {text:?}, \"host\": \"h\"}}"), "url", &detail);
+        }
+        for text in ["blog", " blog* ", "h"] {
+            let found = read(&format!("{{\"prefix\": {text:?}}}"));
+            let word = text.trim().trim_end_matches('*');
+            let expect = format!(
+                "{:?} may be a host or a path; write http://{word}/ for all of a host, or /{word} and the host beside it.",
+                text.trim()
+            );
+            assert_eq!(Err(Wrong::at("prefix", expect)), found);
+        }
+        for (name, text) in
+            [("prefix", "h.x/*/a"), ("prefix", "*.h.x/"), ("url", "h/a*"), ("url", "http://*.h/")]
+        {
+            let wrong = read(&format!("{{{name:?}: {text:?}}}")).unwrap_err();
+            assert!(wrong.at == name && wrong.detail.contains("is a pattern"), "{wrong:?}");
+        }
+        for text in ["http://h", "//h", "h/", "h/?a#b", "h/?a=*"] {
+            let found = url(text, None, &Router::default());
+            assert!(found.is_err_and(|it| it.starts_with("No site has a route for h/")), "{text}");
+        }
+        let found = super::read(&serde_json::json!({ "where": "status == 200 && a" }), &Router::default());
+        let wrong = found.unwrap_err();
+        assert_eq!("where, column 18", wrong.at);
+        assert!(wrong.detail.starts_with("\"where\": column 18: "), "{wrong:?}");
+        refuse("{\"prefix\": \"h/a\"}", "prefix", "No site caches anything for h.");
+    }
+}

@@ -1,0 +1,169 @@
+//! The `PURGE` method, where a route has it: who may, what the request names, and the answer.
+
+use super::Order;
+use super::asked::{self, Asked};
+use super::reach;
+use crate::front::Front;
+use crate::router::{Matched, Router, Target};
+use larder_config::Methods;
+use larder_config::tiers::PurgeMethod;
+use larder_observe::Outcome;
+use larder_observe::log::End;
+use larder_semantics::date;
+use larder_semantics::field::FieldList;
+use larder_stdx::clock;
+use larder_store::purges::{Scope, Strength};
+use larder_transport::body::Piece;
+use larder_transport::{Client, Reply, ResponseBody};
+use larder_wire::http1::request::Request;
+use serde_json::{Value, json};
+
+/// Tags that one request may name.
+const MOST_TAGS: usize = 256;
+
+/// The route whose `cache.purge` decides about the request; `None` where it is no `PURGE`, or one of which its route
+/// says nothing: an unknown method then, the origin's business.
+pub fn route<'r>(router: &'r Router, request: &Request) -> Option<&'r Matched> {
+    if request.method != "PURGE" {
+        return None;
+    }
+    let matched = router.at_path(&request.authority, &request.target)?;
+    let is_ours = matched.purge.method != PurgeMethod::Unknown && matches!(matched.target, Target::Proxy(_));
+    is_ours.then_some(matched)
+}
+
+/// Answers a `PURGE` that [`route`] says is ours.
+pub async fn answer(
+    front: &Front,
+    matched: &Matched,
+    request: &Request,
+    client: &Client,
+    reply: Reply<'_>,
+) -> Outcome {
+    let peer = client.peer.map(|it| it.ip());
+    let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
+        (PurgeMethod::Allowed, true) => purge(front, request, client).await,
+        (PurgeMethod::Allowed, false) => {
+            (403, problem(403, "This client may not purge here: its address is not in cache.purge.from."))
+        }
+        _ => (405, problem(405, "PURGE is switched off for this route by cache.purge.method.")),
+    };
+    if matches!(status, 403 | 405) {
+        front.gateway.counters.purges_refused.add(1);
+    }
+    let allow = (status == 405).then(|| match &matched.methods {
+        Methods::Any => "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE".to_owned(),
+        Methods::Only(these) => {
+            these.iter().filter(|it| *it != "PURGE").cloned().collect::<Vec<_>>().join(", ")
+        }
+    });
+    send(reply, status, &value, allow.as_deref()).await
+}
+
+fn problem(status: u16, detail: &str) -> Value {
+    json!({ "status": status, "detail": detail })
+}
+
+/// Purges what the request names: its URL, or the tags of its `Surrogate-Key` or `Cache-Tag` as far as
+/// the client may purge.
+async fn purge(front: &Front, request: &Request, client: &Client) -> (u16, Value) {
+    let router = front.router.borrow().clone();
+    let scopes = match named(request, &router) {
+        Ok(Named::Url(url)) => vec![Scope::Url(url)],
+        Ok(Named::Tags(tags)) => match reach::limited(&router, client.peer.map(|it| it.ip()), tags) {
+            Ok(scopes) => scopes,
+            Err(sentence) => return (403, problem(403, &sentence)),
+        },
+        Err(sentence) => return (400, problem(400, &sentence)),
+    };
+    let flag = |name: &str| {
+        request.fields.get(name).is_some_and(|it| it == b"1" || it.eq_ignore_ascii_case(b"true"))
+    };
+    let is_soft = flag("fastly-soft-purge") || flag("soft-purge");
+    let strength = if is_soft { Strength::Soft } else { Strength::Hard };
+    let by = client.peer.map_or_else(|| "unix".to_owned(), |it| it.ip().to_canonical().to_string());
+    let mut done = Vec::new();
+    for scope in scopes {
+        let order = Order { asked: Asked { scope, strength }, by: by.clone(), wait: true, here: None };
+        match front.purges.purge(order).await {
+            Ok(it) => done.push(it.json()),
+            Err(sentence) => return (503, problem(503, &sentence)),
+        }
+    }
+    (200, if done.len() == 1 { done.remove(0) } else { json!({ "purges": done }) })
+}
+
+/// Fields by which clients of other caches name what is to go. To purge the URL in its place would answer 200 and leave the rest.
+const OF_OTHERS: [&str; 6] = [
+    "x-magento-tags-pattern",
+    "x-cache-tags",
+    "x-cache-tags-pattern",
+    "xkey-purge",
+    "xkey-softpurge",
+    "x-purge-regex",
+];
+
+/// Refuses what asks for another way of purging than by URL or tag.
+fn understood(request: &Request) -> Result<(), String> {
+    let known = |it: &[u8]| ["default", "exact"].iter().any(|own| it.eq_ignore_ascii_case(own.as_bytes()));
+    if let Some(other) = request.fields.get_all("x-purge-method").find(|it| !known(it)) {
+        return Err(format!(
+            "X-Purge-Method: {} is not known here: PURGE removes one URL, or what Surrogate-Key or Cache-Tag names; for patterns use \
+             `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
+            String::from_utf8_lossy(other).escape_default()
+        ));
+    }
+    match OF_OTHERS.iter().find(|it| request.fields.contains(it)) {
+        Some(name) => Err(format!("{name} is not known here; name tags in Surrogate-Key or Cache-Tag.")),
+        None => Ok(()),
+    }
+}
+
+/// What a request names.
+enum Named {
+    Url(Box<[u8]>),
+    Tags(Vec<Box<str>>),
+}
+
+fn named(request: &Request, router: &Router) -> Result<Named, String> {
+    understood(request)?;
+    let mut tags: Vec<Box<str>> = Vec::new();
+    for name in ["surrogate-key", "cache-tag"] {
+        for it in request.fields.view().iter().filter(|it| it.is(name)) {
+            let text = std::str::from_utf8(it.value).map_err(|_| format!("{name} is not valid UTF-8."))?;
+            let before = tags.len();
+            for tag in text.split([' ', ',', '\t']).filter(|it| !it.is_empty()) {
+                tags.push(asked::tag(tag)?);
+            }
+            if tags.len() == before {
+                return Err(format!("{name} names no tag; leave it out to purge the URL."));
+            }
+        }
+    }
+    if tags.len() > MOST_TAGS {
+        return Err(format!("{} tags are named; one request purges at most {MOST_TAGS}.", tags.len()));
+    }
+    if tags.is_empty() {
+        let url = asked::requested(request.scheme, &request.authority, &request.target, router)?;
+        return Ok(Named::Url(url));
+    }
+    Ok(Named::Tags(tags))
+}
+
+async fn send(mut reply: Reply<'_>, status: u16, value: &Value, allow: Option<&str>) -> Outcome {
+    let mut text = serde_json::to_vec(value).unwrap_or_default();
+    text.push(b'\n');
+    let mut fields = FieldList::new();
+    fields.push("Date", date::format(clock::wall()));
+    fields.push("Content-Type", "application/json");
+    fields.push("Cache-Control", "no-store");
+    if let Some(allow) = allow {
+        fields.push("Allow", allow);
+    }
+    let length = ResponseBody::Length(text.len() as u64);
+    let sent = reply.head(status, &fields, length).await.is_ok()
+        && reply.piece(Piece::Bytes(text.into())).await.is_ok();
+    let body = reply.body_bytes();
+    let end = if sent && reply.finish(None).await.is_ok() { End::Whole } else { End::Cut };
+    Outcome { status, body, report: None, end, origin: None }
+}

@@ -1,0 +1,340 @@
+//! Purges, whoever asks for one: the admin, the `PURGE` method, the command line. All are done at one desk on the main
+//! thread, on every tier, and answered with a receipt from each. What a purge is about is read in `asked`; which
+//! responses it meets is decided in the store.
+//!
+//! ```text
+//! admin ──┐                                   ┌─▶ store: in force at once, in RAM and for every fill
+//! PURGE ──┴─▶ Desk ── bounded queue ─▶ Clerk ─┼─▶ disk: written down, so that a restart keeps it
+//!                                             └─▶ done, with receipts
+//! ```
+
+pub mod asked;
+pub mod method;
+mod reach;
+
+use super::nodes::Nodes;
+use super::quiet::{Freed, Room};
+use super::tiers::Lower;
+use asked::Asked;
+use larder_counters::Counters;
+use larder_observe::log::{Level, Teller};
+use larder_stdx::clock;
+use larder_store::Store;
+use larder_store::disk::Disk;
+use larder_store::idle::Swept;
+use larder_store::purges::{Rule, Scope, Seq, Strength};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Purges that may wait for the desk; one costs microseconds there.
+const WAITING: usize = 1024;
+
+/// How long the disk may take to write a purge down.
+const WRITE_DOWN: Duration = Duration::from_secs(10);
+
+/// How often what was purged is looked for in RAM, so that its memory comes back: a rule itself takes nothing out.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// The same while there is more to be found.
+const SWEEP_MORE: Duration = Duration::from_millis(1);
+
+/// Microseconds of one such look, for which the next purge waits, and requests where there is no processor to spare. So a million
+/// responses take most of a minute and some 6 % of a processor, and the requests meanwhile no longer than without.
+const SWEEP_TURN: u64 = 100;
+
+/// The same for each purge that not everything has met, up to [`SWEEP_TURN_MOST`]: before many have been let go unmet, and all that is
+/// older must be validated, the sweep may take some of the processor.
+const SWEEP_TURN_EACH: u64 = 100;
+
+/// The longest such look, microseconds.
+const SWEEP_TURN_MOST: u64 = 4_000;
+
+/// Steps that it has in any case, each of 16 responses: where others have the processor, time passes without one.
+const SWEEP_STEPS: usize = 1;
+
+/// One purge to be done.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What, and how hard.
+    pub asked: Asked,
+    /// Who asked, for the log: `admin`, or a client's address.
+    pub by: String,
+    /// Whether to wait until no node of the fleet can use what is removed.
+    pub wait: bool,
+    /// Its number where it is in force in RAM already. A second time would be one validation more.
+    pub here: Option<Seq>,
+}
+
+/// A purge that was done.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Its number on this node.
+    pub seq: Seq,
+    /// What.
+    pub asked: Asked,
+    /// What each tier says.
+    pub receipts: Vec<Receipt>,
+}
+
+/// What one tier says of a purge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// The tier, or a node.
+    pub of: Cow<'static, str>,
+    /// How it stands there.
+    pub state: State,
+}
+
+/// How a purge stands in a tier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// In force: nothing that was asked of the origin before is used any more.
+    Past,
+    /// Written where other nodes read it; by when they have is said.
+    Logged(String),
+    /// A node that does not answer: it validates all it holds until it knows the purge. Since when it is silent.
+    Silent(String),
+    /// In force, but not certain to stay so: why, in one sentence.
+    Uncertain(String),
+}
+
+impl State {
+    /// As the API and the log name it, and what there is to say of it.
+    fn spell(&self) -> (&'static str, Option<&str>) {
+        match self {
+            State::Past => ("past", None),
+            State::Logged(when) => ("logged", Some(when)),
+            State::Silent(since) => ("silent", Some(since)),
+            State::Uncertain(why) => ("uncertain", Some(why)),
+        }
+    }
+}
+
+impl Done {
+    /// Whether it is certain everywhere.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.receipts.iter().any(|it| matches!(it.state, State::Uncertain(_)))
+    }
+
+    /// As the admin answers it.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let (kind, what) = spell(&self.asked.scope);
+        let receipt = |it: &Receipt| match it.state.spell() {
+            (state, None) => json!({ "of": it.of, "state": state }),
+            (state, Some(detail)) => json!({ "of": it.of, "state": state, "detail": detail }),
+        };
+        let receipts: Vec<Value> = self.receipts.iter().map(receipt).collect();
+        json!({
+            "seq": self.seq,
+            "scope": { kind: what },
+            "strength": strength(self.asked.strength),
+            "complete": self.is_complete(),
+            "receipts": receipts,
+        })
+    }
+}
+
+/// A scope as the API names it, and what it is about.
+fn spell(scope: &Scope) -> (&'static str, String) {
+    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+    match scope {
+        Scope::Url(key) => ("url", text(key)),
+        Scope::Prefix(prefix) => ("prefix", text(prefix)),
+        Scope::Tag(tag) => ("tag", tag.to_string()),
+        Scope::Where(condition) => ("where", condition.text().to_owned()),
+        Scope::All => ("all", "purge everything".to_owned()),
+    }
+}
+
+fn strength(it: Strength) -> &'static str {
+    match it {
+        Strength::Soft => "soft",
+        Strength::Validate => "validate",
+        Strength::Hard => "hard",
+    }
+}
+
+type Tell = oneshot::Sender<Done>;
+
+/// Where purges are brought, from any thread.
+#[derive(Clone)]
+pub struct Desk {
+    orders: mpsc::Sender<(Order, Tell)>,
+    counters: Arc<Counters>,
+}
+
+impl Desk {
+    /// Has a purge done; ready when it is in force on every tier of this node.
+    ///
+    /// # Errors
+    /// One sentence: too many are waiting, or larder is stopping.
+    pub async fn purge(&self, order: Order) -> Result<Done, String> {
+        let (tell, done) = oneshot::channel();
+        match self.orders.try_send((order, tell)) {
+            Ok(()) => done.await.map_err(|_| stopping()),
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.counters.purges_full.add_shared(1);
+                Err(format!("{WAITING} purges are waiting already; try again."))
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(stopping()),
+        }
+    }
+
+    /// Brings a purge that is done whether anybody waits for it or not: what is returned ends when it is, or at once where
+    /// there is no room for it. That is counted, and the purge is this node's alone.
+    pub fn bring(&self, order: Order) -> oneshot::Receiver<Done> {
+        let (tell, done) = oneshot::channel();
+        if let Err(mpsc::error::TrySendError::Full(_)) = self.orders.try_send((order, tell)) {
+            self.counters.purges_full.add_shared(1);
+        }
+        done
+    }
+}
+
+fn stopping() -> String {
+    "larder is stopping; nothing is purged any more.".to_owned()
+}
+
+/// Who does the purges: the main thread's.
+pub struct Clerk {
+    orders: mpsc::Receiver<(Order, Tell)>,
+    store: Arc<Store>,
+    disk: Option<Arc<Disk>>,
+    has_fleet: bool,
+    teller: Teller,
+    counters: Arc<Counters>,
+}
+
+/// What is purged.
+#[derive(Clone)]
+struct Tiers {
+    store: Arc<Store>,
+    disk: Option<Arc<Disk>>,
+    has_fleet: bool,
+    /// The other nodes, where they are told.
+    nodes: Option<Rc<Nodes>>,
+    teller: Teller,
+    counters: Arc<Counters>,
+}
+
+/// Opens a desk. `counters` may be shared with others.
+pub fn open(store: Arc<Store>, lower: &Lower, teller: Teller, counters: Arc<Counters>) -> (Desk, Clerk) {
+    let (sender, orders) = mpsc::channel(WAITING);
+    let desk = Desk { orders: sender, counters: counters.clone() };
+    (desk, Clerk { orders, store, disk: lower.disk(), has_fleet: lower.has_fleet(), teller, counters })
+}
+
+impl Clerk {
+    /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
+    pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
+        let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
+        let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
+        let mut freed = Freed::new(room);
+        let mut sweep = tokio::time::interval(SWEEP);
+        sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                order = orders.recv() => {
+                    let Some((order, tell)) = order else { return };
+                    // A purge may wait for the device; the next does not wait for it.
+                    let tiers = tiers.clone();
+                    tokio::task::spawn_local(async move {
+                        let _ = tell.send(tiers.purge(order).await); // Whoever asked may have gone.
+                    });
+                }
+                _ = sweep.tick() => {
+                    match freed.count(&tiers.store, || sweep_a_while(&tiers.store)) {
+                        Swept::More | Swept::Waits => sweep.reset_after(SWEEP_MORE),
+                        Swept::Nothing | Swept::Room => freed.end(&tiers.store),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Sweeps for one turn.
+fn sweep_a_while(store: &Store) -> Swept {
+    let turn = store.unswept().saturating_mul(SWEEP_TURN_EACH).clamp(SWEEP_TURN, SWEEP_TURN_MOST);
+    let begun = clock::precise_micros();
+    loop {
+        let swept = store.sweep(SWEEP_STEPS);
+        if swept != Swept::More || clock::precise_micros().saturating_sub(begun) >= turn {
+            return swept;
+        }
+    }
+}
+
+impl Tiers {
+    async fn purge(&self, order: Order) -> Done {
+        let Asked { scope, strength } = order.asked.clone();
+        let rule = Rule { scope, strength, positions: Vec::new() };
+        let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
+        let seq = match &begun {
+            Some((_, Ok(it))) => it.seq,
+            _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
+        };
+        let mut receipts = vec![Receipt { of: "ram".into(), state: State::Past }];
+        if let Some(disk) = &self.disk {
+            let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
+                Ok(Ok(())) => State::Past,
+                Ok(Err(error)) => State::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
+                Err(_) => State::Uncertain(unwritten("it takes too long")),
+            };
+            receipts.push(Receipt { of: "disk".into(), state });
+        }
+        match begun {
+            Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
+            Some((_, Err(why))) => {
+                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(why) })
+            }
+            None if self.has_fleet => {
+                let alone = "In force on this node; other nodes of the fleet were not told.".to_owned();
+                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(alone) });
+            }
+            None => {}
+        }
+        let done = Done { seq, asked: order.asked, receipts };
+        if !done.is_complete() {
+            self.counters.purges_incomplete.add_shared(1);
+        }
+        self.tell(&done, &order.by);
+        done
+    }
+
+    fn tell(&self, done: &Done, by: &str) {
+        let (kind, what) = spell(&done.asked.scope);
+        let seq = done.seq.to_string();
+        let mut values = vec![(kind, what.as_str()), ("strength", strength(done.asked.strength))];
+        values.extend([("seq", seq.as_str()), ("by", by)]);
+        for receipt in done.receipts.iter().filter(|_| self.teller.tells(Level::Debug)) {
+            let (state, detail) = receipt.state.spell();
+            let mut values = vec![("seq", seq.as_str()), ("of", &receipt.of), ("state", state)];
+            values.extend(detail.map(|it| ("detail", it)));
+            self.teller.event(Level::Debug, "purge-receipt", &values);
+        }
+        let uncertain = done.receipts.iter().find_map(|it| match &it.state {
+            State::Uncertain(why) => Some(why.as_str()),
+            State::Past | State::Logged(_) | State::Silent(_) => None,
+        });
+        match uncertain {
+            None => self.teller.event(Level::Info, "purged", &values),
+            Some(why) => {
+                values.push(("why", why));
+                self.teller.event(Level::Warn, "purge-uncertain", &values);
+            }
+        }
+    }
+}
+
+fn unwritten(why: &str) -> String {
+    format!(
+        "In force now, but it could not be written down ({why}): after a restart what it removed may be used again."
+    )
+}

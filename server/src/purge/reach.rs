@@ -1,0 +1,158 @@
+//! What a client may purge by the `PURGE` method where it names tags: what lies under the routes that let it, as a
+//! condition over what is stored. Who may ask the admin is limited by nothing of this.
+
+use crate::router::{Matched, Router, Site};
+use larder_config::kind::{HostPattern, PathPattern};
+use larder_config::tiers::PurgeMethod;
+use larder_semantics::expression::Expression;
+use larder_store::purges::Scope;
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
+/// What can be said of one route, of a site or of everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reach {
+    All,
+    None,
+    /// Where this condition holds.
+    Where(String),
+}
+
+/// The tags of a client at `peer` (`None`: a Unix socket), limited to what it may purge.
+///
+/// # Errors
+/// The condition would be too long: one sentence.
+pub fn limited(router: &Router, peer: Option<IpAddr>, tags: Vec<Box<str>>) -> Result<Vec<Scope>, String> {
+    let reach = match of_everything(router.sites(), peer) {
+        Reach::All => return Ok(tags.into_iter().map(Scope::Tag).collect()),
+        Reach::None => "status < 0".to_owned(),
+        Reach::Where(condition) => condition,
+    };
+    let scope = |tag: Box<str>| {
+        let text = format!("tag == {} && ({reach})", quoted(&tag));
+        Expression::parse(&text).map(Scope::Where).map_err(|it| {
+            format!(
+                "What this client may purge by a tag cannot be said in one condition ({}); purge over the admin.",
+                it.sentence
+            )
+        })
+    };
+    tags.into_iter().map(scope).collect()
+}
+
+/// Whether a route lets a client purge.
+pub fn lets(matched: &Matched, peer: Option<IpAddr>) -> bool {
+    matched.purge.method == PurgeMethod::Allowed
+        && peer.is_none_or(|peer| matched.purge.from.iter().any(|it| it.contains(peer)))
+}
+
+/// The routes from which anything is stored, whatever their order.
+fn stores(sites: &[Site]) -> impl Iterator<Item = &Matched> {
+    sites.iter().flat_map(|it| &it.routes).filter(|it| it.methods.allow("GET") && it.proxies())
+}
+
+fn of_everything(sites: &[Site], peer: Option<IpAddr>) -> Reach {
+    if stores(sites).all(|it| lets(it, peer)) {
+        return Reach::All;
+    }
+    let mut hosts: Vec<(&HostPattern, &Site)> =
+        sites.iter().flat_map(|site| site.hosts.iter().map(move |it| (it, site))).collect();
+    // As the router chooses; a stable order, so that the first of equals stays the first.
+    hosts.sort_by_key(|it| {
+        Reverse(match it.0 {
+            HostPattern::Exact(_) => usize::MAX,
+            HostPattern::Below(rest) => rest.len() + 1,
+            HostPattern::Any => 1,
+        })
+    });
+    let named = hosts
+        .into_iter()
+        .rev()
+        .fold(Reach::None, |others, (host, site)| either(&of_host(host), of_site(site, peer), others));
+    // Where a site's hosts share what is stored, its name stands in the keys behind a `*`.
+    sites.iter().fold(named, |others, site| match site.routes.iter().find_map(Matched::any_host_of) {
+        Some(name) => {
+            either(&format!("host == {}", quoted(&format!("*{name}"))), of_site(site, peer), others)
+        }
+        None => others,
+    })
+}
+
+fn of_site(site: &Site, peer: Option<IpAddr>) -> Reach {
+    let routes = site.routes.iter().filter(|it| it.methods.allow("GET"));
+    let mut stores = routes.clone().filter(|it| it.proxies()).peekable();
+    if stores.peek().is_some() && stores.all(|it| lets(it, peer)) {
+        return Reach::All;
+    }
+    routes.rev().fold(Reach::None, |others, it| {
+        let own = if it.proxies() && lets(it, peer) { Reach::All } else { Reach::None };
+        either(&of_path(&it.path), own, others)
+    })
+}
+
+/// `yes` where a test holds, `no` elsewhere.
+fn either(test: &str, yes: Reach, no: Reach) -> Reach {
+    use Reach::{All, None, Where};
+    if yes == no || test.is_empty() {
+        return yes;
+    }
+    Where(match (yes, no) {
+        (All, None) => test.to_owned(),
+        (None, All) => format!("!({test})"),
+        (All, Where(no)) => format!("({test} || {no})"),
+        (None, Where(no)) => format!("(!({test}) && {no})"),
+        (Where(yes), None) => format!("({test} && {yes})"),
+        (Where(yes), All) => format!("(!({test}) || {yes})"),
+        (Where(yes), Where(no)) => format!("(({test} && {yes}) || (!({test}) && {no}))"),
+        (All, All) | (None, None) => unreachable!("they are equal"),
+    })
+}
+
+/// The hosts of keys; nothing for all of them.
+fn of_host(pattern: &HostPattern) -> String {
+    match pattern {
+        // A name may end with a dot.
+        HostPattern::Exact(name) => {
+            format!("(host == {} || host == {})", quoted(name), quoted(&format!("{name}.")))
+        }
+        HostPattern::Below(rest) => {
+            let dot = format!("{rest}.");
+            let ends = |it: &str| format!("host ~ {}", quoted(&format!("{}$", literal(it))));
+            // Something stands before it, which is not the mark of a name.
+            format!(
+                "(({} || {}) && host != {} && host != {} && host !~ \"^\\*\")",
+                ends(rest),
+                ends(&dot),
+                quoted(rest),
+                quoted(&dot)
+            )
+        }
+        HostPattern::Any => String::new(),
+    }
+}
+
+/// The paths of keys. What is stored has a path of which every reading is of one route, so its spelling tells which.
+fn of_path(pattern: &PathPattern) -> String {
+    match pattern {
+        PathPattern::Exact(path) => format!("path == {}", quoted(path)),
+        PathPattern::Prefix(prefix) if prefix == "/" => String::new(),
+        PathPattern::Prefix(prefix) => format!("path ~ {}", quoted(&format!("^{}", literal(prefix)))),
+    }
+}
+
+/// A string of the language of conditions.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A pattern of this text alone.
+fn literal(text: &str) -> String {
+    let mut pattern = String::new();
+    for it in text.chars() {
+        if r"\.+*?()|[]{}^$#&-~".contains(it) {
+            pattern.push('\\');
+        }
+        pattern.push(it);
+    }
+    pattern
+}

@@ -1,0 +1,155 @@
+//! The certificates of the running server: read at the start, read again when their files change, told of before they expire.
+
+use super::reload::Watch;
+use larder_config::Config;
+use larder_config::tls::Tls as Settings;
+use larder_counters::Counters;
+use larder_observe::log::{ErrorLog, Level};
+use larder_stdx::clock;
+use larder_transport::tls::Tls;
+use larder_transport::tls::certificates::Certificate;
+use rcgen::{CertificateParams, DnType, KeyPair};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Days before its end from which a certificate is told of, once a day.
+const SOON: i64 = 14;
+/// How long a certificate of our own making holds.
+const TRIAL: Duration = Duration::from_secs(90 * 86_400);
+const DAY: i64 = 86_400;
+
+/// What is needed for TLS, kept by the main thread.
+pub struct Keeper {
+    tls: Arc<Tls>,
+    /// The one of our own making.
+    own: Option<Certificate>,
+    /// What is shown now, with the days that were left when that was last told.
+    shown: RefCell<Vec<(Certificate, Option<i64>)>>,
+    watches: RefCell<HashMap<PathBuf, Watch>>,
+}
+
+impl Keeper {
+    /// Reads what the configuration names; `None` where nothing wants TLS. Warnings go to the error log.
+    ///
+    /// # Errors
+    /// One sentence.
+    pub fn open(config: &Config, errors: &ErrorLog) -> Result<Option<Self>, String> {
+        let Some(settings) = &config.tls else { return Ok(None) };
+        let own = settings.self_signed.then(self_signed).transpose()?;
+        let watches = RefCell::new(watches(settings));
+        let certificates = read(settings, own.as_ref(), errors)?;
+        let tls = Tls::new(&certificates, settings.least, &settings.client)?;
+        let shown = RefCell::new(certificates.into_iter().map(|it| (it, None)).collect());
+        Ok(Some(Self { tls, own, shown, watches }))
+    }
+
+    /// What workers take connections with.
+    pub fn tls(&self) -> Arc<Tls> {
+        self.tls.clone()
+    }
+
+    /// What is printed at the start for who wants to know whether it is this larder that answers.
+    pub fn tell(&self) -> String {
+        let Some(own) = &self.own else { return String::new() };
+        format!(
+            "certificate of our own making, for {} (SHA-256 {})\n",
+            own.names.join(", "),
+            own.fingerprint()
+        )
+    }
+
+    /// Takes over what a new configuration names.
+    ///
+    /// # Errors
+    /// One sentence; everything stays as it is.
+    pub fn take_over(&self, config: &Config, errors: &ErrorLog) -> Result<(), String> {
+        let Some(settings) = &config.tls else { return Ok(()) };
+        *self.watches.borrow_mut() = watches(settings);
+        let certificates = read(settings, self.own.as_ref(), errors)?;
+        self.tls.replace(&certificates, settings.least, &settings.client)?;
+        *self.shown.borrow_mut() = certificates.into_iter().map(|it| (it, None)).collect();
+        Ok(())
+    }
+
+    /// Whether a file has changed since it was read.
+    pub fn changed(&self) -> bool {
+        // Each is asked: one that has settled says so once.
+        self.watches.borrow_mut().values_mut().filter_map(|it| it.changed().then_some(())).count() > 0
+    }
+
+    /// Tells of what expires soon, and keeps the number of seconds that are left.
+    pub fn look(&self, errors: &ErrorLog, counters: &Counters) {
+        let now = now();
+        let mut shown = self.shown.borrow_mut();
+        let least = shown.iter().map(|it| it.0.until - now).min().unwrap_or(0);
+        counters.tls_expires_seconds.set_shared(u64::try_from(least).unwrap_or(0));
+        for (it, told) in shown.iter_mut() {
+            let left = (it.until - now).div_euclid(DAY);
+            if left < SOON && *told != Some(left) {
+                *told = Some(left);
+                let days = left.max(0).to_string();
+                let values = [("certificate", it.file.as_str()), ("days_left", &days)];
+                errors.event(Level::Warn, "certificate-expires", &values);
+            }
+        }
+    }
+}
+
+fn now() -> i64 {
+    i64::try_from(clock::wall().0).unwrap_or(i64::MAX)
+}
+
+fn watches(settings: &Settings) -> HashMap<PathBuf, Watch> {
+    let files = settings.certificates.iter().flat_map(|it| {
+        [Some(&it.cert), Some(&it.key), it.ocsp.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>()
+    });
+    let files = files.chain(settings.client.file().map(Path::to_owned));
+    files.map(|it| (it.clone(), Watch::new(it))).collect()
+}
+
+fn read(
+    settings: &Settings,
+    own: Option<&Certificate>,
+    errors: &ErrorLog,
+) -> Result<Vec<Certificate>, String> {
+    let mut all = Vec::new();
+    for files in &settings.certificates {
+        let (certificate, odd) = Certificate::read(files, now())?;
+        for why in odd {
+            errors.event(Level::Warn, "certificate-odd", &[("why", &why)]);
+        }
+        all.push(certificate);
+    }
+    all.extend(own.cloned());
+    Ok(all)
+}
+
+/// A certificate for this machine alone, which nobody trusts.
+fn self_signed() -> Result<Certificate, String> {
+    let refused = |it: rcgen::Error| format!("A certificate cannot be made: {it}.");
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+    let is_name = host.bytes().all(|it| it.is_ascii_alphanumeric() || b"-.".contains(&it));
+    if !host.is_empty() && is_name && !names.contains(&host) {
+        names.push(host);
+    }
+    let mut params = CertificateParams::new(names).map_err(refused)?;
+    params.distinguished_name.push(DnType::CommonName, "larder, for a trial");
+    let now = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(clock::wall().0);
+    params.not_before = now - Duration::from_secs(DAY.unsigned_abs());
+    params.not_after = now + TRIAL;
+    let key = KeyPair::generate().map_err(refused)?;
+    let certificate = params.self_signed(&key).map_err(refused)?;
+    let (chain, key) = (certificate.pem(), key.serialize_pem());
+    Certificate::of_pem(
+        chain.as_bytes(),
+        key.as_bytes(),
+        None,
+        "the certificate of our own making",
+        "its key",
+    )
+    .map_err(String::from)
+}
