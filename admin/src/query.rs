@@ -122,7 +122,7 @@ mod tests {
         check_clock("advanc=1", Err("The parameter \"advanc\" is unknown; did you mean advance?"));
         check_clock(
             "zzzzzzzzzz",
-            Err("The parameter \"zzzzzzzzzz\" is unknown; known here: advance, uptime."),
+            Err("The parameter \"zzzzzzzzzz\" is unknown; known here: advance, uptime, hold."),
         );
         let Found::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else { panic!("no stats") };
         assert_eq!(
