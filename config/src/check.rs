@@ -22,7 +22,7 @@ use larder_observe::log::error::{Level, Levels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::forwarded::Telling;
-use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, TagPolicy};
+use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
 use larder_semantics::tiers::TierSet;
 use larder_semantics::transcode::{Compress, Order};
 use larder_stdx::size::ByteSize;
@@ -409,7 +409,10 @@ impl Check {
             heuristic_percent: u8::try_from(small("heuristic_percent", 100)).unwrap_or(100),
             heuristic_max: seconds("heuristic_max"),
             stale_while_revalidate: seconds("stale_while_revalidate"),
-            stale_if_error: seconds("stale_if_error"),
+            stale_if_error: match self.source(&key("stale_if_error")) {
+                Source::Default => StaleIfError::Default(seconds("stale_if_error")),
+                _ => StaleIfError::Set(seconds("stale_if_error")),
+            },
             request_directives: match self.text(&key("request_directives")).as_str() {
                 "harmless" => RequestDirectivePolicy::Harmless,
                 "ignore" => RequestDirectivePolicy::Ignore,

@@ -3,6 +3,7 @@
 mod tiers;
 
 use super::*;
+use larder_semantics::policy::StaleIfError;
 
 /// Reads `text` as `t.toml` beneath this crate's directory.
 fn read(text: &str) -> Result<Config, Rejected> {
@@ -57,8 +58,8 @@ cache = { default_ttl = "60s", stale_while_revalidate = "30s", private_cookies =
     assert!(matches!(config.admin.listen, AdminListen::At(_)));
     let [site] = config.sites.as_slice() else { panic!("one site") };
     let [files, proxy] = site.routes.as_slice() else { panic!("two routes") };
-    assert!(matches!(&files.service, Service::Files(it) if it.root.ends_with("larder/src")));
-    assert_eq!((Some(60), 30, 3600), {
+    assert!(matches!(&files.service, Service::Files(it) if it.root.ends_with("config/src")));
+    assert_eq!((Some(60), 30, StaleIfError::Set(3600)), {
         let it = &proxy.cache;
         (it.default_ttl, it.stale_while_revalidate, it.stale_if_error)
     });

@@ -160,6 +160,7 @@ fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTim
         lifetime: Lifetime { seconds: 0, source: LifetimeSource::None },
         must_revalidate: false,
         no_cache: false,
+        implicit: false,
         stale_while_revalidate: 0,
         stale_if_error: 0,
         etag: Some(etag),

@@ -441,6 +441,12 @@ impl Job {
         if self.stored.as_ref().is_some_and(|it| Arc::ptr_eq(it, &stored)) {
             return Descended::Nothing; // Whether the origin is asked about that was decided before.
         }
+        let fields = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &fields);
+        if reuse::is_for_others(&stored.meta, &facts, &self.route.policy) {
+            return Descended::Nothing; // Neither its validator nor its bytes are this visitor's.
+        }
+        drop(fields);
         self.validate = stored.meta.has_validator();
         *self.local.stale.borrow_mut() = Some(stored.clone());
         self.stored = Some(stored);

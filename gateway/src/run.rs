@@ -11,9 +11,9 @@ use crate::stages::{Stage, Stages, Told};
 use crate::{coding, explain, hit, upgrade};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
-use larder_semantics::freshness::{Lifetime, LifetimeSource};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::stored::Meta;
 use larder_semantics::tiers::{self, Descent};
 use larder_semantics::trace::Silent;
 use larder_semantics::vary;
@@ -422,9 +422,11 @@ impl<'c> Machine<'_, 'c> {
     /// Whether this request may wait for another's fetch.
     fn may_follow(&self) -> bool {
         // By what the origin said, that is; what a purge ended is validated once for all.
-        let ended = |it: &Lifetime| it.seconds == 0 && it.source != LifetimeSource::Purged;
-        let always_asks = self.found.as_ref().is_some_and(|it| it.meta.no_cache || ended(&it.meta.lifetime));
         let facts = self.facts;
+        let is_alone = |it: &Meta| {
+            it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, facts, &self.route.policy)
+        };
+        let always_asks = self.found.as_ref().is_some_and(|it| is_alone(&it.meta));
         let alone = self.company == Company::Alone
             || facts.authorization
             || facts.directives.no_store

@@ -2,16 +2,57 @@
 //! `Set-Cookie` is not here (`storable`).
 
 use crate::field::{self, Field};
+use crate::policy::Policy;
+use crate::request::{CookieLines, RequestFacts};
 
 /// The pairs of every `Cookie` line, in order: name and value, without whitespace around them.
 fn pairs<'a>(fields: &'a [Field<'a>]) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    field::all(fields, "cookie").flat_map(|line| line.split(|it| *it == b';')).map(|pair| {
+    field::all(fields, "cookie").flat_map(pairs_of)
+}
+
+/// The pairs of one line.
+fn pairs_of(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    line.split(|it| *it == b';').map(|pair| {
         let pair = pair.trim_ascii();
         match pair.iter().position(|it| *it == b'=') {
             Some(at) => (&pair[..at], &pair[at + 1..]),
             None => (pair, &b""[..]),
         }
     })
+}
+
+/// Whether the origin sees a cookie of this request that may make its answer one visitor's: one that is not in the key, and that the
+/// route's `cache.private_cookies` does not take out.
+#[must_use]
+pub fn matter(request: &RequestFacts<'_>, policy: &Policy) -> bool {
+    let line = match request.cookies {
+        CookieLines::Absent => return false,
+        CookieLines::One(line) => Some(line),
+        CookieLines::Several => None,
+    };
+    if policy.key.headers.iter().any(|it| it.eq_ignore_ascii_case("cookie")) {
+        return false;
+    }
+    let patterns = &policy.private_cookies;
+    let is_cut = !patterns.is_empty() && matches!(request.method, "GET" | "HEAD");
+    let Some(line) = line else { return true };
+    pairs_of(line).filter(|it| *it != (b"", b"")).any(|(name, _)| match is_cut {
+        true => patterns.iter().any(|it| matches(it, name)),
+        false => !policy.key.cookies.iter().any(|it| it.as_bytes() == name),
+    })
+}
+
+/// The names of a line's cookies, for people: without their values, which are secrets.
+#[must_use]
+pub fn names(request: &RequestFacts<'_>) -> String {
+    match request.cookies {
+        CookieLines::Absent => String::new(),
+        CookieLines::Several => "several lines".to_owned(),
+        CookieLines::One(line) => {
+            let names = pairs_of(line).map(|it| String::from_utf8_lossy(it.0).into_owned());
+            names.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 fn matches(pattern: &str, name: &[u8]) -> bool {

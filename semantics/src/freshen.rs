@@ -68,7 +68,7 @@ pub enum After {
     /// The freshened head takes the place of the stored one.
     Update,
     /// The stored one stays as it was: the request's answers may not be shared (`Authorization`,
-    /// `no-store`).
+    /// `no-store`, or credentials where it does not say that it may be shared).
     Leave,
     /// It may not be stored any more: the update said `no-store`, `private` or `Vary: *`.
     Drop,
@@ -98,8 +98,11 @@ pub fn after(request: &RequestFacts<'_>, fields: &FieldList, meta: &Meta, policy
     }
     plain.directives = request.directives;
     plain.authorization = request.authorization;
+    plain.cookies = request.cookies;
     match decide(&plain) {
-        Storable::Refuse(Refusal::Authorization | Refusal::RequestNoStore) => After::Leave,
+        Storable::Refuse(Refusal::Authorization | Refusal::Credentials | Refusal::RequestNoStore) => {
+            After::Leave
+        }
         _ => After::Update,
     }
 }

@@ -44,6 +44,21 @@ pub struct Lifetime {
     pub source: LifetimeSource,
 }
 
+impl Lifetime {
+    /// Whether the response or the route says itself that it may be used again: above zero, and no guess.
+    #[must_use]
+    pub fn is_named(self) -> bool {
+        let is_guessed = matches!(self.source, LifetimeSource::Heuristic | LifetimeSource::None);
+        self.seconds > 0 && !is_guessed
+    }
+
+    /// Whether it is zero by the origin's word, or by that of nobody: the origin is asked each time. What a purge ended is not.
+    #[must_use]
+    pub fn is_zero(self) -> bool {
+        self.seconds == 0 && self.source != LifetimeSource::Purged
+    }
+}
+
 /// Whether a stored response may still be used without asking the origin (RFC 9111 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {

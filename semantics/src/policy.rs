@@ -1,6 +1,7 @@
 //! What a route's configuration says about caching, already checked. The defaults are RFC 9111's:
 //! nothing is cached longer, or served staler, than a shared cache may by itself.
 
+use crate::freshness::Lifetime;
 use crate::transcode::Compress;
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ pub struct Policy {
     pub stale_while_revalidate: u32,
     /// `cache.stale_if_error`: how long past its lifetime a response may be served when the origin
     /// disconnects or answers 5xx and the response says nothing (RFC 5861 §4, RFC 9111 §4.2.4).
-    pub stale_if_error: u32,
+    pub stale_if_error: StaleIfError,
     /// `cache.request_directives`: which request directives are obeyed.
     pub request_directives: RequestDirectivePolicy,
     /// `cache.targets`: names of targeted fields, most specific first (RFC 9213 §2.2).
@@ -61,6 +62,26 @@ pub struct Policy {
     pub x_cache: bool,
     /// `cache.tiers`: where responses of the route are kept.
     pub tiers: crate::tiers::TierSet,
+}
+
+/// `cache.stale_if_error`, seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleIfError {
+    /// The operator has not set it: it is not of responses whose lifetime is zero, which nobody has said to be used again.
+    Default(u32),
+    /// The operator has set it: it is of all that is stored.
+    Set(u32),
+}
+
+impl StaleIfError {
+    /// How long past such a lifetime a response may be served that says nothing itself.
+    #[must_use]
+    pub fn after(self, lifetime: Lifetime) -> u32 {
+        match self {
+            StaleIfError::Default(_) if lifetime.is_zero() => 0,
+            StaleIfError::Default(seconds) | StaleIfError::Set(seconds) => seconds,
+        }
+    }
 }
 
 /// Which fields of a response name its tags, and whether clients see them.
@@ -109,7 +130,7 @@ impl Default for Policy {
             heuristic_percent: 10,
             heuristic_max: 86_400,
             stale_while_revalidate: 0,
-            stale_if_error: 86_400,
+            stale_if_error: StaleIfError::Default(86_400),
             request_directives: RequestDirectivePolicy::Obey,
             targets: vec!["CDN-Cache-Control".to_owned()],
             store_set_cookie: false,

@@ -1,7 +1,9 @@
 //! What the decisions need to know of a request's fields, read in one pass.
 
 use crate::cache_control::RequestDirectives;
+use crate::cookies;
 use crate::field::Field;
+use crate::policy::Policy;
 
 /// A field section that is larger than this (names and values, bytes) is out of the ordinary: see
 /// [`RequestFacts::provoking`].
@@ -16,6 +18,8 @@ pub struct RequestFacts<'a> {
     pub directives: RequestDirectives,
     /// An `Authorization` field is present (RFC 9111 §3.5).
     pub authorization: bool,
+    /// The `Cookie` lines. Whether the origin saw one that matters, the route says: [`crate::cookies::matter`].
+    pub cookies: CookieLines<'a>,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since` or `If-Range` is present.
     pub conditional: bool,
     /// A `Range` field is present (and the method is GET: RFC 9110 §14.2 ignores it elsewhere).
@@ -32,6 +36,17 @@ pub struct RequestFacts<'a> {
     pub provoking: bool,
     /// What was asked for, where it is known: see [`RequestFacts::with_uri`].
     pub uri: Option<Uri<'a>>,
+}
+
+/// The `Cookie` lines of a request (RFC 6265 §4.2.1: one at most; over HTTP/2 they are joined before they come here).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CookieLines<'a> {
+    /// There is none.
+    Absent,
+    /// The value of the only one.
+    One(&'a [u8]),
+    /// There are several.
+    Several,
 }
 
 /// The target URI of a request (RFC 9110 §7.1).
@@ -53,6 +68,7 @@ impl<'a> RequestFacts<'a> {
             method,
             directives: RequestDirectives::default(),
             authorization: false,
+            cookies: CookieLines::Absent,
             conditional: false,
             range: None,
             if_range: None,
@@ -84,6 +100,21 @@ impl<'a> RequestFacts<'a> {
         self
     }
 
+    /// Whether the origin sees who asks: `Authorization`, or a cookie that matters on the route.
+    #[must_use]
+    pub fn has_credentials(&self, policy: &Policy) -> bool {
+        self.authorization || cookies::matter(self, policy)
+    }
+
+    /// What of that there is, without any value.
+    pub(crate) fn credentials_evidence(&self, policy: &Policy) -> String {
+        match (self.authorization, cookies::matter(self, policy)) {
+            (true, _) => "Authorization in the request".to_owned(),
+            (false, true) => format!("Cookie in the request ({})", cookies::names(self)),
+            (false, false) => "neither Authorization nor a cookie that matters in the request".to_owned(),
+        }
+    }
+
     /// One field: told apart by its name's length first, so that most cost one comparison of a number.
     #[inline]
     fn add(&mut self, it: &Field<'a>, seen: &mut Seen) {
@@ -91,6 +122,12 @@ impl<'a> RequestFacts<'a> {
             5 if it.is("range") => {
                 self.range = Some(it.value);
                 seen.ranges += 1;
+            }
+            6 if it.is("cookie") => {
+                self.cookies = match self.cookies {
+                    CookieLines::Absent => CookieLines::One(it.value),
+                    CookieLines::One(_) | CookieLines::Several => CookieLines::Several,
+                };
             }
             6 if it.is("pragma") => {
                 seen.pragma_no_cache |= it
@@ -153,6 +190,10 @@ mod tests {
         for name in ["If-Match", "if-none-match", "If-Modified-Since", "If-Unmodified-Since", "If-Range"] {
             assert!(read("GET", &[(name, "x")]).conditional, "{name}");
         }
+        let cookies = |head| read("GET", head).cookies;
+        assert_eq!(CookieLines::Absent, cookies(&[("Cookie2", "a=1")]));
+        assert_eq!(CookieLines::One(b"a=1"), cookies(&[("cookie", "a=1")]));
+        assert_eq!(CookieLines::Several, cookies(&[("Cookie", "a=1"), ("COOKIE", ""), ("Cookie", "b=1")]));
         assert_eq!(Some(&b"bytes=0-1"[..]), read("GET", &[("Range", "bytes=0-1")]).range);
         assert_eq!(None, read("HEAD", &[("Range", "bytes=0-1")]).range);
         assert_eq!(None, read("GET", &[("Range", "bytes=0-1"), ("range", "bytes=3-4")]).range);

@@ -139,7 +139,7 @@ pub fn decide(
             tell(trace, "RFC 9111 §4", "stored", true, || reason.sentence().to_owned());
             Reuse::Forward(reason)
         }
-        Ok(meta) => of_stored(meta, request, asked, now, trace),
+        Ok(meta) => of_stored(meta, request, asked, policy, now, trace),
     };
     let asks_origin = verdict.reason().is_some();
     if asked.only_if_cached {
@@ -167,6 +167,7 @@ fn of_stored(
     meta: &Meta,
     request: &RequestFacts<'_>,
     asked: RequestDirectives,
+    policy: &Policy,
     now: WallTime,
     trace: &mut impl Trace,
 ) -> Reuse {
@@ -177,6 +178,11 @@ fn of_stored(
         }
     }
     let ask = |reason| if meta.has_validator() { Reuse::Validate(reason) } else { Reuse::Forward(reason) };
+    if !tell(trace, "larder", "credentials", is_for_others(meta, request, policy), || {
+        credentials_evidence(meta, request, policy)
+    }) {
+        return Reuse::Forward(ForwardReason::Stale);
+    }
     if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", meta.no_cache, || {
         format!("the stored response {} no-cache", if meta.no_cache { "has" } else { "has no" })
     }) {
@@ -220,6 +226,23 @@ fn of_stored(
     }
 }
 
+/// Whether a stored response is for requests without credentials, and this one has some: nothing says that what a stranger was answered is
+/// what this visitor would be. The origin is asked, without the stored validator, which may be one for all visitors (a date, a release): a
+/// 304 would show this visitor a stranger's page. What it answers is for this visitor alone.
+#[inline]
+#[must_use]
+pub fn is_for_others(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> bool {
+    meta.implicit && request.has_credentials(policy)
+}
+
+fn credentials_evidence(meta: &Meta, request: &RequestFacts<'_>, policy: &Policy) -> String {
+    let says = match meta.implicit {
+        true => "neither the stored response nor the route says that it may be shared",
+        false => "the stored response or the route says that it may be shared",
+    };
+    format!("{says}; {}", request.credentials_evidence(policy))
+}
+
 /// Whether a stale response may be served at once; `None` if the origin must be asked (RFC 9111 §4.2.4).
 fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut impl Trace) -> Option<Reuse> {
     if !tell(trace, "RFC 9111 §4.2.4", "must-revalidate", meta.must_revalidate, || {
@@ -228,7 +251,8 @@ fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut i
     }) {
         return None;
     }
-    if let Some(most) = asked.max_stale
+    // A client's word does not stand for the origin's where that gave no lifetime at all.
+    if let Some(most) = asked.max_stale.filter(|_| !meta.lifetime.is_zero())
         && !tell(trace, "RFC 9111 §5.2.1.2", "request-max-stale", staleness <= most, || {
             format!("Cache-Control: max-stale={most} in the request, stale for {staleness} s")
         })
@@ -249,7 +273,8 @@ fn of_stale(meta: &Meta, staleness: u32, asked: RequestDirectives, trace: &mut i
 
 /// Whether the stale response may be served because the origin failed: RFC 5861 §4, RFC 9111 §4.2.4.
 ///
-/// The window is the response's `stale-if-error`, else `cache.stale_if_error`; a request's own
+/// The window is the response's `stale-if-error`, else `cache.stale_if_error`, which where the operator has not set it is not of
+/// responses whose lifetime is zero; a request's own
 /// `stale-if-error` can make it shorter. A request's `no-cache` is a preference (RFC 9111 §5.2.1.4) that
 /// an origin in trouble cannot meet, so it does not count here.
 pub fn on_error(
@@ -264,6 +289,11 @@ pub fn on_error(
         if !tell(trace, "RFC 9111 §3.3", "partial", !held, || part_evidence(part, request)) {
             return false;
         }
+    }
+    if !tell(trace, "larder", "credentials", is_for_others(stored, request, policy), || {
+        credentials_evidence(stored, request, policy)
+    }) {
+        return false;
     }
     if !tell(trace, "RFC 9111 §5.2.2.4", "no-cache", stored.no_cache, || {
         format!("the stored response {} no-cache", if stored.no_cache { "has" } else { "has no" })

@@ -2,11 +2,11 @@
 
 use crate::cache_control::ResponseDirectives;
 use crate::field::{Field, all, first, lines, trim};
-use crate::freshness::{AgeInputs, Expires, LifetimeInputs, LifetimeSource, is_heuristic_status};
+use crate::freshness::{AgeInputs, Expires, Lifetime, LifetimeInputs, LifetimeSource, is_heuristic_status};
 use crate::partial::Part;
 use crate::policy::Policy;
 use crate::request::{ORDINARY_HEAD, RequestFacts, Uri};
-use crate::stored::{always_validated, etag, vary};
+use crate::stored::{always_validated, etag, is_implicit, vary};
 use crate::trace::{Outcome, Trace};
 use larder_stdx::clock::WallTime;
 
@@ -40,6 +40,8 @@ pub enum Refusal {
     Private,
     /// The request had `Authorization` and nothing allows sharing the answer (RFC 9111 §3.5).
     Authorization,
+    /// The request had a cookie or `Authorization`, and neither the response nor the route says that it may be shared.
+    Credentials,
     /// The response sets a cookie, and the route does not allow to store such.
     SetCookie,
     /// `Vary: *` (RFC 9111 §4.1).
@@ -87,6 +89,7 @@ impl Refusal {
             Refusal::Disabled
             | Refusal::NoStore
             | Refusal::Private
+            | Refusal::Credentials
             | Refusal::SetCookie
             | Refusal::VaryStar
             | Refusal::NoLifetime
@@ -115,6 +118,7 @@ impl Refusal {
             Refusal::NoStore => "no-store",
             Refusal::Private => "private",
             Refusal::Authorization => "authorization",
+            Refusal::Credentials => "credentials",
             Refusal::SetCookie => "set-cookie",
             Refusal::VaryStar => "vary-star",
             Refusal::NoLifetime => "no-lifetime",
@@ -139,6 +143,9 @@ impl Refusal {
             Refusal::Private => "The response said private: it is meant for one client.",
             Refusal::Authorization => {
                 "The request had Authorization, and the response does not allow sharing."
+            }
+            Refusal::Credentials => {
+                "The request had a cookie or Authorization, and neither the response nor the route says that it may be shared."
             }
             Refusal::SetCookie => "The response sets a cookie, which is meant for one client.",
             Refusal::VaryStar => {
@@ -177,7 +184,10 @@ pub fn decide(
             // Not read of what is refused by a directive: dates take longer than all of the above.
             let inputs = response.lifetime_inputs(response_time);
             explicitly_storable(request, &response, &inputs, trace)?;
-            useful(&response, &inputs, AgeInputs::read(fields, request_time, response_time), trace)
+            let lifetime = inputs.lifetime(policy, trace);
+            not_one_visitors(request, &response, lifetime, trace)?;
+            let ages = AgeInputs::read(fields, request_time, response_time);
+            useful(&response, &inputs, lifetime, ages, trace)
         });
     match verdict {
         Ok(()) => {
@@ -421,18 +431,40 @@ fn explicitly_storable(
     })
 }
 
+/// Whether it may be another's than the visitor's whose credentials the origin saw: it says so, or the route does. Neither a guessed
+/// lifetime nor a validator says that.
+fn not_one_visitors(
+    request: &RequestFacts<'_>,
+    response: &Response<'_>,
+    lifetime: Lifetime,
+    trace: &mut impl Trace,
+) -> Result<(), Refusal> {
+    let no_cache = always_validated(response.said(), response.status, response.policy);
+    let has_credentials = request.has_credentials(response.policy);
+    let implicit = has_credentials && is_implicit(response.said(), lifetime, no_cache);
+    rule(trace, "larder", Refusal::Credentials, implicit, || {
+        let from = lifetime.source.name();
+        format!(
+            "{}; {}; lifetime {} s ({from})",
+            request.credentials_evidence(response.policy),
+            response.in_force(),
+            lifetime.seconds
+        )
+    })
+}
+
 /// Whether it could ever answer a request: fresh for a while, or with a validator, or allowed to be
 /// served stale by a directive or the route. (`cache.stale_if_error`, which is on by default, does not
 /// count: it would keep every page that nobody may reuse.)
 fn useful(
     response: &Response<'_>,
     inputs: &LifetimeInputs<'_>,
+    lifetime: Lifetime,
     ages: AgeInputs,
     trace: &mut impl Trace,
 ) -> Result<(), Refusal> {
     let policy = response.policy;
     let said = &inputs.directives;
-    let lifetime = inputs.lifetime(policy, trace);
     let age = ages.corrected_initial_age();
     let validator = etag(response.fields).is_some() || inputs.last_modified.is_some();
     let no_cache = always_validated(said, response.status, policy);

@@ -30,9 +30,12 @@ pub struct Meta {
     pub must_revalidate: bool,
     /// `no-cache` without field names: always validated first.
     pub no_cache: bool,
+    /// Neither the response nor the route says that it may be shared: what is here is of a request without credentials, and for such
+    /// requests. See [`is_implicit`].
+    pub implicit: bool,
     /// `stale-while-revalidate` in force, seconds.
     pub stale_while_revalidate: u32,
-    /// `stale-if-error` in force, seconds.
+    /// `stale-if-error` in force, seconds: the response's, or the route's; of the default nothing where the lifetime is zero.
     pub stale_if_error: u32,
     /// The `ETag` value with its quotes and `W/`, if it has a valid one.
     pub etag: Option<Box<[u8]>>,
@@ -87,17 +90,20 @@ impl Meta {
         let inputs = LifetimeInputs::read(status, fields, policy, response_time);
         let ages = AgeInputs::read(fields, request_time, response_time);
         let said = &inputs.directives;
+        let lifetime = inputs.lifetime(policy, &mut Silent);
+        let no_cache = always_validated(said, status, policy);
         Meta {
             status,
             request_time,
             response_time,
             date: ages.date_value,
             initial_age: ages.corrected_initial_age(),
-            lifetime: inputs.lifetime(policy, &mut Silent),
+            lifetime,
             must_revalidate: said.forbids_stale(),
-            no_cache: always_validated(said, status, policy),
+            no_cache,
+            implicit: is_implicit(said, lifetime, no_cache),
             stale_while_revalidate: said.stale_while_revalidate.unwrap_or(policy.stale_while_revalidate),
-            stale_if_error: said.stale_if_error.unwrap_or(policy.stale_if_error),
+            stale_if_error: said.stale_if_error.unwrap_or_else(|| policy.stale_if_error.after(lifetime)),
             etag: etag(fields).map(Box::from),
             last_modified: inputs.last_modified,
             vary: selecting(
@@ -110,6 +116,13 @@ impl Meta {
             partial: if status == 206 { Part::of(fields) } else { None },
         }
     }
+}
+
+/// Whether neither the response nor the route says that it may be shared: not `public`, and no lifetime above zero that is named. Such a
+/// response to a request with credentials is one visitor's (RFC 9111 §3.5 has the like for `Authorization`).
+#[must_use]
+pub fn is_implicit(said: &ResponseDirectives, lifetime: Lifetime, no_cache: bool) -> bool {
+    !said.public && (no_cache || !lifetime.is_named())
 }
 
 /// Whether `no-cache` is in force for the whole response. Not under `cache.override_ttl`, which stands

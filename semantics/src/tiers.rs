@@ -1,10 +1,9 @@
 //! What the tiers below RAM are worth to a request, which responses may go down into them, and which of two copies is
 //! the newer. Where copies lie, and how they are moved, is in `store` and `gateway`.
 
-use crate::freshness::LifetimeSource;
 use crate::policy::Policy;
 use crate::request::RequestFacts;
-use crate::reuse::{ForwardReason, Reuse};
+use crate::reuse::{self, ForwardReason, Reuse};
 use crate::stored::Meta;
 use larder_stdx::clock::WallTime;
 
@@ -49,8 +48,9 @@ pub fn descent(
 ) -> Descent {
     let asked = request.directives.obeyed(policy.request_directives);
     let wants_the_origin = asked.no_cache || asked.max_age == Some(0);
-    let had_none = |it: &Meta| it.lifetime.seconds == 0 && it.lifetime.source != LifetimeSource::Purged;
-    let always_asked = held.is_some_and(|it| it.no_cache || had_none(it)) && !due;
+    let is_asked_about =
+        |it: &Meta| it.no_cache || it.lifetime.is_zero() || reuse::is_for_others(it, request, policy);
+    let always_asked = held.is_some_and(is_asked_about) && !due;
     let open = match verdict {
         Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => false,
         Reuse::Validate(reason) | Reuse::Forward(reason) => {
@@ -125,7 +125,6 @@ mod tests {
     use crate::field::Field;
     use crate::purged::Verdict;
     use crate::request::RequestFacts;
-    use crate::reuse;
     use crate::trace::Silent;
 
     const THEN: WallTime = WallTime(1_000_000);

@@ -36,6 +36,7 @@ pub fn meta(vary: &[&str]) -> Meta {
         lifetime: Lifetime { seconds: 60, source: LifetimeSource::MaxAge },
         must_revalidate: false,
         no_cache: false,
+        implicit: false,
         stale_while_revalidate: 0,
         stale_if_error: 0,
         etag: None,

@@ -1,5 +1,5 @@
-//! A real application on a real application server: `tests/apps/NAME.py` under gunicorn, neither of which knows of
-//! larder. It listens on a port and on a Unix socket.
+//! A real application on a real application server, neither of which knows of larder: `tests/apps/NAME.py` under gunicorn, which listens on
+//! a port and on a Unix socket, or `tests/apps/express/sessions.mjs` under Node.
 
 use super::{Client, until};
 use std::io::{BufRead, BufReader};
@@ -60,6 +60,45 @@ impl Application {
         it
     }
 
+    /// Starts `tests/apps/express/sessions.mjs`, on a port alone.
+    ///
+    /// # Panics
+    /// Where its packages are missing, saying what installs them.
+    pub fn express() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let packages = root.join("target/tools/express").canonicalize();
+        let packages =
+            packages.expect("this test runs a real application: `tests/install test` brings its packages");
+        let mut child = Command::new("node")
+            .arg(root.join("tests/apps/express/sessions.mjs"))
+            .arg(packages)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().trim_start_matches("http://").parse();
+        let address = address.unwrap_or_else(|_| panic!("Node ended at its start: {:?}", child.wait()));
+        let it = Self { address, socket: PathBuf::new(), child, _folder: folder };
+        until("the application answers", || it.direct().get("/count").status == 200);
+        it
+    }
+
+    /// Ends it: connections to it are refused from now on.
+    pub fn stop(&mut self) {
+        self.interrupt();
+        let _ = self.child.wait();
+    }
+
+    fn interrupt(&self) {
+        if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
+            // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
+            unsafe { libc::kill(pid, libc::SIGINT) }; // gunicorn ends its worker, too, and at once.
+        }
+    }
+
     /// A connection to it that goes past larder.
     pub fn direct(&self) -> Client {
         Client::connect(self.address)
@@ -75,11 +114,9 @@ impl Application {
 
 impl Drop for Application {
     fn drop(&mut self) {
-        if let Ok(pid) = libc::pid_t::try_from(self.child.id()) {
-            // SAFETY: kill takes no pointers; the process is our child and has not been waited for.
-            unsafe { libc::kill(pid, libc::SIGINT) }; // gunicorn ends its worker, too, and at once.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.stop();
         }
-        let _ = self.child.wait();
     }
 }
 

@@ -75,6 +75,7 @@ mod bit {
     pub(super) const MUST_REVALIDATE: u8 = 1;
     pub(super) const NO_CACHE: u8 = 2;
     pub(super) const LAST_MODIFIED: u8 = 4;
+    pub(super) const IMPLICIT: u8 = 8;
 }
 
 /// Where lifetimes come from, by their number in the facts. New ones are added at the end.
@@ -430,6 +431,7 @@ fn facts(meta: &Meta) -> [u8; FACTS] {
         (meta.must_revalidate, bit::MUST_REVALIDATE),
         (meta.no_cache, bit::NO_CACHE),
         (meta.last_modified.is_some(), bit::LAST_MODIFIED),
+        (meta.implicit, bit::IMPLICIT),
     ] {
         bits |= if is_set { bit } else { 0 };
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cache_control::MAX_DELTA;
 use crate::freshness::{Lifetime, LifetimeSource};
-use crate::policy::RequestDirectivePolicy;
+use crate::policy::{RequestDirectivePolicy, StaleIfError};
 use crate::testing::{NOW, at, head};
 use crate::trace::{Record, Silent};
 use proptest::prelude::*;
@@ -207,12 +207,53 @@ fn stale_stands_in_for_an_origin_that_fails() {
     error("Cache-Control: max-age=2, stale-if-error=60", 61, "", &day, true);
     error("Cache-Control: max-age=2, stale-if-error=60", 62, "", &day, false);
     error("Cache-Control: max-age=0, stale-if-error=1", 3, "", &day, false);
-    error("Cache-Control: max-age=0", 0, "Cache-Control: stale-if-error=3600", &day, true);
-    error("Cache-Control: max-age=0", 3, "Cache-Control: stale-if-error=1", &day, false);
+    // What nobody has given a lifetime is stale by its own word, or the route's.
+    for zero in ["Cache-Control: max-age=0", "Expires: 0", TAG] {
+        error(zero, 0, "", &day, false);
+        error(zero, 0, "Cache-Control: stale-if-error=3600", &day, false);
+    }
+    let named = Policy { stale_if_error: StaleIfError::Set(3600), ..Policy::default() };
+    error("Cache-Control: max-age=0", 3, "", &named, true);
+    error("Cache-Control: max-age=0", 3, "Cache-Control: stale-if-error=1", &named, false);
+    error("Cache-Control: max-age=0, stale-if-error=60", 3, "", &day, true);
     error("Cache-Control: max-age=2", 3, "Cache-Control: no-cache", &day, true);
-    let never = Policy { stale_if_error: 0, ..Policy::default() };
+    let never = Policy { stale_if_error: StaleIfError::Set(0), ..Policy::default() };
     error("Cache-Control: max-age=2", 3, "", &never, false);
     error("Cache-Control: max-age=2, stale-if-error=60", 3, "", &never, true);
+}
+
+/// Of a guessed lifetime, or none, there is a page for strangers; a visitor with a session is asked about.
+#[test]
+fn what_nothing_says_to_be_shared_is_for_requests_without_credentials() {
+    let guessed = format!("Last-Modified: @-100000 | {TAG}");
+    for credentials in ["Cookie: sid=1", "Authorization: x", "Cookie: sid=1 | Cookie: b=2"] {
+        check(&guessed, 5, "", "serve");
+        check(&guessed, 5, credentials, "forward stale");
+        check(TAG, 5, credentials, "forward stale");
+        check(&format!("{guessed} | Cache-Control: public"), 5, credentials, "serve");
+        check("Cache-Control: max-age=60", 5, credentials, "serve");
+        check(&guessed, 5, &format!("{credentials} | Cache-Control: only-if-cached"), "gateway-timeout");
+        let day = Policy::default();
+        error(&guessed, 20_000, "", &day, true);
+        error(&guessed, 20_000, credentials, &day, false);
+        error(&guessed, 0, credentials, &day, false);
+        error("Cache-Control: max-age=60", 100, credentials, &day, true);
+    }
+    check(&guessed, 5, "Cookie: ", "serve");
+    let under = |policy: &Policy, cookie: &str| {
+        verdict(&format!("200 | {guessed}"), 5, &format!("GET | Cookie: {cookie}"), policy)
+    };
+    let private = Policy { private_cookies: vec!["sid".to_owned()], ..Policy::default() };
+    assert_eq!("serve", under(&private, "theme=dark"));
+    assert_eq!("forward stale", under(&private, "theme=dark; sid=1"));
+    let keyed = crate::key::Recipe { cookies: vec!["theme".to_owned()], ..Default::default() };
+    let keyed = Policy { key: keyed, ..Policy::default() };
+    assert_eq!("serve", under(&keyed, "theme=dark"));
+    assert_eq!("forward stale", under(&keyed, "theme=dark; sid=1"));
+    let whole = crate::key::Recipe { headers: vec!["Cookie".to_owned()], ..Default::default() };
+    assert_eq!("serve", under(&Policy { key: whole, ..Policy::default() }, "sid=1"));
+    // A client cannot have a page of no lifetime by asking for what is stale.
+    check(TAG, 5, "Cache-Control: max-stale", "validate stale");
 }
 
 #[test]
@@ -222,7 +263,7 @@ fn each_rule_is_told_with_its_arithmetic() {
     let mut told = Record::default();
     let _ = decide(Ok(&meta), &facts, &Policy::default(), at(12), &mut told);
     let names: Vec<_> = told.0.iter().map(|it| it.name).collect();
-    assert_eq!(vec!["enabled", "method", "no-cache", "request-no-cache", "fresh"], names);
+    assert_eq!(vec!["enabled", "method", "credentials", "no-cache", "request-no-cache", "fresh"], names);
     assert_eq!("max-age=60 - age 12 = fresh for 48 s", told.0.last().unwrap().evidence);
     assert_eq!(Outcome::Decided, told.0.last().unwrap().outcome);
     let route = Policy { default_ttl: Some(9), ..Policy::default() };

@@ -162,6 +162,82 @@ fn forbidden_by_the_request() {
     assert_eq!("store", verdict("GET | Cache-Control: no-store", 200, "Expires: @60", &ignore));
 }
 
+/// A response is shared if it says so, or the route does: neither a guess nor a validator makes one visitor's page another's.
+#[test]
+fn what_credentials_brought_about_is_shared_by_its_own_or_the_routes_word() {
+    for credentials in ["Cookie: sid=1", "Cookie: a=1 | Cookie: b=2"] {
+        let request = format!("GET | {credentials}");
+        for silent in [
+            "ETag: W/\"a\"",
+            "Last-Modified: @-100000",
+            "Last-Modified: @-100000 | ETag: \"a\" | Vary: Cookie",
+            "Cache-Control: max-age=0 | ETag: \"a\"",
+            "Cache-Control: s-maxage=0 | ETag: \"a\"",
+            "Cache-Control: must-revalidate | ETag: \"a\"",
+            "Cache-Control: max-age=60, no-cache | ETag: \"a\"",
+            "Cache-Control: max-age=0, stale-if-error=60, stale-while-revalidate=60",
+            "Expires: 0 | Last-Modified: @-100000",
+            "Expires: @-60 | ETag: \"a\"",
+            "CDN-Cache-Control: max-age=0 | Cache-Control: public, max-age=60 | ETag: \"a\"",
+        ] {
+            asked(&request, silent, "credentials");
+            asked("GET", silent, "store");
+        }
+        for shared in [
+            "Cache-Control: public | ETag: \"a\"",
+            "Cache-Control: public, max-age=0 | ETag: \"a\"",
+            "Cache-Control: public | Last-Modified: @-100000",
+            "Cache-Control: s-maxage=60",
+            "Cache-Control: max-age=60",
+            "CDN-Cache-Control: max-age=60",
+            "Expires: @60",
+        ] {
+            asked(&request, shared, "store");
+        }
+        for policy in [
+            Policy { default_ttl: Some(60), ..Policy::default() },
+            Policy { override_ttl: Some(60), ..Policy::default() },
+            Policy { status_ttl: vec![(200, 60)], ..Policy::default() },
+        ] {
+            assert_eq!("store", verdict(&request, 200, "", &policy));
+        }
+        let heuristic = Policy { heuristic_percent: 50, stale_while_revalidate: 60, ..Policy::default() };
+        assert_eq!("credentials", verdict(&request, 200, "Last-Modified: @-100000", &heuristic));
+        assert_eq!("credentials", verdict(&request, 200, "", &heuristic));
+    }
+    asked(
+        "GET | Authorization: x",
+        "Cache-Control: must-revalidate | Last-Modified: @-100000",
+        "credentials",
+    );
+    asked("GET | Authorization: x", "Cache-Control: max-age=0, must-revalidate | ETag: \"a\"", "credentials");
+}
+
+#[test]
+fn cookies_that_the_route_takes_out_or_has_in_the_key_do_not_count() {
+    let check = |policy: &Policy, request: &str, expect: &str| {
+        assert_eq!(expect, verdict(request, 200, "Last-Modified: @-100000", policy), "{request}");
+    };
+    let private = Policy { private_cookies: vec!["sid*".to_owned()], ..Policy::default() };
+    check(&private, "GET | Cookie: _ga=1; theme=dark", "store");
+    check(&private, "GET | Cookie: _ga=1; sid_x=1", "credentials");
+    check(&private, "GET | Cookie: _ga=1 | Authorization: x", "authorization");
+    let recipe = |headers: &[&str], cookies: &[&str]| crate::key::Recipe {
+        headers: headers.iter().map(|it| (*it).to_owned()).collect(),
+        cookies: cookies.iter().map(|it| (*it).to_owned()).collect(),
+        ..Default::default()
+    };
+    let keyed = Policy { key: recipe(&[], &["currency"]), ..Policy::default() };
+    check(&keyed, "GET | Cookie: currency=EUR", "store");
+    check(&keyed, "GET | Cookie: currency=EUR; sid=1", "credentials");
+    check(&keyed, "GET | Cookie: Currency=EUR", "credentials");
+    let whole = Policy { key: recipe(&["cookie"], &[]), ..Policy::default() };
+    check(&whole, "GET | Cookie: sid=1", "store");
+    check(&Policy::default(), "GET | Cookie: ", "store");
+    check(&Policy::default(), "GET | Cookie: ; ;", "store");
+    check(&Policy::default(), "GET | Cookie: sid", "credentials");
+}
+
 #[test]
 fn post_answers_need_their_own_content_location() {
     for own in ["/d/p?q", "http://a.example/d/p?q", "HTTP://A.Example:80/d/p?q", "p?q", "?q", ""] {
@@ -287,6 +363,14 @@ mod oracle {
             // response directive is present that explicitly allows shared caching"
             let may_share = self.has("must-revalidate") || self.has("public") || self.has("s-maxage");
             let authorization = self.asked("Authorization").is_none() || may_share;
+            // DESIGN §5, "private by default": what the origin made for a visitor whose credentials it saw is shared by its own word.
+            let credentials = self.asked("Authorization").is_some() || self.asked("Cookie").is_some();
+            let fresh = match (self.has("s-maxage"), self.has("max-age")) {
+                (true, _) => true,
+                (false, true) => self.has("max-age=60"),
+                (false, false) => self.said("Expires").is_some(),
+            };
+            let shared = !credentials || self.has("public") || fresh && !self.has("no-cache");
             // "the response contains at least one of the following"
             let heuristic =
                 [200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501].contains(&self.status);
@@ -304,6 +388,7 @@ mod oracle {
                 && !asked_no_store
                 && !private
                 && authorization
+                && shared
                 && one_of
                 && matched
         }
@@ -344,7 +429,7 @@ fn any_head() -> impl Strategy<Value = oracle::Head> {
         100u16, 103, 200, 200, 200, 203, 204, 206, 206, 301, 302, 304, 307, 400, 403, 404, 410, 500, 501,
         503, 599,
     ]);
-    let request = (prop::bool::ANY, prop::bool::ANY, prop::bool::ANY);
+    let request = (prop::bool::ANY, prop::bool::ANY, prop::bool::ANY, prop::bool::ANY);
     let fields = (prop::bool::ANY, prop::bool::ANY, prop::bool::ANY, prop::bool::ANY, 0u8..4);
     let method = prop::sample::select(vec!["GET", "GET", "GET", "PUT", "DELETE", "FOO"]);
     (method, status, any_directives(), request, fields).prop_map(
@@ -352,12 +437,13 @@ fn any_head() -> impl Strategy<Value = oracle::Head> {
             method,
             status,
             directives,
-            (authorization, no_store, range),
+            (authorization, cookie, no_store, range),
             (etag, modified, expires, part, vary),
         )| {
             let line = |present: bool, name, value: &str| present.then(|| (name, value.to_owned()));
             let request = [
                 line(authorization, "Authorization", "x"),
+                line(cookie, "Cookie", "sid=1"),
                 line(no_store, "Cache-Control", "no-store"),
                 line(range, "Range", "bytes=0-4"),
             ];

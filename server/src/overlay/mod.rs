@@ -363,6 +363,7 @@ fn ready(place: &Place, page: &Page<'_>, body: larder_transport::body::Piece, no
         lifetime: Lifetime { seconds: 0, source: LifetimeSource::None },
         must_revalidate: false,
         no_cache: true,
+        implicit: false,
         stale_while_revalidate: 0,
         stale_if_error: 0,
         etag: Some(etag.into_bytes().into()),

@@ -333,7 +333,7 @@ fn facts(bytes: &[u8]) -> Option<Meta> {
     let time = |at| u64_at(bytes, at).filter(|it| *it <= LAST_TIME).map(WallTime);
     let seconds = |at| u32_at(bytes, at);
     let bits = bytes[49];
-    let known = bit::MUST_REVALIDATE | bit::NO_CACHE | bit::LAST_MODIFIED;
+    let known = bit::MUST_REVALIDATE | bit::NO_CACHE | bit::LAST_MODIFIED | bit::IMPLICIT;
     let last_modified = time(24)?;
     let has_last_modified = bits & bit::LAST_MODIFIED != 0;
     if bits & !known != 0 || !has_last_modified && last_modified.0 != 0 {
@@ -351,6 +351,7 @@ fn facts(bytes: &[u8]) -> Option<Meta> {
         },
         must_revalidate: bits & bit::MUST_REVALIDATE != 0,
         no_cache: bits & bit::NO_CACHE != 0,
+        implicit: bits & bit::IMPLICIT != 0,
         stale_while_revalidate: seconds(40)?,
         stale_if_error: seconds(44)?,
         etag: None,

@@ -1,0 +1,293 @@
+//! Applications with sessions, as their frameworks answer by default: no visitor is shown another's page, whatever the response leaves
+//! unsaid, whichever validators it has, and whatever becomes of the origin. No cache setting is made.
+
+mod applications;
+mod real;
+mod tiers;
+
+use crate::harness::origin::{Gate, Script};
+use crate::harness::server::Setup;
+use crate::harness::{Client, Larder, Origin, Response, until};
+use applications::{Site, Visitor, pages};
+use std::sync::Arc;
+
+/// What becomes of the origin.
+#[derive(Clone)]
+enum Trouble {
+    None,
+    Status(u16),
+    Close,
+    Hang(Arc<Gate>),
+}
+
+/// An origin with every page of the corpus, in a state that a test changes.
+fn origin() -> (Origin, Site) {
+    let site = Site::default();
+    let known = site.clone();
+    (Origin::scripted(move |request| known.answer(request)), site)
+}
+
+fn before(origin: &Origin) -> Larder {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nworkers = 2\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\n\
+         proxy = {{ to = [\"{}\"], first_byte_timeout = \"300ms\" }}\n",
+        origin.url()
+    );
+    Larder::start(Setup { config, env: Vec::new() })
+}
+
+/// Ways to ask for a page, and what they are called where one fails. `{tag}` stands for the entity tag that the first visitor was given.
+const FORMS: [(&str, &str); 8] = [
+    ("GET", ""),
+    ("HEAD", ""),
+    ("GET", "Range: bytes=0-3\r\n"),
+    ("GET", "Range: bytes=2-\r\nIf-Range: {tag}\r\n"),
+    ("GET", "If-None-Match: {tag}\r\n"),
+    ("GET", "If-Modified-Since: {date}\r\n"),
+    ("GET", "Cache-Control: max-stale\r\n"),
+    ("GET", "Cache-Control: only-if-cached, max-stale\r\n"),
+];
+
+/// Asks as `visitor` and checks that nothing but this visitor's own page, or an error, comes back.
+#[track_caller]
+fn attack(client: &mut Client, site: &Site, page: &applications::Page, visitor: Visitor, form: (&str, &str)) {
+    let first = page.tag(page.visitors[0]).unwrap_or("\"none\"".to_owned());
+    let lines = form.1.replace("{tag}", &first).replace("{date}", applications::MODIFIED);
+    let lines = format!("{}{lines}", visitor.lines());
+    let it = client.request(form.0, &page.target(), &lines, "");
+    is_own(&it, page, visitor, &format!("{} {lines:?} {:?}", form.0, site.trouble_name()));
+}
+
+/// Checks that a response shows nothing of another visitor.
+#[track_caller]
+fn is_own(it: &Response, page: &applications::Page, visitor: Visitor, what: &str) {
+    let whole = format!("{:?} {}", it.fields, it.text());
+    for other in Visitor::ALL.iter().filter(|it| it.name() != visitor.name()) {
+        assert!(
+            !whole.contains(other.name()),
+            "{} shown to {visitor:?}: {page:?} {what}\n{it:?}",
+            other.name()
+        );
+    }
+    let own = page.body(visitor);
+    let first = page.tag(page.visitors[0]);
+    match it.status {
+        200 if it.body.is_empty() => {}
+        200 => assert_eq!(own, it.text(), "{page:?} {what}"),
+        206 => assert!(own.contains(&it.text()), "{page:?} {what}"),
+        // The application itself says that the tags, or the dates, are one.
+        304 => assert!(page.tag(visitor) == first || page.is_dated(), "{page:?} {what}"),
+        status => assert!(matches!(status, 412 | 416 | 500..=504), "{page:?} {what}\n{it:?}"),
+    }
+}
+
+#[test]
+fn nobody_is_shown_anothers_page() {
+    let (origin, site) = origin();
+    let larder = before(&origin);
+    let mut client = larder.client();
+    for page in &pages() {
+        let [first, ..] = page.visitors;
+        for _ in 0..2 {
+            attack(&mut client, &site, page, first, FORMS[0]);
+        }
+        for visitor in page.visitors {
+            for form in FORMS {
+                attack(&mut client, &site, page, visitor, form);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_origin_in_trouble_shows_nobody_anothers_page() {
+    let (origin, site) = origin();
+    let larder = before(&origin);
+    let mut client = larder.client();
+    let pages = pages();
+    for seconds in [0, 20, 100_000] {
+        larder.advance(seconds);
+        for page in &pages {
+            site.set(Trouble::None);
+            attack(&mut client, &site, page, page.visitors[0], FORMS[0]);
+            let troubles = [500, 502, 503, 504].map(Trouble::Status).into_iter().chain([Trouble::Close]);
+            for (at, trouble) in troubles.enumerate() {
+                site.set(trouble);
+                for (number, visitor) in page.visitors.into_iter().enumerate() {
+                    attack(&mut client, &site, page, visitor, FORMS[0]);
+                    // All forms in turn, not each with each.
+                    attack(&mut client, &site, page, visitor, FORMS[(at + number) % FORMS.len()]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_origin_that_hangs_shows_nobody_anothers_page() {
+    let (origin, site) = origin();
+    let larder = before(&origin);
+    let mut client = larder.client();
+    let pages = pages();
+    for page in &pages {
+        attack(&mut client, &site, page, page.visitors[0], FORMS[0]);
+    }
+    larder.advance(20);
+    let gate = Gate::new();
+    site.set(Trouble::Hang(gate.clone()));
+    // All at once: each waits for the same time.
+    let mut asked = Vec::new();
+    for page in &pages {
+        for visitor in page.visitors {
+            let mut client = larder.client();
+            client.send(format!("GET {} HTTP/1.1\r\nHost: h\r\n{}\r\n", page.target(), visitor.lines()));
+            asked.push((client, page, visitor));
+        }
+    }
+    for (client, page, visitor) in &mut asked {
+        is_own(&client.read(), page, *visitor, "hanging");
+    }
+    gate.open();
+}
+
+#[test]
+fn those_who_wait_together_get_their_own_pages() {
+    for held in [applications::Held::Head, applications::Held::Body] {
+        let (origin, site) = origin();
+        let larder = before(&origin);
+        for page in &pages() {
+            let gate = Gate::new();
+            site.hold(held, gate.clone());
+            let asked: Vec<_> = (0..9)
+                .map(|at| {
+                    let visitor = page.visitors[at % page.visitors.len()];
+                    let mut client = larder.client();
+                    client.send(format!(
+                        "GET {} HTTP/1.1\r\nHost: h\r\n{}\r\n",
+                        page.target(),
+                        visitor.lines()
+                    ));
+                    (client, visitor)
+                })
+                .collect();
+            until("one asks", || gate.waiting() > 0);
+            site.release();
+            for (mut client, visitor) in asked {
+                is_own(&client.read(), page, visitor, "together");
+            }
+        }
+    }
+}
+
+/// A stranger comes first, and leaves a page that may be stored; then those who have sessions.
+#[test]
+fn a_strangers_page_is_not_replaced_by_a_visitors() {
+    let (origin, site) = origin();
+    let larder = before(&origin);
+    let mut client = larder.client();
+    let pages = pages();
+    for seconds in [0, 20, 100_000] {
+        larder.advance(seconds);
+        for page in &pages {
+            for visitor in [Visitor::Stranger, page.visitors[0], Visitor::Stranger, page.visitors[1]] {
+                for form in FORMS {
+                    attack(&mut client, &site, page, visitor, form);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_says_that_it_is_shared_is_shared_with_all() {
+    let origin = Origin::new(|request| {
+        let said = request.target().trim_start_matches('/').replace('_', " ").replace('~', ": ");
+        format!("HTTP/1.1 200 OK\n{said}\nETag: \"1\"\nLast-Modified: {}\n\nshared", applications::MODIFIED)
+    });
+    let larder = before(&origin);
+    for said in [
+        "Cache-Control~max-age=60",
+        "Cache-Control~s-maxage=60",
+        "Cache-Control~public",
+        "Cache-Control~public,_max-age=60",
+        "CDN-Cache-Control~max-age=60",
+        "Expires~Fri,_31_Dec_2100_00:00:00_GMT",
+    ] {
+        let target = format!("/{said}");
+        for (at, lines) in ["Cookie: sid=anna\r\n", "Cookie: sid=ben\r\n", ""].into_iter().enumerate() {
+            let it = larder.client().get_with(&target, lines);
+            assert_eq!((at > 0, "shared"), (it.is_hit(), it.text().as_str()), "{said} {lines}");
+        }
+    }
+}
+
+#[test]
+fn the_routes_own_word_shares() {
+    for cache in [
+        "default_ttl = \"60s\"",
+        "status_ttl = { 200 = \"60s\" }",
+        "override_ttl = \"60s\"",
+        "private_cookies = [\"session\"]",
+    ] {
+        let origin =
+            Origin::new(|_| format!("HTTP/1.1 200 OK\nLast-Modified: {}\n\nall", applications::MODIFIED));
+        let larder = Larder::before(&origin, cache);
+        larder.client().get_with("/", "Cookie: theme=dark\r\n");
+        assert!(larder.client().get_with("/", "Cookie: theme=light\r\n").is_hit(), "{cache}");
+    }
+}
+
+#[test]
+fn a_cookie_in_the_key_shares_with_those_who_have_it() {
+    let origin = Origin::new(|request| {
+        let seen = request.field("cookie").unwrap_or("nothing");
+        format!("HTTP/1.1 200 OK\nLast-Modified: {}\n\n{seen}", applications::MODIFIED)
+    });
+    let larder = Larder::before(&origin, "key = { cookies = [\"currency\"] }");
+    let get = |cookies: &str| larder.client().get_with("/", &format!("Cookie: {cookies}\r\n"));
+    assert_eq!(
+        (false, "currency=EUR".to_owned()),
+        (get("currency=EUR").is_hit(), get("currency=EUR").text())
+    );
+    assert!(get("currency=EUR").is_hit());
+    for _ in 0..2 {
+        let it = get("currency=EUR; sid=anna");
+        assert_eq!((false, "currency=EUR; sid=anna"), (it.is_hit(), it.text().as_str()));
+    }
+    assert_eq!("currency=EUR", get("currency=EUR").text());
+}
+
+/// A page that is stale at once is stored to be asked about, and no more.
+#[test]
+fn what_has_no_lifetime_is_served_stale_by_its_own_or_the_routes_word_alone() {
+    for (cache, said, expect) in [
+        ("", "ETag: \"1\"", 500),
+        ("", "ETag: \"1\"\nCache-Control: max-age=0", 500),
+        ("", "ETag: \"1\"\nExpires: 0", 500),
+        ("", "ETag: \"1\"\nCache-Control: public, max-age=0", 500),
+        ("", "ETag: \"1\"\nCache-Control: max-age=0, stale-if-error=60", 200),
+        ("stale_if_error = \"60s\"", "ETag: \"1\"\nCache-Control: max-age=0", 200),
+        ("stale_if_error = \"60s\"", "ETag: \"1\"", 200),
+        ("", "ETag: \"1\"\nCache-Control: max-age=1", 200),
+    ] {
+        for trouble in ["500", "close"] {
+            let said = said.to_owned();
+            let origin = Origin::scripted(move |request| match (request.number, trouble) {
+                (0, _) => vec![Script::Send(crate::harness::origin::response(&format!(
+                    "HTTP/1.1 200 OK\n{said}\n\nold"
+                )))],
+                (_, "500") => {
+                    vec![Script::Send(crate::harness::origin::response("HTTP/1.1 500 Oops\n\noops"))]
+                }
+                _ => vec![Script::Close],
+            });
+            let larder = Larder::before(&origin, cache);
+            larder.get("/");
+            larder.advance(5);
+            let expect = if trouble == "close" && expect == 500 { 502 } else { expect };
+            assert_eq!(expect, larder.get("/").status, "{cache} {trouble}");
+            let stale = larder.client().get_with("/", "Cache-Control: max-stale\r\n");
+            assert_eq!(expect, stale.status, "{cache} {trouble}: a client's word");
+        }
+    }
+}
