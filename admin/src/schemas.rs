@@ -98,7 +98,7 @@ pub const STATS: &str = concat!(
     r#"}}},
 "saved":{"type":"object","required":["origin_us"],"properties":{"origin_us":{"type":"integer"}}},
 "memory":{"type":"object","required":["rss_bytes","parts","attributed_bytes"],"properties":{"rss_bytes":{"type":"integer"},"attributed_bytes":{"type":"integer"},"parts":{"type":"array","items":{"type":"object","required":["tier","purpose","bytes"],"properties":{"tier":{"type":"string"},"purpose":{"type":"string"},"bytes":{"type":"integer"}}}}}},
-"ram":{"type":"object","required":["used_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#
+"ram":{"type":"object","required":["used_bytes","usable_bytes","budget_bytes"],"properties":{"used_bytes":{"type":"integer"},"usable_bytes":{"type":"integer"},"budget_bytes":{"type":"integer"}}}}}"#
 );
 
 /// All origins.

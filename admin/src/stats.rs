@@ -41,7 +41,11 @@ impl Admin {
             // Those of the tiers: a reload loses nothing of them.
             "saved": { "origin_us": scopes.tiers().iter().map(|it| value(TierCounters::TABLE, it, "saved_us")).sum::<u64>() },
             "memory": self.memory().json(),
-            "ram": { "used_bytes": self.gateway.store.used(), "budget_bytes": live.config.ram.budget },
+            "ram": {
+                "used_bytes": self.gateway.store.used(),
+                "usable_bytes": self.gateway.store.usable(),
+                "budget_bytes": live.config.ram.budget,
+            },
         })
     }
 

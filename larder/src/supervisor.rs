@@ -42,6 +42,8 @@ const LOG_CLOSE: Duration = Duration::from_secs(1);
 
 /// How often the store looks what the process takes; it looks by itself while fills come.
 const MIND: Duration = Duration::from_millis(200);
+/// Every so many looks that find too much, threads look through their pages: a second.
+const EACH_COLLECTS: u32 = 5;
 
 /// Why a server that was to run does not.
 #[derive(Debug, PartialEq, Eq)]
@@ -175,6 +177,7 @@ fn start(
         heap,
         room_to_give: quiet::Room::default(),
     };
+    shared.store.allow_beside(larder_store::ram::OUTSIDE_OF_A_WORKER * workers.get() as u64);
     let (orders, inbox) = watch::channel(Orders { live, drain: false });
     let threads = sockets
         .into_iter()
@@ -398,7 +401,7 @@ impl House {
         let (orders, mut reloads) = mpsc::channel(1);
         let configuring = Configuring::new(self.plan.clone(), orders);
         let admin = self.open_admin(admin.0, admin.1, admin.2, inbox.clone(), configuring);
-        tokio::task::spawn_local(mind_memory(self.shared.store.clone()));
+        tokio::task::spawn_local(mind_memory(self.shared.store.clone(), self.shared.room_to_give.clone()));
         let quiet = Quiet::new(self.shared.room_to_give.clone(), self.shared.own.clone(), None);
         let (store, room) = (self.shared.store.clone(), self.shared.room_to_give.clone());
         tokio::task::spawn_local(quiet::sweep(store, inbox.clone(), room, quiet));
@@ -464,7 +467,7 @@ impl House {
         let live = inbox.borrow().live.clone();
         let counters = self.shared.totals.add_part();
         let shared = &self.shared;
-        let lower = shared.lower.of_worker(&counters);
+        let lower = shared.lower.of_worker(&shared.store, &counters);
         let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
         let admin = Rc::new(Admin {
             access,
@@ -625,12 +628,18 @@ impl House {
 }
 
 /// Has the store look what the process takes: see docs/decisions/0020-resident-memory.md.
-async fn mind_memory(store: Arc<Store>) {
+/// While it takes too much, all threads are told to give back what they can.
+async fn mind_memory(store: Arc<Store>, room: quiet::Room) {
+    let mut looks = 0_u32;
     let mut tick = tokio::time::interval(MIND);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
         store.mind_memory();
+        looks += 1;
+        if looks % EACH_COLLECTS == 0 && store.usable() < store.budget() {
+            room.tell();
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Nodes {
         counters: Arc<Counters>,
         teller: &Teller,
     ) -> Option<Rc<Self>> {
-        let fleet = lower.fleet(&counters)?;
+        let fleet = lower.fleet(&store, &counters)?;
         let servers =
             (0..fleet.servers()).map(|it| Memcached::new(fleet.server(it).clone(), plan.within)).collect();
         let lease = u64::try_from(plan.lease.as_millis()).unwrap_or(u64::MAX);

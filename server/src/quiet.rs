@@ -44,7 +44,7 @@ pub struct Room(Arc<AtomicU64>);
 
 impl Room {
     /// Has every thread give back what it can at its next look.
-    fn tell(&self) {
+    pub fn tell(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 }

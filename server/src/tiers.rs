@@ -62,8 +62,12 @@ impl Lower {
 
     /// The tiers as one worker has them. Within its `LocalSet`.
     #[must_use]
-    pub fn of_worker(&self, counters: &Arc<Counters>) -> Tiers {
-        Tiers { disk: self.disk.clone(), promote_after: self.promote_after, fleet: self.fleet(counters) }
+    pub fn of_worker(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> Tiers {
+        Tiers {
+            disk: self.disk.clone(),
+            promote_after: self.promote_after,
+            fleet: self.fleet(store, counters),
+        }
     }
 
     /// The disk tier.
@@ -80,9 +84,9 @@ impl Lower {
 
     /// A client of the fleet of one's own. Within a `LocalSet`.
     #[must_use]
-    pub fn fleet(&self, counters: &Arc<Counters>) -> Option<std::rc::Rc<Fleet>> {
+    pub fn fleet(&self, store: &Arc<Store>, counters: &Arc<Counters>) -> Option<std::rc::Rc<Fleet>> {
         let (settings, health) = self.fleet.as_ref()?;
-        Some(Fleet::new(settings.clone(), health.clone(), counters.clone()))
+        Some(Fleet::new(settings.clone(), health.clone(), store.clone(), counters.clone()))
     }
 }
 

@@ -269,7 +269,7 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
     let worker = Worker::among(shared.places.clone(), counters.clone(), live.config.limits_of_clients());
     worker.keep_within();
     tls.into_iter().for_each(|it| worker.secure(it));
-    let lower = shared.lower.of_worker(&counters);
+    let lower = shared.lower.of_worker(&shared.store, &counters);
     let gateway = Gateway::new(shared.store.clone(), counters.clone(), shared.refusals.clone(), lower);
     let _ = gateway.coders.set(shared.coders.clone());
     let desk = purges.clone();

@@ -6,6 +6,7 @@
 //! space, and count once. Only [`FileOwner::mapped`] maps, and what is read through it is unmapped by the hole.
 
 use crate::ledger::Ledger;
+use crate::room::{self, Room};
 use bytes::Bytes;
 use larder_transport::body::{FileOwner, FileSlice};
 use parking_lot::Mutex;
@@ -63,13 +64,8 @@ impl Arena {
     /// Writes a body of `length` bytes into an extent of its own. The caller has entered [`Arena::cost`] in the
     /// ledger; from here on that belongs to the extent, which takes it out again when it goes, or at once on an error.
     pub fn write(self: &Arc<Self>, chunks: &[Bytes], length: u64) -> Result<FileSlice, NoPages> {
-        let size = length.next_multiple_of(self.page);
-        let Some(offset) = self.free.lock().take(size) else {
-            self.ledger.release(self.cost(length));
-            return Err(NoPages);
-        };
-        self.ledger.enter_arena(self.cost(length));
-        let extent = Extent { arena: self.clone(), offset, size, length, cost: self.cost(length) };
+        let extent = self.extent(length)?;
+        let offset = extent.offset;
         let mut at = offset;
         for chunk in chunks {
             debug_assert!(at + chunk.len() as u64 <= offset + length);
@@ -77,6 +73,38 @@ impl Arena {
             at += chunk.len() as u64;
         }
         Ok(FileSlice { owner: Arc::new(extent), offset, length })
+    }
+
+    /// The same of a body that `read` brings a piece at a time.
+    pub fn write_from(
+        self: &Arc<Self>,
+        length: u64,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> Result<FileSlice, NoPages> {
+        let extent = self.extent(length)?;
+        let offset = extent.offset;
+        let piece = usize::try_from(length).unwrap_or(room::MOST).min(room::MOST);
+        let mut room = Room::of(piece);
+        let mut done = 0;
+        while done < length {
+            let more = usize::try_from(length - done).unwrap_or(piece).min(piece);
+            let bytes = &mut room.bytes_mut()[..more];
+            read(bytes).map_err(|_| NoPages)?;
+            self.write_all(bytes, offset + done).map_err(|_| NoPages)?;
+            done += more as u64;
+        }
+        Ok(FileSlice { owner: Arc::new(extent), offset, length })
+    }
+
+    /// A new extent for `length` bytes.
+    fn extent(self: &Arc<Self>, length: u64) -> Result<Extent, NoPages> {
+        let size = length.next_multiple_of(self.page);
+        let Some(offset) = self.free.lock().take(size) else {
+            self.ledger.release(self.cost(length));
+            return Err(NoPages);
+        };
+        self.ledger.enter_arena(self.cost(length));
+        Ok(Extent { arena: self.clone(), offset, size, length, cost: self.cost(length) })
     }
 
     fn write_all(&self, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {

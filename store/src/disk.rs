@@ -10,12 +10,12 @@ mod journal;
 mod large;
 pub mod listing;
 mod log;
+mod parts;
 mod patience;
 pub mod pool;
 mod queue;
 mod read;
 mod recovery;
-mod room;
 mod segment;
 #[cfg(test)]
 pub(crate) mod tests;

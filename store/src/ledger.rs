@@ -103,6 +103,11 @@ impl Ledger {
         self.used().saturating_sub(self.arena.load(Relaxed))
     }
 
+    /// What of the budget can be used now.
+    pub fn usable(&self) -> u64 {
+        self.budget - self.beyond.load(Relaxed)
+    }
+
     /// Bytes over the budget.
     pub fn excess(&self) -> u64 {
         self.missing_for(0)

@@ -15,6 +15,7 @@ pub mod memory;
 mod misses;
 pub mod purges;
 pub mod ram;
+mod room;
 pub mod s3fifo;
 #[doc(hidden)]
 pub mod sample;

@@ -2,7 +2,7 @@
 
 use crate::ledger::Charge;
 pub use crate::ledger::on_heap;
-use crate::ram::{OverBudget, Store};
+use crate::ram::{OverBudget, Store, Stored};
 
 /// Bytes of memory, each counted by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +74,13 @@ impl Store {
     #[must_use]
     pub fn note_work(&self, bytes: u64) -> Work {
         Work(Charge::new(&self.ledger, bytes, |it| &it.orders))
+    }
+
+    /// Enters a response that is on its way to another tier, and that RAM may let go of meanwhile: the next fill makes room for it. What of
+    /// it is in the arena is in the books as long as anybody has it.
+    #[must_use]
+    pub(crate) fn note_leaving(&self, stored: &Stored) -> Work {
+        Work(Charge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
     }
 
     /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now

@@ -25,6 +25,7 @@ use larder_semantics::purged::Verdict;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::io;
 use std::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Relaxed, SeqCst},
@@ -56,6 +57,10 @@ const MIND_EACH: u64 = 512 << 10;
 /// Memory that the process may take for other things than the store before the store has to make room: added to what
 /// it took when the store was made.
 pub const OUTSIDE: u64 = 16 << 20;
+
+/// What of that each worker adds: pages of each size class, which a thread keeps. The stated base (docs/decisions/0020) has two
+/// mebibytes more for each, and four for all, which is what comes between two looks.
+pub const OUTSIDE_OF_A_WORKER: u64 = 6 << 20;
 
 /// Shelves that are evicted under one hold of the books.
 const BATCH: usize = 32;
@@ -120,7 +125,7 @@ pub struct Store {
     pub(crate) shards: Box<[RwLock<Shard>]>,
     pub(crate) secret: Box<[u8; 192]>,
     heap_line: usize,
-    outside: u64,
+    outside: AtomicU64,
     /// Bytes that were ever taken in, to look at the process's memory once for each [`MIND_EACH`].
     taken_in: AtomicU64,
     pub(crate) books: Mutex<Books>,
@@ -191,7 +196,7 @@ impl Store {
             shards: (0..shards).map(shard).collect(),
             secret,
             heap_line: settings.heap_line,
-            outside: own_memory().unwrap_or(0) + OUTSIDE,
+            outside: AtomicU64::new(own_memory().unwrap_or(0) + OUTSIDE),
             taken_in: AtomicU64::new(0),
             books: Mutex::new(Books { policy: S3Fifo::new(settings.budget), footprint: 0 }),
             purges: Purges::new(settings.budget),
@@ -257,6 +262,29 @@ impl Store {
         }
         self.reserve(cost)?;
         self.arena.write(chunks, length).map(Body::Arena).map_err(|_| OverBudget)
+    }
+
+    /// Makes a body of `length` bytes, which `read` brings one piece after another; on the way there is never more of it on the heap
+    /// than of a body that stays there. Evicts as needed.
+    ///
+    /// # Errors
+    /// As of [`Store::make_body`], or `read` says so.
+    pub(crate) fn make_body_of(
+        &self,
+        length: u64,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<()>,
+    ) -> Result<Body, OverBudget> {
+        if length <= self.heap_line as u64 {
+            let mut bytes = vec![0; usize::try_from(length).map_err(|_| OverBudget)?];
+            read(&mut bytes).map_err(|_| OverBudget)?;
+            return Ok(Body::on_the_heap(&[bytes]));
+        }
+        let cost = self.arena.cost(length);
+        if cost > self.ledger.most_for_one() {
+            return Err(OverBudget);
+        }
+        self.reserve(cost)?;
+        self.arena.write_from(length, read).map(Body::Arena).map_err(|_| OverBudget)
     }
 
     /// Whether RAM could hold a body of this length, if there were room: a quarter of the budget at most.
@@ -459,13 +487,30 @@ impl Store {
         self.trim();
     }
 
+    /// From now on `bytes` more may be resident beside the budget: what threads that serve keep for themselves.
+    pub fn allow_beside(&self, bytes: u64) {
+        self.outside.fetch_add(bytes, Relaxed);
+    }
+
+    /// The budget.
+    #[must_use]
+    pub fn budget(&self) -> u64 {
+        self.ledger.budget()
+    }
+
+    /// What of the budget can be used: all of it, unless [`Store::mind_memory`] has found the process too large for that.
+    #[must_use]
+    pub fn usable(&self) -> u64 {
+        self.ledger.usable()
+    }
+
     /// Compares what the process has resident with what is in use, and evicts where there is too much: an allocator
     /// that cannot give back what was freed, or connections that take more than [`OUTSIDE`], make the budget
     /// smaller, down to a half. The store looks by itself while fills come; a timer calls it some times a second for
     /// what grows and shrinks beside it.
     pub fn mind_memory(&self) {
         if let Some(resident) = own_memory() {
-            self.ledger.mind(resident, self.outside);
+            self.ledger.mind(resident, self.outside.load(Relaxed));
             self.trim();
         }
     }

@@ -12,6 +12,7 @@ use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
 use larder_wire::http2::ready::ReadyHead;
 use std::borrow::Borrow;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -67,8 +68,8 @@ impl Body {
         match (self, other) {
             (Body::Heap(one), Body::Heap(other)) => std::ptr::eq(&raw const **one, &raw const **other),
             (Body::Arena(one), Body::Arena(other)) | (Body::Disk(one), Body::Disk(other)) => {
-                Arc::ptr_eq(&one.owner, &other.owner)
-                    && (one.offset, one.length) == (other.offset, other.length)
+                let place = |it: &FileSlice| (it.owner.fd().as_raw_fd(), it.offset, it.length);
+                place(one) == place(other)
             }
             _ => false,
         }

@@ -1,11 +1,7 @@
 //! Between the tiers: a body of the disk's is copied into RAM. Who is asked in which order is in `gateway`.
 
 use crate::ram::{Body, Store};
-use bytes::Bytes;
 use larder_transport::body::FileSlice;
-
-/// Bytes that are read at a time.
-const STEP: usize = 256 * 1024;
 
 impl Store {
     /// The bytes of a slice as a body in RAM; `None` where there is no room for it, or where they cannot be read.
@@ -15,25 +11,21 @@ impl Store {
         if !self.could_hold(slice.length) {
             return None;
         }
-        let mut chunks = Vec::new();
         let mut at = 0;
-        while at < slice.length {
-            let step = usize::try_from(slice.length - at).unwrap_or(STEP).min(STEP);
-            let mut bytes = vec![0; step];
+        self.make_body_of(slice.length, |room| {
             let mut filled = 0;
-            while filled < step {
-                let from = slice.offset + at + filled as u64;
-                match rustix::io::pread(slice.owner.fd(), &mut bytes[filled..], from) {
-                    Ok(0) => return None,
-                    Ok(count) => filled += count,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(_) => return None,
-                }
+            while filled < room.len() {
+                let (from, rest) = (slice.offset + at + filled as u64, room.len() - filled);
+                slice.owner.lend(from, rest, &mut |bytes| {
+                    let count = bytes.len().min(rest);
+                    room[filled..filled + count].copy_from_slice(&bytes[..count]);
+                    filled += count;
+                })?;
             }
-            at += step as u64;
-            chunks.push(Bytes::from(bytes));
-        }
-        self.make_body(&chunks).ok()
+            at += filled as u64;
+            Ok(())
+        })
+        .ok()
     }
 }
 

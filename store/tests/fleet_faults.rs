@@ -185,7 +185,8 @@ fn what_one_worker_finds_out_spares_the_others() {
         let settings = Arc::new(settings(&server));
         let counters = Arc::new(Counters::default());
         let health = Health::new(&settings, counters.clone(), None);
-        let worker = || Fleet::new(settings.clone(), health.clone(), counters.clone());
+        let store = fleet::some_store();
+        let worker = || Fleet::new(settings.clone(), health.clone(), store.clone(), counters.clone());
         let (a, b) = (worker(), worker());
         put_surely(&a, URL, &text("a")).await;
         get_surely(&b, URL, b"a").await;

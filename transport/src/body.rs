@@ -1,6 +1,7 @@
 //! A body is bytes or a file range: RAM, disk and static files leave through one send path.
 
 use bytes::Bytes;
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -11,6 +12,22 @@ pub trait FileOwner: Send + Sync {
 
     /// The bytes themselves where they are mapped; `None` for plain files.
     fn mapped(&self, offset: u64, length: u64) -> Option<&[u8]>;
+
+    /// Lends some bytes from `offset` on, at least one and not many more than `most`, which are those that were promised: where the owner
+    /// has sums of them ([`Kept::Checked`]), they were checked where they lie now.
+    ///
+    /// # Errors
+    /// They cannot be read, there are none, or they are others.
+    fn lend(&self, offset: u64, most: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mut room = vec![0; most.min(LENT)];
+        match rustix::io::pread(self.fd(), &mut room, offset)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                take(&room[..count]);
+                Ok(())
+            }
+        }
+    }
 
     /// Whose the bytes are, and so how they are sent.
     fn kept(&self) -> Kept {
@@ -36,7 +53,13 @@ pub enum Kept {
     /// Anybody who may write to the file. They are copied on their way: the kernel sends pages as they are when they
     /// leave, and a file that is truncated meanwhile would go out as zeros, under a length that fits.
     Theirs,
+    /// Ours, on a device or in a file that others can write to, with a sum for each part: they are copied, checked, and sent from there, so
+    /// that what is sent is right whatever becomes of the file.
+    Checked,
 }
+
+/// Bytes that are lent at a time where nobody has other wishes.
+const LENT: usize = 64 << 10;
 
 /// A range of a file that stays what it is while this value lives.
 #[derive(Clone)]

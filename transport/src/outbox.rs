@@ -272,6 +272,7 @@ fn send_from_file(socket: BorrowedFd<'_>, piece: &Piece, begun: bool) -> Result<
             Kept::Ours if begun && !slice.owner.intact() => Err(Errno::IO),
             Kept::Ours => send_file(socket, slice),
             Kept::Theirs => copy_file(socket, slice),
+            Kept::Checked => copy_checked(socket, slice),
         },
     }
 }
@@ -289,6 +290,22 @@ fn send_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
     }
 }
 
+/// Sends what the owner has checked, from where it lies then.
+fn copy_checked(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
+    let most = usize::try_from(slice.length).unwrap_or(usize::MAX);
+    let mut sent = Err(Errno::IO);
+    let lent = slice.owner.lend(slice.offset, most, &mut |bytes| {
+        let bytes = &bytes[..bytes.len().min(most)];
+        let more = if bytes.len() < most { SendFlags::MORE } else { SendFlags::empty() };
+        sent = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | more);
+    });
+    if lent.is_err() {
+        slice.owner.failed();
+        return Err(Errno::IO);
+    }
+    sent
+}
+
 /// Reads some of a file that others may write to, makes sure that it is still the same file, and sends that.
 fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> {
     let most = usize::try_from(slice.length).unwrap_or(usize::MAX).min(READ);
@@ -304,6 +321,19 @@ fn copy_file(socket: BorrowedFd<'_>, slice: &FileSlice) -> Result<usize, Errno> 
 
 /// Reads the next of a file, and makes sure that it is still what it was.
 fn read_file(slice: &FileSlice, most: usize, room: &mut Vec<u8>) -> Result<usize, Errno> {
+    if slice.owner.kept() == Kept::Checked {
+        let mut count = 0;
+        let lent = slice.owner.lend(slice.offset, most, &mut |bytes| {
+            count = bytes.len().min(most);
+            room.resize(room.len().max(count), 0);
+            room[..count].copy_from_slice(&bytes[..count]);
+        });
+        if lent.is_err() {
+            slice.owner.failed();
+            return Err(Errno::IO);
+        }
+        return Ok(count);
+    }
     room.resize(room.len().max(most), 0);
     let count = match rustix::io::pread(slice.owner.fd(), &mut room[..most], slice.offset) {
         Ok(count) => count,
@@ -382,6 +412,62 @@ mod tests {
 
         fn intact(&self) -> bool {
             !self.changed.load(Relaxed)
+        }
+    }
+
+    /// A file whose owner has looked at its bytes up to a point; beyond they are wrong.
+    struct Known(std::fs::File, u64);
+
+    impl FileOwner for Known {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+            None
+        }
+
+        fn kept(&self) -> Kept {
+            Kept::Checked
+        }
+
+        fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> std::io::Result<()> {
+            if offset >= self.1 {
+                return Err(std::io::ErrorKind::InvalidData.into());
+            }
+            take(&vec![b'o'; usize::try_from(self.1 - offset).unwrap()]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_an_owner_has_checked_is_sent_from_where_it_was_checked_and_nothing_else() {
+        for (known, whole) in [(3000, true), (8000, true), (2000, false)] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            let mut outbox = Outbox::default();
+            outbox.text().extend_from_slice(b"head");
+            let owner = Arc::new(Known(tempfile::tempfile().unwrap(), known));
+            outbox.push(Piece::File(FileSlice { owner: owner.clone(), offset: 0, length: 3000 }));
+            assert_eq!(whole, outbox.send(ours.as_fd(), &mut 0).is_ok());
+            drop(ours);
+            let mut got = Vec::new();
+            theirs.read_to_end(&mut got).unwrap();
+            let bytes = usize::try_from(known.min(3000)).unwrap();
+            assert!(got == [&b"head"[..], &vec![b'o'; bytes]].concat(), "{known}: {} bytes", got.len());
+            // By TLS the bytes are put into records.
+            let mut outbox = Outbox::default();
+            outbox.push(Piece::File(FileSlice { owner, offset: 0, length: 3000 }));
+            let (mut room, mut lent) = (Vec::new(), Vec::new());
+            let take = |bytes: &[u8], lent: &mut Vec<u8>| lent.extend_from_slice(bytes);
+            while lent.len() < 3000
+                && outbox
+                    .lend(1000, &mut room, |it| {
+                        take(it, &mut lent);
+                        Ok(())
+                    })
+                    .is_ok()
+            {}
+            assert_eq!(vec![b'o'; bytes], lent);
         }
     }
 

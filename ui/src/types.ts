@@ -32,7 +32,7 @@ export interface Stats {
   origins?: Origin[];
   saved?: { origin_us: number };
   memory?: { rss_bytes?: number; attributed_bytes: number; parts: { tier: string; purpose: string; bytes: number }[] };
-  ram: { used_bytes: number; budget_bytes: number };
+  ram: { used_bytes: number; usable_bytes: number; budget_bytes: number };
 }
 
 export interface Origin {

@@ -31,6 +31,10 @@ pub const MAX_HEAD: u32 = 4 << 20;
 /// The largest purge that the journal takes, bytes.
 pub const MAX_RULE: usize = 1 << 20;
 
+/// Bytes of a body that have a sum of their own. Of a body that is longer the list of them, eight bytes each, stands behind the envelope,
+/// as a part of the record's head.
+pub const PART: u64 = 64 << 10;
+
 const SEGMENT: &[u8; 8] = b"larderSG";
 const JOURNAL: &[u8; 8] = b"larderPJ";
 const FOOTER: &[u8; 8] = b"larderFT";
@@ -112,7 +116,7 @@ pub struct Header {
     pub body: u64,
     /// [`sum`] of the head.
     pub head_sum: u64,
-    /// [`sum`] of the body.
+    /// [`sum`] of the body; of one above [`PART`], of the list of its parts' sums.
     pub body_sum: u64,
 }
 

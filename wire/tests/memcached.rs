@@ -1,7 +1,7 @@
 //! Both of memcached's protocols against a real memcached, and what no sound server says.
 
 use larder_wire::memcached::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Protocol, Refusal, Reply, Request, Ttl,
+    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Protocol, Refusal, Reply, Request, Ttl, Value,
 };
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -58,6 +58,16 @@ impl Connection {
         self.ask_all(&[*request]).remove(0)
     }
 
+    /// The reply to a request that is sent with the last bytes of its value behind it.
+    fn ask_with(&mut self, request: &Request<'_>, rest: &[u8]) -> (Reply, Vec<u8>) {
+        let opaque = self.opaque;
+        let mut out = Vec::new();
+        self.protocol.write(request, opaque, &mut out);
+        self.opaque = opaque.wrapping_add(77);
+        self.socket.write_all(&[&out, rest, self.protocol.end_of_value()].concat()).unwrap();
+        self.reply(request, opaque)
+    }
+
     /// The replies to requests that were sent together.
     fn ask_all(&mut self, requests: &[Request<'_>]) -> Vec<(Reply, Vec<u8>)> {
         let first = self.opaque;
@@ -107,6 +117,7 @@ fn get(key: &FleetKey) -> Request<'_> {
 }
 
 fn set<'a>(key: &'a FleetKey, value: &'a [&'a [u8]]) -> Request<'a> {
+    let value = Value::of(value);
     Request::Set { key, value, flags: 7, expire: 100, cas: None, stale_if_older: false }
 }
 
@@ -138,12 +149,20 @@ fn both_protocols_say_the_same() {
             it.ask(&Request::Get { key: &a, named: false, vivify: None, recache: None }).named_as(&got)
         );
 
-        let add = |key| Request::Add { key, value: &[b"three"], flags: 0, expire: 0 };
+        // The last bytes of a value may be sent by whoever has them.
+        let value = Value { pieces: &[b"head"], behind: b"\r\nthe rest".len() };
+        let c = key(&format!("c{protocol:?}"));
+        let request =
+            Request::Set { key: &c, value, flags: 7, expire: 100, cas: None, stale_if_older: false };
+        assert_eq!(Reply::Done, it.ask_with(&request, b"\r\nthe rest").0);
+        assert_eq!(b"head\r\nthe rest", &it.ask(&get(&c)).1[..]);
+
+        let add = |key| Request::Add { key, value: Value::of(&[b"three"]), flags: 0, expire: 0 };
         assert_eq!(Reply::NotStored, it.ask(&add(&a)).0);
         assert_eq!(done, it.ask(&add(&b)));
         let swap = |key, cas| Request::Set {
             key,
-            value: &[b"four"],
+            value: Value::of(&[b"four"]),
             flags: 0,
             expire: 9,
             cas: Some(cas),
@@ -217,7 +236,7 @@ fn one_of_all_that_ask_wins() {
     assert_eq!((Lease::Taken, 0), (hit(&second).lease, second.1.len()));
     let fill = Request::Set {
         key: &key,
-        value: &[b"page"],
+        value: Value::of(&[b"page"]),
         flags: 0,
         expire: 100,
         cas: Some(hit(&first).cas),
@@ -243,8 +262,15 @@ fn one_of_all_that_ask_wins() {
     // For ever.
     assert_eq!(
         Reply::Done,
-        a.ask(&Request::Set { key: &key, value: &[], flags: 0, expire: 0, cas: None, stale_if_older: false })
-            .0
+        a.ask(&Request::Set {
+            key: &key,
+            value: Value::default(),
+            flags: 0,
+            expire: 0,
+            cas: None,
+            stale_if_older: false
+        })
+        .0
     );
     assert_eq!((Ttl::Never, 0..0), {
         let it = a.ask(&ask);

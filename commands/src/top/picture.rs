@@ -186,7 +186,7 @@ impl Picture<'_> {
 
     fn memory(&self, screen: Screen) -> String {
         let stats = &self.now.stats;
-        let (used, budget) = (&stats["ram"]["used_bytes"], &stats["ram"]["budget_bytes"]);
+        let (used, budget) = (&stats["ram"]["used_bytes"], &stats["ram"]["usable_bytes"]);
         let (used, budget) = (used.as_f64().unwrap_or(0.0), budget.as_f64().unwrap_or(0.0));
         let rss = stats["memory"]["rss_bytes"].as_f64().map_or("-".to_owned(), bytes);
         let filled = if budget > 0.0 { (used / budget * 20.0).ceil().clamp(0.0, 20.0) as usize } else { 0 };
@@ -315,7 +315,7 @@ mod tests {
                               "client_bytes_sent": requests * 1024, "origin_requests": requests - hits },
                 "latency": { "all": latency, "hit": latency },
                 "routes": [{ "name": "api", "counters": { "requests": requests, "hits": hits, "misses": requests - hits }, "latency": latency }],
-                "ram": { "used_bytes": 1_048_576, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
+                "ram": { "used_bytes": 1_048_576, "usable_bytes": 4_194_304, "budget_bytes": 4_194_304 }, "memory": { "rss_bytes": 52_428_800 },
             }),
             by: By::Requests,
             top: json!({ "total": 200, "entries": [{ "url": "http://h/a", "value": 150 }, { "url": "http://h/b", "value": 50 }] }),

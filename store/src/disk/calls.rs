@@ -259,6 +259,10 @@ impl Calls {
                 }
             }
             let place = at + written as u64;
+            #[cfg(test)]
+            if self.faults.loses_writes() {
+                return self.may(Call::Write);
+            }
             match self.again(Call::Write, || rustix::io::pwritev(file, &room, place))? {
                 0 => return Err(Failed { call: Call::Write, errno: Errno::IO }),
                 count => written += count,

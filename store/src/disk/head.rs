@@ -27,12 +27,12 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
     head.write(out);
 }
 
-/// Reads an envelope head that is all of `bytes`; `None` where they are none, which a record whose sum holds can only
-/// be of a response that is larger than envelopes may be.
-pub(crate) fn read(bytes: &[u8]) -> Option<Envelope> {
+/// Reads the envelope head that `bytes` begin with, and what follows it; `None` where there is none, which a record whose sum holds can
+/// only be of a response that is larger than envelopes may be.
+pub(crate) fn read(bytes: &[u8]) -> Option<(Envelope, &[u8])> {
     let (envelope, length) = Envelope::read(bytes).ok()?;
     // Nor are there parts here, of which nothing says that the body is as long as they.
-    (length == bytes.len() && envelope.meta.partial.is_none()).then_some(envelope)
+    envelope.meta.partial.is_none().then_some((envelope, bytes.get(length..)?))
 }
 
 /// The response that an envelope tells of, with its body.

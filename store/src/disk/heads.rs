@@ -3,6 +3,7 @@
 //! segment is held.
 
 use super::index::Known;
+use super::parts::Parts;
 use larder_wire::envelope::Envelope;
 use larder_wire::segment::Header;
 use parking_lot::Mutex;
@@ -21,6 +22,7 @@ const TOGETHER: u64 = 1 << 20;
 struct Head {
     header: Header,
     envelope: Envelope,
+    parts: Arc<Parts>,
 }
 
 /// The heads, by the hash of their key: the last of a place stays, until others want its bytes.
@@ -35,20 +37,20 @@ impl Heads {
     }
 
     /// The head of a record, if it is here.
-    pub fn get(&self, hash: u64, known: &Known) -> Option<(Header, Envelope)> {
+    pub fn get(&self, hash: u64, known: &Known) -> Option<(Header, Envelope, Arc<Parts>)> {
         let head = self.places[place(hash)].lock().clone()?;
         let is_it = head.header.hash == hash && head.header.stamp == known.stamp;
-        is_it.then(|| (head.header, head.envelope.clone()))
+        is_it.then(|| (head.header, head.envelope.clone(), head.parts.clone()))
     }
 
     /// Keeps the head of a record that was verified. Where all are too many bytes, those of the places behind it go.
-    pub fn keep(&self, header: Header, envelope: &Envelope) {
+    pub fn keep(&self, header: Header, envelope: &Envelope, parts: &Arc<Parts>) {
         if header.head > MOST {
             return;
         }
         let at = place(header.hash);
         self.bytes.fetch_add(cost(&header), Relaxed);
-        self.put(at, Some(Arc::new(Head { header, envelope: envelope.clone() })));
+        self.put(at, Some(Arc::new(Head { header, envelope: envelope.clone(), parts: parts.clone() })));
         let mut behind = (at + 1..PLACES).chain(0..at);
         while self.bytes.load(Relaxed) > TOGETHER
             && let Some(next) = behind.next()
@@ -95,16 +97,17 @@ mod tests {
     fn the_last_of_a_place_stays_and_all_are_bounded() {
         let mut written = Vec::new();
         head::write(b"key", &sample::plain(sample::text("body")), &mut written);
-        let envelope = head::read(&written).unwrap();
+        let parts = Arc::new(Parts::of(0, b"body"));
+        let envelope = head::read(&written).unwrap().0;
         let heads = Heads::new();
-        heads.keep(header(5, 1, 100), &envelope);
+        heads.keep(header(5, 1, 100), &envelope, &parts);
         assert!(heads.get(5, &known(1)).is_some_and(|it| it.1 == envelope));
         assert!(heads.get(5, &known(2)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_none());
-        heads.keep(header(5 + PLACES as u64, 1, MOST), &envelope);
-        heads.keep(header(5 + PLACES as u64, 2, MOST + 1), &envelope);
+        heads.keep(header(5 + PLACES as u64, 1, MOST), &envelope, &parts);
+        heads.keep(header(5 + PLACES as u64, 2, MOST + 1), &envelope, &parts);
         assert!(heads.get(5, &known(1)).is_none() && heads.get(5 + PLACES as u64, &known(1)).is_some());
         for hash in 0..3 * PLACES as u64 {
-            heads.keep(header(hash, 1, 100 + u32::try_from(hash % 3000).unwrap()), &envelope);
+            heads.keep(header(hash, 1, 100 + u32::try_from(hash % 3000).unwrap()), &envelope, &parts);
             assert!(heads.get(hash, &known(1)).is_some(), "{hash}");
             assert!(heads.bytes.load(Relaxed) <= TOGETHER, "{hash}");
         }

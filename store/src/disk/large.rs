@@ -3,13 +3,15 @@
 //! what a killed process has begun, leaves nothing behind. How it is appended is in `writer`.
 
 use super::calls::Failed;
+use super::parts::{Checked, Summing, Wrong};
 use super::{Base, Disk};
 use crate::ledger::{Charge, Ledger};
 use crate::shelf::Body;
 use bytes::Bytes;
 use larder_stdx::clock;
-use larder_transport::body::{FileOwner, FileSlice};
+use larder_transport::body::{FileOwner, FileSlice, Kept};
 use parking_lot::Mutex;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -50,6 +52,8 @@ struct Unnamed {
     file: OnceLock<OwnedFd>,
     /// Bytes in it, which are in the tier's space.
     length: Mutex<u64>,
+    /// The sums of what the origin has sent, once that is all: what the file gives back is held against them.
+    checked: OnceLock<Checked>,
     on_their_way: Arc<AtomicUsize>,
 }
 
@@ -82,6 +86,15 @@ impl FileOwner for Unnamed {
     fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
         None
     }
+
+    fn kept(&self) -> Kept {
+        Kept::Checked
+    }
+
+    fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let lent = self.checked.get().map(|it| it.lend(&self.base.calls, self.fd(), offset, take));
+        lent.unwrap_or(Err(Wrong)).map_err(|Wrong| io::ErrorKind::InvalidData.into())
+    }
 }
 
 impl Drop for Unnamed {
@@ -104,6 +117,7 @@ pub struct Large {
     disk: Arc<Disk>,
     file: Arc<Unnamed>,
     length: u64,
+    summing: Summing,
     waiting: Waiting,
     /// What is being written: becomes ready when it is.
     writing: Option<oneshot::Receiver<(Result<(), Failed>, u64)>>,
@@ -134,10 +148,11 @@ impl Disk {
             path: self.path.clone(),
             file: OnceLock::new(),
             length: Mutex::new(0),
+            checked: OnceLock::new(),
             on_their_way: self.on_their_way.clone(),
         });
-        let (waiting, patience) = (Waiting::default(), PATIENCE);
-        Some(Large { disk: self.clone(), file, length: 0, waiting, writing: None, patience })
+        let (waiting, summing, patience) = (Waiting::default(), Summing::new(base.seed), PATIENCE);
+        Some(Large { disk: self.clone(), file, length: 0, summing, waiting, writing: None, patience })
     }
 
     /// Whether a body of this length may be kept, if not too many are on their way.
@@ -166,6 +181,7 @@ impl Large {
         if let Some(ledger) = self.disk.ledger.get() {
             self.waiting.charges.push(Charge::new(ledger, bytes.len() as u64, |it| &it.fills));
         }
+        self.summing.add(&bytes);
         self.waiting.bytes += bytes.len() as u64;
         self.waiting.pieces.push(bytes);
         self.write_on(PART)?;
@@ -189,7 +205,20 @@ impl Large {
         if self.length == 0 {
             return Err(GivenUp);
         }
+        let seed = self.disk.base().seed;
+        let parts = std::mem::replace(&mut self.summing, Summing::new(seed)).finish();
+        let _ = self.file.checked.set(Checked::new(0, Arc::new(parts)));
         Ok(Body::Disk(FileSlice { owner: self.file.clone(), offset: 0, length: self.length }))
+    }
+
+    /// Waits until all that has come is written.
+    #[cfg(test)]
+    pub(crate) async fn settle(&mut self) -> Result<(), GivenUp> {
+        while self.writing.is_some() || self.waiting.bytes > 0 {
+            self.write_on(1)?;
+            self.written().await?;
+        }
+        Ok(())
     }
 
     /// Has what waits written, if it is `least` bytes and nothing else is being written.

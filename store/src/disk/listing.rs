@@ -189,7 +189,7 @@ fn read(base: &Base, hash: u64, known: &Known) -> Option<(Envelope, FileSlice)> 
         bytes.extend_from_slice(&rest);
     }
     let written = bytes.get(HEADER..needed)?;
-    let envelope = head::read(written).filter(|_| sum(base.seed, written) == header.head_sum)?;
+    let envelope = head::read(written).filter(|_| sum(base.seed, written) == header.head_sum)?.0;
     let slice = FileSlice { owner: segment, offset: at + needed as u64, length: header.body };
     Some((envelope, slice))
 }

@@ -5,19 +5,18 @@
 use super::Base;
 use super::calls::Failed;
 use super::directory::Directory;
+use super::head;
 use super::index::{Known, Spot, USED};
+use super::parts::{self, Parts, Recorded, Summing, Wrong};
 use super::segment::Segment;
+use larder_transport::body::FileSlice;
 use larder_wire::segment::{
     ENTRY, Entry, File, HEADER, Header, Kind, Place, START, TAIL, UNIT, start, write_footer,
 };
 use rustix::fs::OFlags;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use xxhash_rust::xxh3::Xxh3;
-
-/// Bytes that are copied from file to file at once.
-const COPY: usize = 256 << 10;
 
 /// Segments, however small they are: each keeps a descriptor.
 pub(crate) const MOST_SEGMENTS: usize = 2048;
@@ -35,6 +34,13 @@ pub(crate) enum NotWritten {
     Corrupt,
 }
 
+impl From<Wrong> for NotWritten {
+    fn from(Wrong: Wrong) -> Self {
+        // What cannot be read is no failure of what is written to.
+        NotWritten::Corrupt
+    }
+}
+
 impl From<Failed> for NotWritten {
     fn from(it: Failed) -> Self {
         NotWritten::Failed(it)
@@ -45,7 +51,8 @@ impl From<Failed> for NotWritten {
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     Bytes(&'a [u8]),
-    File { file: BorrowedFd<'a>, offset: u64, length: u64 },
+    /// In a file, whose owner checks what is read of it.
+    Slice(&'a FileSlice),
 }
 
 /// The segment that is written to.
@@ -141,54 +148,23 @@ impl Log {
         let fill = &fill[..(needed - header.length()) as usize];
         match body {
             Source::Bytes(bytes) => calls.write(file, &[&written, head, bytes, fill], active.end)?,
-            Source::File { file: from, offset, length } => {
+            Source::Slice(slice) => {
                 let at = active.end + (HEADER + head.len()) as u64;
-                let mut sum = Xxh3::with_seed(self.base.seed);
-                self.each_part(from, offset, length, |from_start, bytes| {
-                    sum.update(bytes);
+                let mut summing = Summing::new(self.base.seed);
+                parts::each(slice, |from_start, bytes| {
+                    summing.add(bytes);
                     calls.write(file, &[bytes], at + from_start).map_err(NotWritten::Failed)
                 })?;
-                if sum.digest() != header.body_sum {
+                if summing.finish().in_header() != header.body_sum {
                     return Err(NotWritten::Corrupt);
                 }
                 // The header last: what has none is no record.
-                calls.write(file, &[fill], at + length)?;
+                calls.write(file, &[fill], at + slice.length)?;
                 calls.write(file, &[&written, head], active.end)?;
             }
         }
         let units = |bytes: u64| u32::try_from(bytes / UNIT).unwrap_or(u32::MAX);
         Ok(Spot { segment: active.segment.id, offset: units(active.end), size: units(needed) })
-    }
-
-    /// The sum of a body that is in a file.
-    pub fn sum(&self, file: BorrowedFd<'_>, offset: u64, length: u64) -> Result<u64, NotWritten> {
-        let mut sum = Xxh3::with_seed(self.base.seed);
-        self.each_part(file, offset, length, |_, bytes| {
-            sum.update(bytes);
-            Ok(())
-        })?;
-        Ok(sum.digest())
-    }
-
-    fn each_part(
-        &self,
-        file: BorrowedFd<'_>,
-        offset: u64,
-        length: u64,
-        mut each: impl FnMut(u64, &[u8]) -> Result<(), NotWritten>,
-    ) -> Result<(), NotWritten> {
-        let mut buffer = vec![0; COPY];
-        let mut at = 0;
-        while at < length {
-            let most = usize::try_from(length - at).unwrap_or(COPY).min(COPY);
-            match self.base.calls.read(file, &mut buffer[..most], offset + at) {
-                Ok(read) if read == most => each(at, &buffer[..most])?,
-                // What cannot be read is no failure of what is written to.
-                _ => return Err(NotWritten::Corrupt),
-            }
-            at += most as u64;
-        }
-        Ok(())
     }
 
     /// Seals the segment that is full, and begins another; room for one more is made at once, so that what is appended
@@ -377,8 +353,10 @@ impl Log {
             return Err(NotWritten::NoRoom);
         }
         let at = offset + HEADER as u64 + u64::from(header.head);
-        let body = Source::File { file: from.file.as_fd(), offset: at, length: header.body };
-        let to = self.append(&header, &head, body)?;
+        let behind = head::read(&head).ok_or(NotWritten::Corrupt)?.1;
+        let parts = Parts::read(self.base.seed, &header, behind).ok_or(NotWritten::Corrupt)?;
+        let body = Recorded::slice(&self.base, from.clone(), at, Arc::new(parts), (hash, known.stamp));
+        let to = self.append(&header, &head, Source::Slice(&body))?;
         if self.base.index.moved(hash, known.stamp, known.spot, to) {
             self.base.counters.disk_reappended.add_shared(1);
         }

@@ -5,13 +5,14 @@
 use super::head::{self, variant_name};
 use super::heads::Heads;
 use super::index::Known;
+use super::parts::{Parts, Recorded};
 use super::patience::{PATIENCE, Patience};
 use super::pool::Pool;
-use super::room::{self, Room};
 use super::segment::Segment;
 use super::trust::{self, Trust};
 use super::{Base, Waited};
 use crate::ram::Store;
+use crate::room::{self, Room};
 use crate::shelf::{Body, Offered, Stored};
 use larder_counters::Counters;
 use larder_semantics::field::Field;
@@ -26,16 +27,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::sync::oneshot;
-use xxhash_rust::xxh3::Xxh3;
 
 /// Bytes of a record that are read at first, beyond a body that fits the heap.
 const HEAD: u64 = 4096;
 
 /// What is longer may take its time on a device that is well.
 const MOST_TELLING: u64 = 16 << 20;
-
-/// Bytes of a body that are verified at once.
-const PART: usize = 256 << 10;
 
 /// Records up to this many bytes are read whole, by one call, where the body is to be verified too.
 const AT_ONCE: u64 = room::MOST as u64;
@@ -82,6 +79,8 @@ struct Record {
     segment: Arc<Segment>,
     header: Header,
     envelope: Envelope,
+    /// The sums of the body.
+    parts: Arc<Parts>,
     /// What was read with the head, and where the body begins in it.
     read: Option<(Room, usize)>,
     /// Where the body begins in the file.
@@ -178,10 +177,10 @@ impl Reader {
     ) -> Result<Record, Unread> {
         let segment = self.base.segments.read().get(&known.spot.segment).cloned().ok_or(Unread::Gone)?;
         let (at, size) = (u64::from(known.spot.offset) * UNIT, u64::from(known.spot.size) * UNIT);
-        if let Some((header, envelope)) = self.heads.get(hash, known) {
+        if let Some((header, envelope, parts)) = self.heads.get(hash, known) {
             let body_at = at + HEADER as u64 + u64::from(header.head);
             return match *envelope.key == *key {
-                true => Ok(Record { segment, header, envelope, read: None, body_at }),
+                true => Ok(Record { segment, header, envelope, parts, read: None, body_at }),
                 false => Err(Unread::Other),
             };
         }
@@ -212,7 +211,12 @@ impl Reader {
         if sum(self.base.seed, written) != header.head_sum {
             return Err(Unread::Corrupt);
         }
-        let envelope = head::read(written).ok_or(Unread::Corrupt)?;
+        let (envelope, behind) = head::read(written).ok_or(Unread::Corrupt)?;
+        let Some(parts) = Parts::read(self.base.seed, &header, behind).map(Arc::new) else {
+            // An older larder has made one sum of a large body: it is of no use, and nothing is damaged.
+            let is_old = behind.is_empty() && self.base.index.forget_in(hash, known.stamp, segment.id);
+            return Err(if is_old { Unread::Gone } else { Unread::Corrupt });
+        };
         if *envelope.key != *key {
             return Err(Unread::Other);
         }
@@ -220,9 +224,9 @@ impl Reader {
             return Err(Unread::Corrupt);
         }
         if header.body > self.heap_line {
-            self.heads.keep(header, &envelope);
+            self.heads.keep(header, &envelope, &parts);
         }
-        Ok(Record { segment, header, envelope, read: Some((room, HEADER + head)), body_at })
+        Ok(Record { segment, header, envelope, parts, read: Some((room, HEADER + head)), body_at })
     }
 
     async fn body(
@@ -232,12 +236,11 @@ impl Reader {
         record: Record,
         device: Device<'_>,
     ) -> Result<Stored, Unread> {
-        let Record { segment, header, envelope, read, body_at } = record;
+        let Record { segment, header, envelope, parts, read, body_at } = record;
         let length = usize::try_from(header.body).unwrap_or(usize::MAX);
         let whole = read.as_ref().and_then(|(room, from)| room.bytes()[*from..].get(..length));
         if header.body <= self.heap_line {
-            let body =
-                whole.filter(|it| sum(self.base.seed, it) == header.body_sum).ok_or(Unread::Corrupt)?;
+            let body = whole.filter(|it| parts.are_of(it)).ok_or(Unread::Corrupt)?;
             return Ok(head::stored(envelope, Body::on_the_heap(&[body])));
         }
         if segment.is_suspect() {
@@ -247,35 +250,35 @@ impl Reader {
         let now = clock::monotonic();
         let trusted = whole.is_none() && self.is_trusted(hash, known, &segment);
         if !(trusted && segment.is_resident(body_at, header.body)) {
-            let found = match whole {
-                Some(body) => sum(self.base.seed, body),
-                None => self.sum(&segment, body_at, header.body, device).await?,
+            let is_right = match whole {
+                Some(body) => parts.are_of(body),
+                None => self.verify(&segment, body_at, &parts, device).await?,
             };
-            if found != header.body_sum {
+            if !is_right {
                 return Err(Unread::Corrupt);
             }
             self.trust.note(hash, known.stamp, now);
         }
-        let slice = FileSlice { owner: segment, offset: body_at, length: header.body };
+        let slice = Recorded::slice(&self.base, segment, body_at, parts, (hash, known.stamp));
         Ok(head::stored(envelope, Body::Disk(slice)))
     }
 
-    /// The sum of a body, which is in memory afterwards.
-    async fn sum(
+    /// Whether a body is what it was, which is in memory afterwards.
+    async fn verify(
         &self,
         segment: &Arc<Segment>,
         at: u64,
-        length: u64,
+        parts: &Arc<Parts>,
         device: Device<'_>,
-    ) -> Result<u64, Unread> {
-        let seed = self.base.seed;
+    ) -> Result<bool, Unread> {
+        let length = parts.length();
         let read_now = |part: &mut [u8], at| match self.base.calls.read_now(segment.file.as_fd(), part, at) {
             Ok(Some(read)) if read == part.len() => Ok(()),
             Ok(None) => Err(Unread::Busy),
             Ok(Some(_)) | Err(_) => Err(Unread::Corrupt),
         };
         if length <= SOON {
-            match sum_of(seed, at, length, read_now) {
+            match are_right(parts, at, read_now) {
                 Err(Unread::Busy) => {}
                 done => return done,
             }
@@ -285,7 +288,8 @@ impl Reader {
             Ok(read) if read == part.len() => Ok(()),
             _ => Err(Unread::Corrupt),
         };
-        self.wait(device, length, move || sum_of(seed, at, length, read)).await?
+        let parts = parts.clone();
+        self.wait(device, length, move || are_right(&parts, at, read)).await?
     }
 
     /// These bytes of a segment: from memory, or read by the pool.
@@ -384,21 +388,22 @@ impl Reader {
     }
 }
 
-/// The sum of a part of a file that `read` reads.
-fn sum_of(
-    seed: u64,
+/// Whether the parts of a body that `read` reads are those that were written.
+fn are_right(
+    parts: &Parts,
     at: u64,
-    length: u64,
     mut read: impl FnMut(&mut [u8], u64) -> Result<(), Unread>,
-) -> Result<u64, Unread> {
-    let mut part = Room::of(usize::try_from(length).unwrap_or(PART).min(PART));
-    let mut sum = Xxh3::with_seed(seed);
+) -> Result<bool, Unread> {
+    let mut room = Room::of(usize::try_from(parts.part_at(0).1).map_err(|_| Unread::Corrupt)?);
     let mut done = 0;
-    while done < length {
-        let most = usize::try_from(length - done).unwrap_or(PART).min(PART);
-        read(&mut part.bytes_mut()[..most], at + done)?;
-        sum.update(&part.bytes()[..most]);
-        done += most as u64;
+    while done < parts.length() {
+        let (begin, length) = parts.part_at(done);
+        let most = usize::try_from(length).map_err(|_| Unread::Corrupt)?;
+        read(&mut room.bytes_mut()[..most], at + begin)?;
+        if !parts.has(begin, &room.bytes()[..most]) {
+            return Ok(false);
+        }
+        done += length;
     }
-    Ok(sum.digest())
+    Ok(true)
 }

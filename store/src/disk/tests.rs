@@ -27,6 +27,7 @@ use rustix::io::Errno;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -41,6 +42,8 @@ pub(crate) struct Faults {
     /// `Some`: nothing is in the page cache; and whether reads hang.
     cold: Mutex<Option<bool>>,
     read_on: Condvar,
+    /// Writes say that they are done, and nothing is written.
+    loses: AtomicBool,
 }
 
 /// For how many segments the device has room, which are all that is unlinked.
@@ -93,6 +96,15 @@ impl Faults {
             Some(it) if plan.calls >= it.first && plan.calls - it.first < it.count => Err(it.errno),
             _ => Ok(()),
         }
+    }
+
+    /// From now on writes are lost, or are not any more.
+    pub fn lose_writes(&self, loses: bool) {
+        self.loses.store(loses, Relaxed);
+    }
+
+    pub fn loses_writes(&self) -> bool {
+        self.loses.load(Relaxed)
     }
 
     fn has_room(&self, call: Call) -> Result<(), Errno> {

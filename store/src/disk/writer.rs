@@ -7,6 +7,7 @@ use super::head::{self, variant_name};
 use super::index::{Known, Put};
 use super::journal::Journal;
 use super::log::{Log, NotWritten, Source};
+use super::parts::{self, Parts};
 use super::queue::{Op, Queue};
 use super::{Base, State};
 use crate::purges::{Rule, Scope, Strength};
@@ -159,21 +160,22 @@ impl Writer {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
         scratch.clear();
         head::write(key, stored, scratch);
-        let length = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
-        if length > MAX_HEAD || scratch.len() > envelope::MAX_HEAD {
+        if scratch.len() > envelope::MAX_HEAD {
             return Err(NotWritten::TooLarge);
         }
         let seed = self.base.seed;
-        let (body, body_sum) = match &stored.body {
-            Body::Heap(bytes) => (Source::Bytes(bytes), sum(seed, bytes)),
+        let (body, parts) = match &stored.body {
+            Body::Heap(bytes) => (Source::Bytes(bytes), Parts::of(seed, bytes)),
             Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
-                Some(bytes) => (Source::Bytes(bytes), sum(seed, bytes)),
-                None => {
-                    let (file, offset, length) = (slice.owner.fd(), slice.offset, slice.length);
-                    (Source::File { file, offset, length }, log.sum(file, offset, length)?)
-                }
+                Some(bytes) => (Source::Bytes(bytes), Parts::of(seed, bytes)),
+                None => (Source::Slice(slice), parts::of_slice(seed, slice)?),
             },
         };
+        parts.write(scratch);
+        let length = u32::try_from(scratch.len()).unwrap_or(u32::MAX);
+        if length > MAX_HEAD {
+            return Err(NotWritten::TooLarge);
+        }
         let name = variant_name(hash, &stored.meta.vary, &stored.variant);
         let header = Header {
             kind: Kind::Response,
@@ -185,7 +187,7 @@ impl Writer {
             head: length,
             body: stored.body.len(),
             head_sum: sum(seed, scratch),
-            body_sum,
+            body_sum: parts.in_header(),
         };
         let spot = log.append(&header, scratch, body)?;
         let known = Known { spot, stamp, variant: name.variant, names: name.names, flags: 0 };

@@ -3,6 +3,7 @@
 //! is in doubt still brings is never looked at. Deadlines of single requests are in `server`.
 
 use super::settings::{At, Settings};
+use super::split::Held;
 use bytes::{Buf, Bytes, BytesMut};
 use larder_counters::Counters;
 use larder_wire::memcached::{Expected, FleetKey, Kind, Parsed, Refusal, Reply, Request};
@@ -63,12 +64,36 @@ struct Line {
 struct State {
     /// A task is there: it opens the connection, or has.
     is_running: bool,
-    out: VecDeque<Bytes>,
+    out: VecDeque<Outgoing>,
     /// Bytes in `out`.
     queued: u64,
     /// In the order in which they were sent.
     waiting: VecDeque<Waiting>,
     next: u32,
+}
+
+/// Bytes on their way to the server.
+enum Outgoing {
+    /// Of requests.
+    Text(Bytes),
+    /// Of a value, where they lie anyway.
+    Body { bytes: Held, sent: usize },
+}
+
+impl Outgoing {
+    fn rest(&self) -> &[u8] {
+        match self {
+            Outgoing::Text(it) => it,
+            Outgoing::Body { bytes, sent } => &bytes.bytes()[*sent..],
+        }
+    }
+
+    fn advance(&mut self, more: usize) {
+        match self {
+            Outgoing::Text(it) => it.advance(more),
+            Outgoing::Body { sent, .. } => *sent += more,
+        }
+    }
 }
 
 struct Waiting {
@@ -109,11 +134,12 @@ impl Connection {
         self.line.borrow().state.borrow().is_running
     }
 
-    /// Sends a request, once the connection is open. The answer comes by what is returned, which ends without one
-    /// where the connection does.
+    /// Sends a request, once the connection is open, and behind it the `rest` of its value. The answer comes by what is returned,
+    /// which ends without one where the connection does.
     pub(super) fn ask(
         &self,
         request: &Request<'_>,
+        rest: Option<&Held>,
         deadline: Instant,
     ) -> Result<oneshot::Receiver<Answer>, Full> {
         let line = self.line.borrow();
@@ -128,8 +154,11 @@ impl Connection {
         state.next = state.next.checked_add(1).unwrap_or(1);
         let mut text = Vec::new();
         line.settings.protocol.write(request, number, &mut text);
-        state.queued += text.len() as u64;
-        state.out.push_back(text.into());
+        state.queue(Outgoing::Text(text.into()));
+        if let Some(rest) = rest.filter(|it| !it.bytes().is_empty()) {
+            state.queue(Outgoing::Body { bytes: rest.clone(), sent: 0 });
+            state.queue(Outgoing::Text(Bytes::from_static(line.settings.protocol.end_of_value())));
+        }
         let key = match request {
             Request::Get { key, named: true, .. } => Some((*key).clone()),
             _ => None,
@@ -150,11 +179,17 @@ impl Connection {
 /// About how many bytes a request has.
 fn size(request: &Request<'_>) -> u64 {
     const REST: u64 = 64;
-    let value = match request {
-        Request::Set { value, .. } | Request::Add { value, .. } => value,
-        _ => return REST,
-    };
-    REST + value.iter().map(|it| it.len() as u64).sum::<u64>()
+    REST + request.value().map_or(0, |it| it.length() as u64)
+}
+
+impl State {
+    fn queue(&mut self, it: Outgoing) {
+        let bytes = it.rest().len() as u64;
+        if bytes > 0 {
+            self.queued += bytes;
+            self.out.push_back(it);
+        }
+    }
 }
 
 impl Drop for Connection {
@@ -265,7 +300,7 @@ impl Line {
             let mut pieces = [IoSlice::new(&[]); PIECES];
             let count = state.out.len().min(PIECES);
             for (piece, chunk) in pieces.iter_mut().zip(&state.out) {
-                *piece = IoSlice::new(chunk);
+                *piece = IoSlice::new(chunk.rest());
             }
             let mut sent = match stream.try_write(&pieces[..count]) {
                 Ok(sent) => sent,
@@ -275,10 +310,10 @@ impl Line {
             self.counters.fleet_bytes_sent.add(sent as u64);
             state.queued = state.queued.saturating_sub(sent as u64);
             while let Some(front) = state.out.front_mut() {
-                let taken = sent.min(front.len());
+                let taken = sent.min(front.rest().len());
                 front.advance(taken);
                 sent -= taken;
-                if !front.is_empty() {
+                if !front.rest().is_empty() {
                     break;
                 }
                 state.out.pop_front();

@@ -12,7 +12,7 @@ use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_wire::envelope::{self, BodyInfo, Broken, Envelope, Mark, Unshared};
-use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request, Ttl};
+use larder_wire::memcached::{FleetKey, Hit, Lease, MAX_EXPIRE, Protocol, Reply, Request, Ttl, Value};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -357,7 +357,8 @@ impl Fleet {
         if item.hit.lease != Lease::Won {
             return;
         }
-        let (value, cas) = (&[&item.value[..]], Some(item.hit.cas));
+        let (value, cas) = ([&item.value[..]], Some(item.hit.cas));
+        let value = Value::of(&value);
         let (flags, expire) = (item.hit.flags, seconds_of(item));
         let request = Request::Set { key, value, flags, expire, cas, stale_if_older: false };
         self.servers[item.server].tell(&request, Way::of(key), now() + self.settings.timeout);

@@ -25,6 +25,7 @@ pub use server::{Added, Failed, Server};
 pub use settings::{Address, At, FilledBy, Large, Settings};
 pub use turns::{AtWork, Theirs, Win};
 
+use crate::ram::Store;
 use bytes::Bytes;
 use get::Item;
 use health::Admission;
@@ -148,6 +149,7 @@ pub enum Removed {
 pub struct Fleet {
     settings: Arc<Settings>,
     health: Arc<Health>,
+    store: Arc<Store>,
     counters: Arc<Counters>,
     servers: Box<[Rc<Server>]>,
     keys: Keys,
@@ -167,16 +169,22 @@ enum Shortfall {
 }
 
 impl Fleet {
-    /// A client without connections: they are opened when they are needed. `health` is of the same settings.
+    /// A client without connections: they are opened when they are needed. `health` is of the same settings; what has to be in
+    /// memory to be written is in the books of `store`.
     #[must_use]
-    pub fn new(settings: Arc<Settings>, health: Arc<Health>, counters: Arc<Counters>) -> Rc<Self> {
+    pub fn new(
+        settings: Arc<Settings>,
+        health: Arc<Health>,
+        store: Arc<Store>,
+        counters: Arc<Counters>,
+    ) -> Rc<Self> {
         let servers = (0..settings.servers.len())
             .map(|at| Server::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
         let ring = Ring::new(&settings.servers, settings.distribution, settings.hash, |_| true);
         let (turns, seen) = (Turns::default(), Seen::default());
         let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
-        Rc::new(Self { settings, health, counters, servers, keys, ring, turns, seen, writing })
+        Rc::new(Self { settings, health, store, counters, servers, keys, ring, turns, seen, writing })
     }
 
     /// What the operator says of it.

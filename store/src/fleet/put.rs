@@ -8,7 +8,7 @@ use super::{FilledBy, Fleet, Large, Put, Removed, Settled, Win};
 use crate::ram::{Body, Stored};
 use larder_stdx::clock;
 use larder_wire::envelope::{BodyInfo, Head, Mark, Parts, Unshared, sum};
-use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request};
+use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -78,12 +78,15 @@ impl Fleet {
             self.counters.fleet_too_large.add(1);
             return Put::settled_as(Settled::NotStored);
         }
-        if self.writing.get() + size > self.settings.queue {
+        // What waits is in RAM, which has no room for others meanwhile.
+        let most = self.settings.queue.min(self.store.budget() / 8);
+        if self.writing.get() > 0 && self.writing.get() + size > most {
             self.counters.fleet_puts_full.add(1);
             return Put::settled_as(Settled::NotStored);
         }
         self.writing.set(self.writing.get() + size);
         let outgoing = self.outgoing(key, stored, expire);
+        let leaving = self.store.note_leaving(stored);
         let (settles, settled) = oneshot::channel();
         let fleet = self.clone();
         tokio::task::spawn_local(async move {
@@ -93,7 +96,7 @@ impl Fleet {
                 _ => fleet.counters.fleet_puts_failed.add(1),
             }
             fleet.writing.set(fleet.writing.get() - size);
-            drop(win);
+            drop((win, leaving, outgoing));
             let _ = settles.send(result);
         });
         if self.settings.no_block {
@@ -158,8 +161,7 @@ impl Fleet {
         let mut result = Settled::Stored;
         let (mut is_outdone, mut is_removed) = (false, false);
         for (key, over) in variant.iter().chain([base]) {
-            let pieces = [&value[..], body.as_ref().map_or(&[][..], Held::bytes)];
-            let written = self.set(outgoing, key, &pieces, *over).await;
+            let written = self.set(outgoing, key, &value, body.as_ref(), *over).await;
             match written {
                 Written::There => self.turns.done(key),
                 Written::Outdone | Written::Removed => {
@@ -197,7 +199,7 @@ impl Fleet {
         let stored = &outgoing.stored;
         let mut body = match &stored.body {
             Body::Heap(bytes) => Held::Bytes(bytes.clone()),
-            Body::Arena(slice) | Body::Disk(slice) => Held::of(slice).await.ok()?,
+            Body::Arena(slice) | Body::Disk(slice) => Held::of(slice, &self.store).await?,
         };
         let mut packed = None;
         if self.packs(stored.body.len()) {
@@ -221,9 +223,10 @@ impl Fleet {
             return None;
         };
         for index in 0..parts.count {
-            let part = split::part(body.bytes(), &parts, index);
+            let part = split::part(&body, &parts, index);
             let key = self.keys.part(parts.generation, index);
-            let is_there = self.set(outgoing, &key, &[&part[..]], Over::All).await == Written::There;
+            let is_there =
+                self.set(outgoing, &key, &part.0, Some(&part.1), Over::All).await == Written::There;
             if !is_there || self.health.removals(&outgoing.key) != outgoing.removals {
                 return None;
             }
@@ -238,19 +241,21 @@ impl Fleet {
         Some((value, None))
     }
 
-    /// Writes one item.
+    /// Writes one item: `head`, and behind it the bytes of `body`, which are not copied.
     async fn set(
         self: &Rc<Self>,
         outgoing: &Outgoing,
         key: &FleetKey,
-        value: &[&[u8]],
+        head: &[u8],
+        body: Option<&Held>,
         over: Over,
     ) -> Written {
         let mut over = over;
         loop {
             let Some(server) = self.route(key) else { return Written::No };
-            let size: u64 = value.iter().map(|it| it.len() as u64).sum();
-            let deadline = now() + self.settings.timeout + Duration::from_millis(size / BYTES_A_MILLISECOND);
+            let value = Value { pieces: &[head], behind: body.map_or(0, |it| it.bytes().len()) };
+            let millis = value.length() as u64 / BYTES_A_MILLISECOND;
+            let deadline = now() + self.settings.timeout + Duration::from_millis(millis);
             let (flags, expire) = (outgoing.generation, outgoing.expire);
             let set = |cas| Request::Set { key, value, flags, expire, cas, stale_if_older: false };
             let request = match over {
@@ -258,7 +263,8 @@ impl Fleet {
                 Over::All => set(None),
                 Over::Nothing | Over::AllButRemovals => Request::Add { key, value, flags, expire },
             };
-            match self.servers[server].exchange(&request, Way::of(key), deadline).await.map(|it| it.reply) {
+            match self.servers[server].store(&request, body, Way::of(key), deadline).await.map(|it| it.reply)
+            {
                 Ok(Reply::Done) => return Written::There,
                 Ok(Reply::Exists | Reply::NotStored) => {}
                 _ => return Written::No,
@@ -369,7 +375,7 @@ fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>) -> Request<'a> {
     match trace {
         Some(trace) => Request::Set {
             key,
-            value: std::slice::from_ref(trace),
+            value: Value::of(std::slice::from_ref(trace)),
             flags: 0,
             expire: REMOVAL_STANDS,
             cas: None,

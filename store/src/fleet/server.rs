@@ -4,10 +4,11 @@
 use super::connection::{Answer, Connection, now};
 use super::health::{Attempt, Health, Moment, Round, Step};
 use super::settings::Settings;
+use super::split::Held;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_stdx::clock;
-use larder_wire::memcached::{FleetKey, Kind, Reply, Request};
+use larder_wire::memcached::{FleetKey, Kind, Reply, Request, Value};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +120,8 @@ impl Server {
         expire: u32,
         within: Duration,
     ) -> Result<Added, Failed> {
-        let request = Request::Add { key, value: &[value], flags: 0, expire };
+        let value = &[value];
+        let request = Request::Add { key, value: Value::of(value), flags: 0, expire };
         match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
             Reply::Done => Ok(Added::Stored),
             Reply::NotStored => Ok(Added::Exists),
@@ -139,6 +141,7 @@ impl Server {
         within: Duration,
     ) -> Result<(), Failed> {
         let value = &[value];
+        let value = Value::of(value);
         let request = Request::Set { key, value, flags: 0, expire, cas: None, stale_if_older: false };
         match self.exchange(&request, Way::FIXED, now() + within).await?.reply {
             Reply::Done => Ok(()),
@@ -192,6 +195,18 @@ impl Server {
         }
     }
 
+    /// Writes a value of which the request's text has the first bytes alone; `rest` are the others. The server's answer.
+    pub(super) async fn store(
+        &self,
+        request: &Request<'_>,
+        rest: Option<&Held>,
+        way: Way,
+        deadline: Instant,
+    ) -> Result<Answer, Failed> {
+        let asked = self.ask_with(request, rest, way, deadline)?;
+        self.answer(asked, deadline).await
+    }
+
     /// One request and its answer. Tells `health` how it went.
     pub(super) async fn exchange(
         &self,
@@ -209,17 +224,27 @@ impl Server {
         let running = |it: &&_| Connection::is_running(it);
         let by_way = Some(&self.connections[self.way(way)]).filter(running);
         if let Some(connection) = by_way.or_else(|| self.connections.iter().find(running)) {
-            let _ = connection.ask(request, deadline);
+            let _ = connection.ask(request, None, deadline);
         }
     }
 
     /// Sends a request. What goes by one way is sent in the order of the calls.
     pub(super) fn ask(&self, request: &Request<'_>, way: Way, deadline: Instant) -> Result<Asked, Failed> {
+        self.ask_with(request, None, way, deadline)
+    }
+
+    fn ask_with(
+        &self,
+        request: &Request<'_>,
+        rest: Option<&Held>,
+        way: Way,
+        deadline: Instant,
+    ) -> Result<Asked, Failed> {
         let round = self.health.round(self.at);
         let kind = request.kind();
         let way = self.way(way);
         let followed = self.health.follower().map(|_| Followed::of(request));
-        match self.connections[way].ask(request, deadline) {
+        match self.connections[way].ask(request, rest, deadline) {
             Ok(answer) => Ok(Asked { answer, round, kind, way, followed }),
             Err(_) => {
                 self.report(kind, followed.as_ref(), "full");
@@ -289,7 +314,7 @@ impl Server {
             // Of its own, so that nothing that is stuck on an old one is in its way.
             let at = &server.settings.servers[server.at].at;
             let connection = Connection::new(at.clone(), server.settings.clone(), server.counters.clone());
-            let Ok(answer) = connection.ask(&Request::Noop, deadline) else { return };
+            let Ok(answer) = connection.ask(&Request::Noop, None, deadline) else { return };
             if let Ok(Ok(Answer { reply: Reply::Done, .. })) = timeout_at(deadline, answer).await {
                 server.connections.iter().for_each(Connection::renew_if_late);
                 attempt.answered();

@@ -2,11 +2,14 @@
 //! believed only as far as it has been checked; whoever asks a server is in `get` and `put`.
 
 use super::{Fleet, Item, Shortfall};
+use crate::ram::{Body, Store};
 use bytes::Bytes;
 use larder_transport::body::FileSlice;
 use larder_wire::envelope::{BodyInfo, Broken, PartHead, Parts};
-use std::io::{self, Read};
+use std::io::Read;
+use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use tokio::time::Instant;
 
 /// How much larger a body above [`ANYWAY`] may be than what is kept of it: what a few bytes can make a node unpack is
@@ -45,26 +48,29 @@ impl Held {
         }
     }
 
-    /// The bytes of a file, in memory: those of the arena are, those of a segment are read by another thread.
-    pub(super) async fn of(slice: &FileSlice) -> io::Result<Held> {
-        if slice.owner.mapped(slice.offset, slice.length).is_some() {
-            return Ok(Held::Mapped(slice.clone()));
-        }
-        let slice = slice.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            let length = usize::try_from(slice.length).map_err(io::Error::other)?;
-            let mut bytes = vec![0; length];
-            let mut done = 0;
-            while done < length {
-                let at = slice.offset + done as u64;
-                match rustix::io::pread(slice.owner.fd(), &mut bytes[done..], at)? {
-                    0 => return Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
-                    read => done += read,
-                }
+    /// Some of them.
+    fn slice(&self, range: Range<usize>) -> Held {
+        match self {
+            Held::Bytes(it) => Held::Bytes(it.slice(range)),
+            Held::Mapped(it) => {
+                let (from, length) = (it.offset + range.start as u64, range.len() as u64);
+                Held::Mapped(FileSlice { owner: it.owner.clone(), offset: from, length })
             }
-            if slice.owner.intact() { Ok(bytes) } else { Err(io::ErrorKind::InvalidData.into()) }
-        });
-        Ok(Held::Bytes(read.await.map_err(io::Error::other)??.into()))
+        }
+    }
+
+    /// The bytes of a file, in memory: those of the arena are; those of a segment are read into it by another thread, so that they
+    /// are in the books of the RAM tier and no thread's heap keeps room for them. `None` where they cannot be.
+    pub(super) async fn of(slice: &FileSlice, store: &Arc<Store>) -> Option<Held> {
+        if slice.owner.mapped(slice.offset, slice.length).is_some() {
+            return Some(Held::Mapped(slice.clone()));
+        }
+        let (slice, store) = (slice.clone(), store.clone());
+        let read = move || store.copy_in(&slice).filter(|_| slice.owner.intact());
+        match tokio::task::spawn_blocking(read).await.ok()?? {
+            Body::Heap(bytes) => Some(Held::Bytes(bytes)),
+            Body::Arena(slice) | Body::Disk(slice) => Some(Held::Mapped(slice)),
+        }
     }
 
     /// Runs `work` on the bytes: elsewhere, if they or what they become are many.
@@ -128,15 +134,15 @@ fn unpack(packed: &[u8], length: u64) -> Option<Vec<u8>> {
     (unpacked.len() as u64 == length).then_some(unpacked)
 }
 
-/// One part of a body as a value.
-pub(super) fn part(body: &[u8], parts: &Parts, index: u32) -> Vec<u8> {
+/// One part of a body as a value: its head, and its bytes.
+pub(super) fn part(body: &Held, parts: &Parts, index: u32) -> (Vec<u8>, Held) {
+    let length = body.bytes().len();
     let size = usize::try_from(parts.size).unwrap_or(usize::MAX);
-    let from = (index as usize).saturating_mul(size).min(body.len());
-    let bytes = &body[from..from.saturating_add(size).min(body.len())];
-    let mut value = Vec::with_capacity(PartHead::LENGTH + bytes.len());
-    PartHead::write(parts.generation, index, bytes, &mut value);
-    value.extend_from_slice(bytes);
-    value
+    let from = (index as usize).saturating_mul(size).min(length);
+    let part = body.slice(from..from.saturating_add(size).min(length));
+    let mut head = Vec::with_capacity(PartHead::LENGTH);
+    PartHead::write(parts.generation, index, part.bytes(), &mut head);
+    (head, part)
 }
 
 impl Fleet {
@@ -204,7 +210,8 @@ mod tests {
         let parts = Parts::of(7, 1000, 300).unwrap();
         let mut whole = Vec::new();
         for index in 0..parts.count {
-            let value = part(&body, &parts, index);
+            let (head, bytes) = part(&Held::Bytes(body.clone().into()), &parts, index);
+            let value = [&head, bytes.bytes()].concat();
             whole.extend_from_slice(PartHead::open(&value, &parts, 1000, index).unwrap());
         }
         assert_eq!((4, body), (parts.count, whole));

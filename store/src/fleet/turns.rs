@@ -5,7 +5,7 @@ use super::connection::now;
 use super::get::VIVIFY;
 use super::{Fleet, Way};
 use larder_wire::envelope::Mark;
-use larder_wire::memcached::{FleetKey, Request};
+use larder_wire::memcached::{FleetKey, Request, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
@@ -99,7 +99,8 @@ impl Win {
         }
         let mut value = Vec::new();
         mark.write(&mut value);
-        let (value, cas) = (&[&value[..]], Some(*cas));
+        let (value, cas) = ([&value[..]], Some(*cas));
+        let value = Value::of(&value);
         let request = Request::Set { key, value, flags: 0, expire, cas, stale_if_older: false };
         fleet.servers[*server].tell(&request, Way::of(key), now() + fleet.settings.timeout);
         fleet.counters.fleet_hit_for_miss_writes.add(1);

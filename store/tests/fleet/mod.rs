@@ -7,6 +7,7 @@ pub mod memcached;
 pub mod pages;
 
 use larder_counters::Counters;
+use larder_store::Store;
 use larder_store::fleet::{Address, Fleet, FleetKey, Health, Settings};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,11 +18,17 @@ pub fn run<T>(test: impl Future<Output = T>) -> T {
     tokio::task::LocalSet::new().block_on(&runtime, test)
 }
 
+/// A store that holds what is on its way.
+pub fn some_store() -> Arc<Store> {
+    let settings = larder_store::Settings { budget: 64 << 20, heap_line: 16 * 1024, fills: 10 };
+    Store::new(settings, Arc::default()).unwrap()
+}
+
 /// A worker's fleet, and what it counts.
 pub fn fleet(settings: Settings) -> (Rc<Fleet>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     let health = Health::new(&settings, counters.clone(), None);
-    (Fleet::new(Arc::new(settings), health, counters.clone()), counters)
+    (Fleet::new(Arc::new(settings), health, some_store(), counters.clone()), counters)
 }
 
 /// Settings with patience: a busy machine must not fail a test that is not about time.

@@ -96,7 +96,7 @@ function Tiles({ latest, points }: { latest: Stats; points: Point[] }): JSX.Elem
         {format.flat(told('received', format.bytes))} from origins
       </Tile>
       <Tile label="Memory" figure={format.bytes(rss ?? latest.ram.used_bytes)} values={of('memory')}>
-        cache {format.flat(format.bytes(latest.ram.used_bytes))} / {format.flat(format.bytes(latest.ram.budget_bytes))}
+        cache {format.flat(format.bytes(latest.ram.used_bytes))} / {format.flat(format.bytes(latest.ram.usable_bytes))}
       </Tile>
       <Tile label="Origin time saved" figure={format.seconds((latest.saved?.origin_us ?? 0) / 1e6)} values={of('saved')}>
         since the start; {format.flat(told('saved', format.seconds))} / s

@@ -2,8 +2,7 @@
 //! without the meta commands. What is asked and answered is in the module above.
 
 use super::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, expire, length,
-    write_pieces,
+    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, Value, expire,
 };
 
 /// Bytes of a header.
@@ -81,14 +80,14 @@ struct Frame<'a> {
     cas: u64,
     extras: &'a [u8],
     key: Option<&'a FleetKey>,
-    value: &'a [&'a [u8]],
+    value: Value<'a>,
 }
 
 impl Frame<'_> {
     fn write(&self, out: &mut Vec<u8>) {
         let key = self.key.map_or(&b""[..], FleetKey::as_bytes);
-        let body = self.extras.len() + key.len() + length(self.value);
-        out.reserve(HEADER + body);
+        let body = self.extras.len() + key.len() + self.value.length();
+        out.reserve_exact(HEADER + body - self.value.behind);
         // A key has 250 bytes at most, extras 20; no value of 4 GiB comes here, and none is believed if one does.
         let small = |it: usize| u8::try_from(it).unwrap_or(u8::MAX);
         out.extend_from_slice(&[
@@ -106,7 +105,7 @@ impl Frame<'_> {
         out.extend_from_slice(&self.cas.to_be_bytes());
         out.extend_from_slice(self.extras);
         out.extend_from_slice(key);
-        write_pieces(self.value, out);
+        self.value.write(out);
     }
 }
 

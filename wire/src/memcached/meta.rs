@@ -2,8 +2,7 @@
 //! What is asked and answered is in the module above.
 
 use super::{
-    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, expire, length,
-    write_pieces,
+    BadReply, Expected, FleetKey, Hit, Kind, Lease, Parsed, Refusal, Reply, Request, Ttl, Value, expire,
 };
 
 /// The longest line of a reply that is read, its end included: a key, a dozen flags, or a sentence about an error.
@@ -35,12 +34,12 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
                 out.extend_from_slice(b" I");
             }
             out.extend_from_slice(b"\r\n");
-            write_pieces(value, out);
+            value.write(out);
         }
         Request::Add { key, value, flags, expire } => {
             store(key, value, flags, expire, opaque, out);
             out.extend_from_slice(b" ME\r\n");
-            write_pieces(value, out);
+            value.write(out);
         }
         Request::Delete { key, stale, cas } => {
             command(b"md ", key, out);
@@ -70,7 +69,9 @@ pub fn write(request: &Request<'_>, opaque: u32, out: &mut Vec<u8>) {
         }
         Request::Noop => out.extend_from_slice(b"mn"),
     }
-    out.extend_from_slice(b"\r\n");
+    if request.value().is_none_or(|it| it.behind == 0) {
+        out.extend_from_slice(b"\r\n");
+    }
 }
 
 fn command(name: &[u8; 3], key: &FleetKey, out: &mut Vec<u8>) {
@@ -78,9 +79,10 @@ fn command(name: &[u8; 3], key: &FleetKey, out: &mut Vec<u8>) {
     out.extend_from_slice(key.as_bytes());
 }
 
-fn store(key: &FleetKey, value: &[&[u8]], flags: u32, seconds: u32, opaque: u32, out: &mut Vec<u8>) {
-    let length = length(value);
-    out.reserve(length + key.as_bytes().len() + 64);
+fn store(key: &FleetKey, value: Value<'_>, flags: u32, seconds: u32, opaque: u32, out: &mut Vec<u8>) {
+    let length = value.length();
+    // Exactly what it takes with the longest numbers: it may wait.
+    out.reserve_exact(length - value.behind + key.as_bytes().len() + 96);
     command(b"ms ", key, out);
     out.push(b' ');
     number(length as u64, out);

@@ -43,6 +43,34 @@ impl FleetKey {
     }
 }
 
+/// A value that is written. What lies in memory already need not be copied for that: the caller sends it itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Value<'a> {
+    /// Its first bytes, in pieces, which are a part of the request's text.
+    pub pieces: &'a [&'a [u8]],
+    /// How many more the caller sends behind that text, and [`Protocol::end_of_value`] behind them.
+    pub behind: usize,
+}
+
+impl<'a> Value<'a> {
+    /// One that is all in the request's text.
+    #[must_use]
+    pub fn of(pieces: &'a [&'a [u8]]) -> Self {
+        Value { pieces, behind: 0 }
+    }
+
+    /// Bytes of all of it.
+    #[must_use]
+    pub fn length(&self) -> usize {
+        self.pieces.iter().map(|it| it.len()).sum::<usize>() + self.behind
+    }
+
+    /// Appends what of it is in the request's text.
+    fn write(&self, out: &mut Vec<u8>) {
+        self.pieces.iter().for_each(|it| out.extend_from_slice(it));
+    }
+}
+
 /// What is asked of a server. Expiries are seconds: 0 is never, and more than [`MAX_EXPIRE`] are that many.
 #[derive(Clone, Copy, Debug)]
 pub enum Request<'a> {
@@ -62,8 +90,8 @@ pub enum Request<'a> {
     Set {
         /// Which.
         key: &'a FleetKey,
-        /// The value, in pieces.
-        value: &'a [&'a [u8]],
+        /// The value.
+        value: Value<'a>,
         /// The client's own number, kept with it.
         flags: u32,
         /// Expires so.
@@ -77,8 +105,8 @@ pub enum Request<'a> {
     Add {
         /// Which.
         key: &'a FleetKey,
-        /// The value, in pieces.
-        value: &'a [&'a [u8]],
+        /// The value.
+        value: Value<'a>,
         /// The client's own number, kept with it.
         flags: u32,
         /// Expires so.
@@ -133,6 +161,15 @@ pub enum Kind {
 }
 
 impl Request<'_> {
+    /// The value that it writes.
+    #[must_use]
+    pub fn value(&self) -> Option<Value<'_>> {
+        match self {
+            Request::Set { value, .. } | Request::Add { value, .. } => Some(*value),
+            _ => None,
+        }
+    }
+
     /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
@@ -309,6 +346,15 @@ impl Protocol {
         }
     }
 
+    /// What stands behind a value of which the caller sends the last bytes ([`Value::behind`]).
+    #[must_use]
+    pub fn end_of_value(self) -> &'static [u8] {
+        match self {
+            Protocol::Meta => b"\r\n",
+            Protocol::Binary => b"",
+        }
+    }
+
     /// Looks for a reply at the beginning of `buffer`.
     ///
     /// # Errors
@@ -324,15 +370,6 @@ impl Protocol {
 /// An expiry as memcached takes it for a span: what is longer would be a date, long ago.
 fn expire(seconds: u32) -> u32 {
     seconds.min(MAX_EXPIRE)
-}
-
-/// Appends a value that is in pieces.
-fn write_pieces(pieces: &[&[u8]], out: &mut Vec<u8>) {
-    pieces.iter().for_each(|it| out.extend_from_slice(it));
-}
-
-fn length(pieces: &[&[u8]]) -> usize {
-    pieces.iter().map(|it| it.len()).sum()
 }
 
 #[cfg(test)]

@@ -248,6 +248,41 @@ fn what_somebody_writes_to_is_not_sent_on() {
     assert!(!slice.owner.intact());
 }
 
+/// Each part is looked at where it is sent from: what somebody writes there after it was verified goes to nobody.
+#[test]
+fn what_is_written_over_while_it_is_sent_is_sent_to_nobody() {
+    for (place, is_sent) in [(10_000, 0), (100_000, 1), (199_999, 3)] {
+        let tier = Tier::sized(8 << 20, 1 << 20);
+        tier.put("a", blob(1, 200_000));
+        let Body::Disk(slice) = tier.read("a", &[]).unwrap().body else { panic!("a large one") };
+        let path = tier.segments().remove(0);
+        let file = fs::File::options().read(true).write(true).open(&path).unwrap();
+        let times = file.metadata().unwrap().modified().unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, slice.offset + place).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], slice.offset + place).unwrap();
+        file.set_times(fs::FileTimes::new().set_modified(times)).unwrap();
+        let (mut sent, mut parts) = (Vec::new(), 0);
+        let mut next = |at: u64| {
+            let mut more = 0;
+            slice.owner.lend(slice.offset + at, usize::MAX, &mut |bytes| {
+                sent.extend_from_slice(bytes);
+                more = bytes.len() as u64;
+            })?;
+            parts += 1;
+            Ok::<_, io::Error>(more)
+        };
+        let mut at = 0;
+        while let Ok(more) = next(at) {
+            at += more;
+            assert!(at < 200_000, "{place}: all of it was lent");
+        }
+        assert_eq!(is_sent, parts);
+        assert!(noise(1, 200_000).starts_with(&sent), "{place}");
+        assert_eq!((false, 1), (tier.disk().knows(b"a"), tier.counters.disk_corrupt.get()), "{place}");
+    }
+}
+
 #[test]
 fn what_is_in_memory_was_asked_for() {
     let tier = Tier::new();

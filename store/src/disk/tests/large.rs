@@ -47,6 +47,27 @@ fn what_came_in_pieces_is_found_whole_also_after_a_kill() {
     assert!(Some(bytes) == next.get("a"));
 }
 
+/// What the device has lost is no body, whatever the file gives back in its place.
+#[test]
+fn writes_that_are_lost_leave_no_body_that_could_be_taken_for_right() {
+    for lost in [0..1, 3..4, 8..9, 0..9] {
+        let tier = tier();
+        let bytes = noise(1, 900_000);
+        let mut large = disk(&tier).begin_large(None).unwrap();
+        for (at, piece) in bytes.chunks(100_000).enumerate() {
+            // Each piece is written before the next comes, or lost.
+            tier.calls.faults.lose_writes(lost.contains(&at));
+            push(&tier, &mut large, piece).unwrap();
+            tier.runtime.block_on(large.settle()).unwrap();
+        }
+        tier.calls.faults.lose_writes(false);
+        let body = tier.runtime.block_on(large.finish()).unwrap();
+        tier.put("a", sample::plain(body));
+        assert_eq!(None, tier.get("a"), "{lost:?}");
+        assert_eq!(1, tier.counters.disk_corrupt.get(), "{lost:?}");
+    }
+}
+
 #[test]
 fn what_is_cut_off_leaves_nothing() {
     let tier = tier();

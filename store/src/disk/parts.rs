@@ -1,0 +1,275 @@
+//! The sums of a body on disk, one for each 64 KiB: made of what came, and checked whenever a part is read, so that what somebody else
+//! has written to a file, or a device has lost, is never sent. Where they stand in a record is said here; who sends is in `transport`.
+
+use super::Base;
+use super::calls::Calls;
+use super::segment::Segment;
+use larder_transport::body::{FileOwner, FileSlice, Kept};
+use larder_wire::segment::{Header, PART, sum};
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use xxhash_rust::xxh3::Xxh3;
+
+/// Bytes of a sum.
+const SUM: usize = size_of::<u64>();
+
+/// The sums of one body. Of one that is a single part it stands in the header; else the list of them follows the head, and its own sum is
+/// in the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    seed: u64,
+    length: u64,
+    sums: Box<[u64]>,
+}
+
+impl Parts {
+    /// Those of a body in memory.
+    pub fn of(seed: u64, body: &[u8]) -> Parts {
+        let mut summing = Summing::new(seed);
+        summing.add(body);
+        summing.finish()
+    }
+
+    /// Bytes of the body.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What the header has as the sum of the body.
+    pub fn in_header(&self) -> u64 {
+        match &self.sums[..] {
+            [only] => *only,
+            _ => sum(self.seed, &self.list()),
+        }
+    }
+
+    /// Appends the list, where there is one, to the head of a record.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        if self.sums.len() > 1 {
+            out.extend_from_slice(&self.list());
+        }
+    }
+
+    fn list(&self) -> Vec<u8> {
+        self.sums.iter().flat_map(|it| it.to_le_bytes()).collect()
+    }
+
+    /// The bytes of a list for a body of this length.
+    fn in_list(length: u64) -> Option<usize> {
+        let parts = usize::try_from(length.div_ceil(PART)).ok()?;
+        if parts > 1 { parts.checked_mul(SUM) } else { Some(0) }
+    }
+
+    /// Those of a record, of which `behind` is what follows the envelope in its head; `None` where that is no list of this body's.
+    pub fn read(seed: u64, header: &Header, behind: &[u8]) -> Option<Parts> {
+        if behind.len() != Self::in_list(header.body)? {
+            return None;
+        }
+        let numbers =
+            behind.chunks_exact(SUM).map(|it| u64::from_le_bytes(it.try_into().unwrap_or_default()));
+        let sums = if behind.is_empty() { vec![header.body_sum].into() } else { numbers.collect() };
+        let parts = Parts { seed, length: header.body, sums };
+        (parts.in_header() == header.body_sum).then_some(parts)
+    }
+
+    /// Whether these are the bytes of the part that begins at `at`, which is a multiple of [`PART`].
+    pub fn has(&self, at: u64, part: &[u8]) -> bool {
+        let wanted = usize::try_from(at / PART).ok().and_then(|it| self.sums.get(it));
+        part.len() as u64 == self.part_at(at).1 && wanted == Some(&sum(self.seed, part))
+    }
+
+    /// Whether this is the body.
+    pub fn are_of(&self, body: &[u8]) -> bool {
+        let mut parts = body.chunks(usize::try_from(PART).unwrap_or(usize::MAX)).zip((0..).step_by(1 << 16));
+        body.len() as u64 == self.length
+            && (self.length > 0 || self.has(0, body))
+            && parts.all(|it| self.has(it.1, it.0))
+    }
+
+    /// Where the part begins in which `at` lies, and its bytes.
+    pub fn part_at(&self, at: u64) -> (u64, u64) {
+        let begin = at - at % PART;
+        (begin, self.length.saturating_sub(begin).min(PART))
+    }
+}
+
+/// The sums of a body that comes a piece at a time.
+pub(crate) struct Summing {
+    seed: u64,
+    length: u64,
+    sums: Vec<u64>,
+    part: Xxh3,
+}
+
+impl Summing {
+    pub fn new(seed: u64) -> Summing {
+        Summing { seed, length: 0, sums: Vec::new(), part: Xxh3::with_seed(seed) }
+    }
+
+    /// More of the body.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = PART - self.length % PART;
+            let (now, rest) = bytes.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len()));
+            self.part.update(now);
+            self.length += now.len() as u64;
+            bytes = rest;
+            if self.length.is_multiple_of(PART) {
+                self.sums.push(std::mem::replace(&mut self.part, Xxh3::with_seed(self.seed)).digest());
+            }
+        }
+    }
+
+    /// That was all.
+    pub fn finish(mut self) -> Parts {
+        if !self.length.is_multiple_of(PART) || self.sums.is_empty() {
+            self.sums.push(self.part.digest());
+        }
+        Parts { seed: self.seed, length: self.length, sums: self.sums.into() }
+    }
+}
+
+/// A number for each body that is opened, by which a thread knows what it read last.
+static OPENED: AtomicU64 = AtomicU64::new(1);
+
+/// The part that a thread read and checked last: whoever could not send all of it goes on from here.
+#[derive(Default)]
+struct Last {
+    of: (u64, u64),
+    bytes: Vec<u8>,
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = RefCell::default();
+}
+
+/// The bytes of a file are not those that were written, or cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wrong;
+
+/// The sums of a body, and where it begins in its file.
+pub(crate) struct Checked {
+    begin: u64,
+    parts: Arc<Parts>,
+    number: u64,
+}
+
+impl Checked {
+    pub fn new(begin: u64, parts: Arc<Parts>) -> Self {
+        Self { begin, parts, number: OPENED.fetch_add(1, Relaxed) }
+    }
+
+    /// Lends the bytes from `offset` of the file to the end of their part, once they have been read and found right.
+    pub fn lend(
+        &self,
+        calls: &Calls,
+        file: BorrowedFd<'_>,
+        offset: u64,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<(), Wrong> {
+        let at = offset.checked_sub(self.begin).filter(|it| *it < self.parts.length).ok_or(Wrong)?;
+        let (begin, length) = self.parts.part_at(at);
+        let (length, from) = (usize::try_from(length), usize::try_from(at - begin));
+        let (Ok(length), Ok(from)) = (length, from) else { return Err(Wrong) };
+        // Not held while `take` runs, which may come here again.
+        let mut last = LAST.take();
+        let this = (self.number, begin);
+        if last.of != this {
+            last.of = (0, 0);
+            last.bytes.resize(length, 0);
+            let read = calls.read(file, &mut last.bytes, self.begin + begin);
+            if read != Ok(length) || !self.parts.has(begin, &last.bytes) {
+                LAST.set(last);
+                return Err(Wrong);
+            }
+            last.of = this;
+        }
+        take(&last.bytes[from..]);
+        LAST.set(last);
+        Ok(())
+    }
+}
+
+/// A body in a record.
+pub(crate) struct Recorded {
+    base: Arc<Base>,
+    segment: Arc<Segment>,
+    checked: Checked,
+    /// Hash and stamp of the record, which nobody is to find any more once some of it is wrong.
+    record: (u64, u64),
+}
+
+impl Recorded {
+    /// The body of this record as a slice.
+    pub fn slice(
+        base: &Arc<Base>,
+        segment: Arc<Segment>,
+        at: u64,
+        parts: Arc<Parts>,
+        record: (u64, u64),
+    ) -> FileSlice {
+        let (base, length) = (base.clone(), parts.length);
+        let owner = Arc::new(Recorded { base, segment, checked: Checked::new(at, parts), record });
+        FileSlice { owner, offset: at, length }
+    }
+}
+
+impl FileOwner for Recorded {
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.segment.file.as_fd()
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        // A mapping of a file that somebody cuts would be a SIGBUS.
+        None
+    }
+
+    fn kept(&self) -> Kept {
+        Kept::Checked
+    }
+
+    fn intact(&self) -> bool {
+        !self.segment.is_suspect()
+    }
+
+    fn lend(&self, offset: u64, _: usize, take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        self.checked.lend(&self.base.calls, self.fd(), offset, take).map_err(|Wrong| {
+            if self.base.index.forget_in(self.record.0, self.record.1, self.segment.id) {
+                self.base.counters.disk_corrupt.add_shared(1);
+            }
+            io::ErrorKind::InvalidData.into()
+        })
+    }
+}
+
+/// The sums of a body in a file, read once more by way of its owner, which checks them where it has some.
+pub(crate) fn of_slice(seed: u64, slice: &FileSlice) -> Result<Parts, Wrong> {
+    let mut summing = Summing::new(seed);
+    each(slice, |_, bytes| {
+        summing.add(bytes);
+        Ok(())
+    })?;
+    Ok(summing.finish())
+}
+
+/// Has all bytes of a slice, one piece after another, and where each begins.
+pub(crate) fn each<E: From<Wrong>>(
+    slice: &FileSlice,
+    mut take: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut at = 0;
+    while at < slice.length {
+        let rest = usize::try_from(slice.length - at).unwrap_or(usize::MAX);
+        let mut taken = Ok(0);
+        let lent = slice.owner.lend(slice.offset + at, rest, &mut |bytes| {
+            let bytes = &bytes[..bytes.len().min(rest)];
+            taken = take(at, bytes).map(|()| bytes.len() as u64);
+        });
+        lent.map_err(|_| Wrong)?;
+        at += taken?;
+    }
+    Ok(())
+}
