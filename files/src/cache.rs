@@ -48,15 +48,22 @@ impl Entry {
         self.claimed.store(false, Relaxed);
     }
 
-    /// The form that a request prefers, if what it promises can still be sent.
+    /// The form that a request prefers, if it is still the file as it is on the disk.
     pub fn select(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
-        let chosen = if self.coded.is_empty() {
-            &self.plain
-        } else {
-            negotiate::choose(fields, self.coded.iter().map(|it| it.0))
-                .map_or(&self.plain, |at| &self.coded[at].1)
-        };
-        chosen.is_intact().then_some(chosen)
+        Some(self.chosen(fields)).filter(|it| it.is_current())
+    }
+
+    /// The form that a request prefers, if what it promises can still be sent: for one that has just been looked at.
+    pub fn select_loaded(&self, fields: &[Field<'_>]) -> Option<&Arc<OpenFile>> {
+        Some(self.chosen(fields)).filter(|it| it.is_intact())
+    }
+
+    fn chosen(&self, fields: &[Field<'_>]) -> &Arc<OpenFile> {
+        if self.coded.is_empty() {
+            return &self.plain;
+        }
+        let codings = self.coded.iter().map(|it| it.0);
+        negotiate::choose(fields, codings).map_or(&self.plain, |at| &self.coded[at].1)
     }
 
     /// Whether it holds descriptors, and nobody is being sent from one.

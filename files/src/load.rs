@@ -6,7 +6,7 @@ use crate::cache::Entry;
 use crate::listing::{self, Format};
 use crate::media::media_type;
 use crate::negotiate::Coding;
-use crate::open_file::{Contents, Dress, OpenFile};
+use crate::open_file::{self, Contents, Dress, OpenFile};
 use crate::resolve::{self, Identity, Node};
 use crate::root::{Listing, Options, Root};
 use bytes::Bytes;
@@ -15,12 +15,14 @@ use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// How often a file that is written to while it is read is read again.
 const TRIES: usize = 5;
+/// Bytes that are compared at a time.
+const CHUNK: usize = 64 << 10;
 
 /// One lookup, with all that it needs.
 pub struct Job {
@@ -158,8 +160,8 @@ fn open(root: &Root, path: &[u8], dress: &Dress<'_>) -> Result<Arc<OpenFile>, No
     Ok(Arc::new(OpenFile::new(contents, identity, dress, clock::wall())))
 }
 
-/// Takes the contents of a file that is not too large, so that no byte of another version is among them:
-/// its state is the same before and after.
+/// Takes the contents of a file that is not too large, so that no byte of another version is among them: its state is
+/// the same before and after; or it has grown, and a second reading finds the same bytes.
 fn read_whole(
     file: File,
     mut identity: Identity,
@@ -172,16 +174,41 @@ fn read_whole(
         } else if size <= options.copied_file {
             copy_at_most(&file, size).map(|(length, copy)| (length, Contents::Copy(copy)))
         } else {
-            return Ok((Contents::Descriptor(file.into()), identity));
+            let ends = open_file::ends(file.as_fd(), size).map_err(|it| not_taken(&it.into()))?;
+            return Ok((Contents::Descriptor(file.into(), ends), identity));
         };
         let (length, contents) = taken.map_err(|it| not_taken(&it))?;
         let after = Identity::of(&fstat(&file).map_err(resolve::refusal)?);
-        if after.same_bytes(&identity) && length == size {
+        let is_same = after.same_bytes(&identity)
+            || after.has_grown(&identity) && holds(&file, &contents).map_err(|it| not_taken(&it))?;
+        if is_same && length == size {
             return Ok((contents, identity));
         }
         identity = after;
     }
     Err(NotServed::Busy)
+}
+
+/// Whether the file begins with what was taken of it.
+fn holds(file: &File, contents: &Contents) -> std::io::Result<bool> {
+    let copy = match contents {
+        Contents::Bytes(bytes) => return Ok(read_at_most(file, bytes.len() as u64)? == *bytes),
+        Contents::Copy(copy) => copy,
+        Contents::Descriptor(..) => return Ok(true),
+    };
+    let (mut at, mut room, mut again) = (0, vec![0; CHUNK], vec![0; CHUNK]);
+    loop {
+        let count = rustix::io::pread(copy, &mut room[..], at)?;
+        if count == 0 {
+            return Ok(true);
+        }
+        match file.read_exact_at(&mut again[..count], at) {
+            Ok(()) if room[..count] == again[..count] => at += count as u64,
+            Ok(()) => return Ok(false),
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(false),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Why contents were not taken: whoever is short of descriptors or memory may try again.

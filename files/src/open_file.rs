@@ -10,9 +10,12 @@ use larder_stdx::clock::WallTime;
 use larder_stdx::descriptors::Held;
 use larder_transport::body::{FileOwner, FileSlice, Kept, Piece};
 use larder_wire::http2::ready::ReadyHead;
+use parking_lot::Mutex;
 use rustix::fs::fstat;
+use rustix::io::{Errno, pread};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// A file, or a precompressed sibling in its place, ready to be sent as 200.
 pub struct OpenFile {
@@ -49,14 +52,14 @@ pub(crate) enum Contents {
     Bytes(bytes::Bytes),
     /// Copied whole into a `memfd` that nobody else can write to.
     Copy(OwnedFd),
-    /// The file itself.
-    Descriptor(OwnedFd),
+    /// The file itself, and what [`ends`] says of it.
+    Descriptor(OwnedFd, u64),
 }
 
 impl OpenFile {
     /// Makes everything that a hit sends; `now` is when the file was looked at.
     pub(crate) fn new(contents: Contents, identity: Identity, dress: &Dress<'_>, now: WallTime) -> OpenFile {
-        let etag = entity_tag(&identity, dress.coding);
+        let etag = entity_tag(&identity, &contents, dress.coding);
         // An origin must not claim a modification in the future (RFC 9110 §8.8.2.1).
         let modified = u64::try_from(identity.modified.0).ok().map(WallTime).filter(|it| *it <= now);
         let mut fields = FieldList::new();
@@ -80,8 +83,9 @@ impl OpenFile {
         let (body, descriptor) = match contents {
             Contents::Bytes(bytes) => (Piece::Bytes(bytes), None),
             Contents::Copy(fd) => (whole(Arc::new(Copy { fd, _held: Held::for_clients() }), &identity), None),
-            Contents::Descriptor(fd) => {
-                let owner = Arc::new(Descriptor { fd, identity, _held: Held::for_clients() });
+            Contents::Descriptor(fd, ends) => {
+                let grown = Mutex::new(identity);
+                let owner = Arc::new(Descriptor { fd, identity, ends, grown, _held: Held::for_clients() });
                 (whole(owner.clone(), &identity), Some(owner))
             }
         };
@@ -131,10 +135,17 @@ impl OpenFile {
     }
 
     /// Whether what the head promises can still be sent. A body in memory always can; for the file itself
-    /// one `fstat` asks whether somebody has written to it.
+    /// one `fstat` asks whether anything but an append has changed it.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         self.descriptor.as_ref().is_none_or(|it| it.intact())
+    }
+
+    /// Whether the head is true of the file as it is now, which an append makes longer. A body in memory is looked at
+    /// again from time to time only.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.descriptor.as_ref().is_none_or(|it| it.state().is_some_and(|now| now.same_bytes(&it.identity)))
     }
 }
 
@@ -142,12 +153,52 @@ fn whole(owner: Arc<dyn FileOwner>, identity: &Identity) -> Piece {
     Piece::File(FileSlice { owner, offset: 0, length: identity.size })
 }
 
-/// Strong: contents cannot change without it. The inode is part of it because builds that set all times to
-/// one constant, and replace files by others of the same size, are common.
-fn entity_tag(identity: &Identity, coding: Option<&str>) -> String {
+/// Strong, and the same on every node that has the same file: time of change, size, and a hash of the bytes where these are
+/// at hand. (Builds that set all times to one constant, and replace files by others of the same size, are common.)
+fn entity_tag(identity: &Identity, contents: &Contents, coding: Option<&str>) -> String {
     let (seconds, nanos) = identity.modified;
+    let hash = match contents {
+        Contents::Bytes(bytes) => Some(xxh3_64(bytes)),
+        Contents::Copy(fd) => hash(fd.as_fd(), identity.size).ok(),
+        Contents::Descriptor(..) => None,
+    };
+    let hash = hash.map_or(String::new(), |it| format!("-{it:x}"));
     let suffix = coding.map_or(String::new(), |it| format!("-{it}"));
-    format!("\"{seconds:x}.{nanos:x}-{:x}-{:x}{suffix}\"", identity.size, identity.place.1)
+    format!("\"{seconds:x}.{nanos:x}-{:x}{hash}{suffix}\"", identity.size)
+}
+
+/// The hash of the first `size` bytes of a file.
+fn hash(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
+    let (mut hash, mut at, mut room) = (Xxh3::new(), 0, vec![0; 64 << 10]);
+    while at < size {
+        match pread(fd, &mut room, at)? {
+            0 => break,
+            count => {
+                hash.update(&room[..count]);
+                at += count as u64;
+            }
+        }
+    }
+    Ok(hash.digest())
+}
+
+/// Bytes at either end by which a file that has grown is taken for one that was appended to.
+const END: usize = 4096;
+
+/// The hash of both ends of the first `size` bytes of a file: what is appended changes neither, and what is written anew in
+/// the place of the file hardly ever leaves both as they were.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn ends(fd: BorrowedFd<'_>, size: u64) -> Result<u64, Errno> {
+    let mut hash = Xxh3::new();
+    for at in [0, size.saturating_sub(END as u64)] {
+        let mut room = [0; END];
+        let most = usize::try_from(size - at).unwrap_or(END).min(END);
+        let count = pread(fd, &mut room[..most], at)?;
+        hash.update(&room[..count]);
+    }
+    Ok(hash.digest())
 }
 
 fn facts(etag: Box<[u8]>, modified: Option<WallTime>, varies: bool, now: WallTime) -> Meta {
@@ -190,7 +241,30 @@ impl FileOwner for Copy {
 struct Descriptor {
     fd: OwnedFd,
     identity: Identity,
+    /// The hash of its [`ends`].
+    ends: u64,
+    /// The last state in which these were found unchanged.
+    grown: Mutex<Identity>,
     _held: Held,
+}
+
+impl Descriptor {
+    fn state(&self) -> Option<Identity> {
+        fstat(&self.fd).ok().map(|it| Identity::of(&it))
+    }
+
+    /// Whether the file in the state `now` has been appended to, and nothing else.
+    fn was_appended_to(&self, now: &Identity) -> bool {
+        if !now.has_grown(&self.identity) {
+            return false;
+        }
+        let mut grown = self.grown.lock();
+        let holds = grown.same_bytes(now) || ends(self.fd.as_fd(), self.identity.size) == Ok(self.ends);
+        if holds {
+            *grown = *now;
+        }
+        holds
+    }
 }
 
 impl FileOwner for Descriptor {
@@ -207,7 +281,8 @@ impl FileOwner for Descriptor {
         Kept::Theirs
     }
 
+    /// A log or a recording grows while it is sent: the length that was promised is sent of it.
     fn intact(&self) -> bool {
-        fstat(&self.fd).is_ok_and(|it| Identity::of(&it).same_bytes(&self.identity))
+        self.state().is_some_and(|now| now.same_bytes(&self.identity) || self.was_appended_to(&now))
     }
 }

@@ -1,8 +1,9 @@
 //! The path of a request target, decoded once and strictly, or refused. What it names is not known here.
 //!
-//! One resource has one spelling: what comes out begins with a slash, has no empty, `.` or `..` segment,
-//! and ends with a slash only for directories. `//` is therefore not found rather than collapsed: two
-//! spellings would be two cache keys, and `Location: //host/` would lead elsewhere.
+//! One resource has one name: what comes out begins with a slash, has no empty, `.` or `..` segment,
+//! and ends with a slash only for directories. Segments of dots are resolved (RFC 3986 §5.2.4), spelled or encoded, so that
+//! what is served is of the normal form by which the route was chosen. `//` is not found rather than collapsed:
+//! `Location: //host/` would lead to another host.
 
 /// The longest decoded path, in bytes: Linux has no longer ones.
 pub const MAX: usize = 4095;
@@ -31,7 +32,7 @@ pub enum BadPath {
     /// Longer than any file's name can be (414).
     TooLong,
     /// Well-formed, but names no file that we would serve: an encoded slash, a backslash, a control character,
-    /// an empty or dot segment, a hidden name, a segment too long for any file system (404).
+    /// an empty segment, a hidden name, a segment too long for any file system (404).
     Unservable,
 }
 
@@ -41,8 +42,8 @@ pub fn split(target: &str) -> (&str, &str) {
     target.split_at(target.find('?').unwrap_or(target.len()))
 }
 
-/// Decodes the path of a target (without query) and checks it. Borrows `raw` itself where nothing is
-/// escaped, else `buffer`; allocates nothing.
+/// Decodes the path of a target (without query), resolves its segments of dots, and checks it. Borrows `raw` itself
+/// where it is that already, else `buffer`; allocates nothing.
 ///
 /// # Errors
 /// See [`BadPath`]. What does not begin with a slash, or holds a fragment, is malformed.
@@ -51,7 +52,13 @@ pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> R
     if raw.first() != Some(&b'/') || raw.contains(&b'#') {
         return Err(BadPath::Malformed);
     }
-    let path = if raw.contains(&b'%') { unescape(raw, buffer)? } else { raw };
+    let path = if raw.contains(&b'%') || has_dots(raw) {
+        let length = unescape(raw, buffer)?;
+        let length = without_dots(&mut buffer[..length])?;
+        &buffer[..length]
+    } else {
+        raw
+    };
     if path.len() > MAX {
         return Err(BadPath::TooLong);
     }
@@ -59,8 +66,48 @@ pub fn decode<'a>(raw: &'a str, dotfiles: Dotfiles, buffer: &'a mut Buffer) -> R
     Ok(path)
 }
 
-/// Resolves percent-escapes once: `%252e` is the three characters `%2e` (RFC 3986 §2.4).
-fn unescape<'a>(raw: &[u8], buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath> {
+/// Whether a segment is `.` or `..`.
+fn has_dots(path: &[u8]) -> bool {
+    path.split(|it| *it == b'/').any(|it| matches!(it, b"." | b".."))
+}
+
+/// Resolves `.` and `..` in place (RFC 3986 §5.2.4), and tells the length of what is left. What reads as two things (a
+/// backslash, an empty segment) is refused first: `..` must remove the same segment for everyone that reads the path.
+fn without_dots(path: &mut [u8]) -> Result<usize, BadPath> {
+    if !has_dots(path) {
+        return Ok(path.len());
+    }
+    if path.contains(&0) {
+        return Err(BadPath::Malformed);
+    }
+    if path.contains(&b'\\') || path.windows(2).any(|it| it == b"//") {
+        return Err(BadPath::Unservable);
+    }
+    let (mut from, mut to) = (0, 0);
+    while from < path.len() {
+        // A slash stands at `from`.
+        let end = path[from + 1..].iter().position(|it| *it == b'/').map_or(path.len(), |it| from + 1 + it);
+        let is_dots = match &path[from + 1..end] {
+            b".." => {
+                to = path[..to].iter().rposition(|it| *it == b'/').unwrap_or(0);
+                true
+            }
+            segment => segment == b".",
+        };
+        if !is_dots {
+            path.copy_within(from..end, to);
+            to += end - from;
+        } else if end == path.len() {
+            path[to] = b'/';
+            to += 1;
+        }
+        from = end;
+    }
+    Ok(to)
+}
+
+/// Resolves percent-escapes once: `%252e` is the three characters `%2e` (RFC 3986 §2.4). The length of what it wrote.
+fn unescape(raw: &[u8], buffer: &mut Buffer) -> Result<usize, BadPath> {
     let mut length = 0;
     let mut rest = raw.iter().copied();
     while let Some(byte) = rest.next() {
@@ -78,7 +125,7 @@ fn unescape<'a>(raw: &[u8], buffer: &'a mut Buffer) -> Result<&'a [u8], BadPath>
         *buffer.get_mut(length).ok_or(BadPath::TooLong)? = byte;
         length += 1;
     }
-    Ok(&buffer[..length])
+    Ok(length)
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -164,6 +211,22 @@ mod tests {
         check("/~user/;p=1,2/@x:y", "/~user/;p=1,2/@x:y");
     }
 
+    /// RFC 3986 §5.2.4: `/sub/../file.txt` was not found.
+    #[test]
+    fn dots_are_resolved() {
+        check("/sub/../file.txt", "/file.txt");
+        check("/sub/%2e%2E/file.txt", "/file.txt");
+        check("/sub/%2e./file%2etxt", "/file.txt");
+        check("/./a", "/a");
+        check("/a/./b/", "/a/b/");
+        check("/a/.", "/a/");
+        check("/a/b/..", "/a/");
+        check("/..", "/");
+        check("/../../a", "/a");
+        check("/.git/../a", "/a");
+        check("/a/b/c/./../../g", "/a/g");
+    }
+
     #[test]
     fn what_names_nothing() {
         use BadPath::{Malformed, TooLong, Unservable};
@@ -172,13 +235,13 @@ mod tests {
         {
             refuse(raw, Malformed);
         }
-        for raw in ["//", "//a", "/a//b", "/a//", "/./a", "/a/.", "/a/./", "/..", "/../", "/a/../b", "/..;/a"]
+        for raw in
+            ["//", "//a", "/a//b", "/a//", "/a//../b", "/a\\b/../c", "/a%5cb/../c", "/..;/a", "/a/../.git"]
         {
             refuse(raw, Unservable);
         }
-        for raw in
-            ["/.git", "/a/.env", "/%2e%2e/a", "/%2E./a", "/a%2fb", "/a%5Cb", "/a\\b", "/..%2f", "/a%0a"]
-        {
+        refuse("/a%00/../b", Malformed);
+        for raw in ["/.git", "/a/.env", "/a%2fb", "/a%5Cb", "/a\\b", "/..%2f", "/a%2f../b", "/a%0a"] {
             refuse(raw, Unservable);
         }
         for raw in ["/a/.well-known/x", "/.well-known/.hidden", "/.well-knownx", "/a%7f", "/..."] {
@@ -193,8 +256,8 @@ mod tests {
     fn shown_dotfiles_are_still_no_way_up() {
         let mut buffer = [0; MAX];
         assert!(decode("/.git/config", Dotfiles::Shown, &mut buffer).is_ok());
-        for raw in ["/.", "/..", "/a/../b", "/%2e%2e/"] {
-            assert_eq!(Err(BadPath::Unservable), decode(raw, Dotfiles::Shown, &mut buffer), "{raw}");
+        for raw in ["/.", "/..", "/a/../", "/%2e%2e/", "/%2e%2e/%2e%2e"] {
+            assert_eq!(Ok(&b"/"[..]), decode(raw, Dotfiles::Shown, &mut buffer), "{raw}");
         }
     }
 
@@ -206,6 +269,9 @@ mod tests {
                 let inner = inner.strip_suffix(b"/").unwrap_or(inner);
                 let clean = |it: &[u8]| is_servable(it, Dotfiles::Hidden) || it == b".well-known";
                 prop_assert!(path == b"/" || inner.split(|it| *it == b'/').all(clean));
+                let mut normal = Vec::new();
+                larder_semantics::path::read(raw.as_bytes(), larder_semantics::path::NORMAL, &mut normal);
+                prop_assert_eq!(&path, &normal, "what is served is what the route was chosen by");
                 let mut again = String::new();
                 encode(&path, &mut again);
                 prop_assert_eq!(Ok(path), decoded(&again), "encoding is the inverse");

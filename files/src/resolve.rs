@@ -63,6 +63,12 @@ impl Identity {
     pub fn same_bytes(&self, other: &Identity) -> bool {
         (self.place, self.size, self.modified) == (other.place, other.size, other.modified)
     }
+
+    /// Whether the same file has more bytes than in the state `other`, as a log that is appended to. Whether those of
+    /// before are still what they were cannot be told from this.
+    pub fn has_grown(&self, other: &Identity) -> bool {
+        self.place == other.place && self.size > other.size
+    }
 }
 
 /// What a path names.

@@ -206,7 +206,7 @@ impl Root {
                 Ok(Loaded::Answer(answer)) => return Ok(Found::Answer(answer)),
                 // Changed again in the meantime: the client tries again, the next look sees it.
                 Ok(Loaded::Entry(it)) => {
-                    return it.select(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
+                    return it.select_loaded(fields).cloned().map(Found::File).ok_or(NotServed::Busy);
                 }
                 Err(NotServed::Busy) if tried < TRIES => {}
                 Err(NotServed::NoDescriptor) if tried < PATIENT => descriptors::miss(),

@@ -7,6 +7,7 @@ use larder_files::{Found, OpenFile, Options};
 use larder_stdx::clock::Monotonic;
 use larder_transport::body::Piece;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,6 +186,66 @@ fn a_send_never_mixes() {
     sends("emptied and written", &|it| it.write("f", &"n".repeat(LARGE)), false);
     sends("edited", &|it| edit(it, 5000), false);
     sends("longer", &|it| it.write("f", &"n".repeat(LARGE * 2)), false);
+    sends("appended to", &|it| append(it, b"new"), true);
+    let twice = |it: &Site| {
+        append(it, b"new");
+        append(it, b"newer");
+    };
+    sends("appended to twice", &twice, true);
+    let appended_and_edited = |it: &Site| {
+        append(it, b"new");
+        edit(it, LARGE as u64 - 9);
+    };
+    sends("appended to, and edited at its end", &appended_and_edited, false);
+}
+
+fn append(site: &Site, text: &[u8]) {
+    File::options().append(true).open(site.path("f")).unwrap().write_all(text).unwrap();
+}
+
+/// A log: whoever asks gets it as long as it is then, and is not cut because of what is written meanwhile.
+#[test]
+fn a_file_that_grows_is_never_busy() {
+    for (size, options) in [(1000, Options::default()), (LARGE, Options::default()), (LARGE, uncopied())] {
+        let site = Site::with(Options { cache_for: Duration::ZERO, ..options }, &[("f", &"o".repeat(size))]);
+        let path = site.path("f");
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut file = File::options().append(true).open(&path).unwrap();
+                for _ in 0..100_000 {
+                    if stopped.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                        break;
+                    }
+                    file.write_all(b"o").unwrap();
+                }
+            });
+            let _stop = stop;
+            for now in 0..200 {
+                let got = site.at(now, "GET /f");
+                assert_eq!(
+                    (200, got.body.len().to_string().as_str()),
+                    (got.status, got.field("content-length"))
+                );
+                assert!(got.body.len() >= size && got.body.iter().all(|it| *it == b'o'));
+            }
+        });
+    }
+}
+
+/// Two nodes with the same files, of other inodes.
+#[test]
+fn nodes_agree_on_the_validator() {
+    let large = "l".repeat(LARGE);
+    for (text, options) in [("small", Options::default()), (&large, Options::default()), (&large, uncopied())]
+    {
+        let tag = || {
+            let site = Site::with(options.clone(), &[("beside", "x"), ("f", text)]);
+            site.set_modified("f", 1_000_000_000);
+            site.get("/f").field("etag").to_owned()
+        };
+        assert_eq!(tag(), tag());
+    }
 }
 
 fn edit(site: &Site, at: u64) {

@@ -14,13 +14,6 @@ const CORPUS: &[&str] = &[
     "/../secret",
     "/../../../../../../etc/passwd",
     "/dir/../../secret",
-    "/dir/../a.txt",
-    "/./a.txt",
-    "/dir/./b.txt",
-    "/.",
-    "/..",
-    "/dir/..",
-    "/dir/.",
     "/%2e%2e/secret",
     "/%2e%2e%2fsecret",
     "/..%2fsecret",
@@ -60,7 +53,6 @@ const CORPUS: &[&str] = &[
     "///",
     "/a.txt/",
     "/a.txt/.",
-    "/a.txt/..",
     "/a.txt/x",
     "/a.txt%2f",
     "/a.txt%20",
@@ -173,6 +165,11 @@ fn what_is_beside_the_corpus_is_served() {
         ("/inside", "b"),
         ("/dir/up-inside", "a"),
         ("/.well-known/acme", "token"),
+        ("/dir/../a.txt", "a"),
+        ("/dir/%2e%2E/a.txt", "a"),
+        ("/absent/../dir/./b.txt", "b"),
+        ("/../a.txt", "a"),
+        ("/.git/../a.txt", "a"),
     ] {
         let got = site.get(target);
         assert_eq!((200, expect), (got.status, got.text().as_str()), "{target}");
