@@ -22,7 +22,7 @@ use larder_observe::log::error::{Level, Levels};
 use larder_observe::telemetry::Collector;
 use larder_semantics::coding::Coding;
 use larder_semantics::forwarded::Telling;
-use larder_semantics::policy::{OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
+use larder_semantics::policy::{GetBodies, OnAbort, Policy, RequestDirectivePolicy, StaleIfError, TagPolicy};
 use larder_semantics::tiers::TierSet;
 use larder_semantics::transcode::{Compress, Order};
 use larder_stdx::size::ByteSize;
@@ -428,6 +428,10 @@ impl Check {
             on_abort: match self.text(&key("on_abort")).as_str() {
                 "cancel" => OnAbort::Cancel,
                 _ => OnAbort::Finish,
+            },
+            get_bodies: match self.text(&key("get_bodies")).as_str() {
+                "pass" => GetBodies::Pass,
+                _ => GetBodies::Drop,
             },
             compress,
             cache_status: self.flag(&key("cache_status")),

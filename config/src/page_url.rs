@@ -2,7 +2,7 @@
 
 use larder_semantics::key;
 use larder_semantics::scheme::Scheme;
-use larder_semantics::target::encoded;
+use larder_semantics::target::{encoded, has_broken_escape};
 use larder_wire::http1::request::is_authority;
 
 /// Whether a URL, or what URLs begin with where `begins`, could name something anywhere.
@@ -98,6 +98,11 @@ fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Str
     }
     let mut authority = String::new();
     key::authority(scheme.name(), named, &mut authority);
+    if has_broken_escape(target) {
+        return Err(format!(
+            "{text:?} has a % without two hexadecimal digits; nothing is stored under such a URL (write %25 for the character itself)."
+        ));
+    }
     let mut sent = String::with_capacity(target.len() + 1);
     if !target.starts_with('/') {
         sent.push('/');
@@ -140,7 +145,9 @@ mod tests {
         check("/a", Some("h"), Ok(("h", "/a")));
         check("h/a", Some("H"), Ok(("h", "/a")));
         check("h/a b/ü", None, Ok(("h", "/a%20b/%C3%BC")));
-        check("h/a|b?c[]=%zz%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%25zz%7C")));
+        check("h/a|b?c[]=%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%7C")));
+        let broken = "\"h/a%zz\" has a % without two hexadecimal digits; nothing is stored under such a URL (write %25 for the character itself).";
+        check("h/a%zz", None, Err(broken));
         check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
         check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
         let ftp = "\"ftp://h/a\" is of another scheme than is served here; write http://HOST/PATH.";

@@ -344,6 +344,8 @@ pub const TABLE: &[Key] = &[
         "How long a request waits for the response head of another request's fetch of the same key.", r#""2s""#),
     each("cache.on_abort", Kind::OneOf(&["finish", "cancel"]), Some("finish"),
         "After the last client of a fetch has closed its connection, the fetch is finished and stored, or cancelled.", r#""cancel""#),
+    each("cache.get_bodies", Kind::OneOf(&["drop", "pass"]), Some("drop"),
+        "Body of a GET or HEAD request: dropped, or forwarded to the origin, as Elasticsearch needs it. The request bypasses the cache in both cases.", r#""pass""#),
     each("cache.compress.enabled", Kind::Bool, Some("false"),
         "Store compressed encodings of responses and send each client the encoding that it prefers. Requests to the origin carry a normalised `Accept-Encoding`. Compressed responses are decoded for clients that do not accept the coding.", "true"),
     each("cache.compress.codings", Kind::List(Form::Coding), Some("zstd,br,gzip"),

@@ -5,6 +5,7 @@ use crate::descend::Below;
 use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::judge::Judge;
+use crate::location;
 use crate::machine::Step;
 use crate::run::{Company, LOOKS, Machine};
 use crate::stages::Stage;
@@ -303,9 +304,10 @@ impl Machine<'_, '_> {
         let exchange = reserved.send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
         loop {
-            let response = self.unless_gone(&exchange, exchange.head()).await?;
+            let mut response = self.unless_gone(&exchange, exchange.head()).await?;
             self.local.took(started, exchange.answered(), &response);
             if response.status >= 200 {
+                location::write_back(self.route, self.request, &mut response.fields);
                 self.stages.enter(Stage::Lookup);
                 self.local.origin_status.set(Some(response.status));
                 return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });

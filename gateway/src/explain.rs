@@ -210,7 +210,7 @@ impl Gateway {
             (Some(_), _) => None,
             _ if ends_here => change::onwards(&asked).map(|it| change::of_remedies(&it)),
             // Which of the two routes is meant is not for larder to say.
-            (None, Some(Bypass::TwoWays | Bypass::Upgrade)) => None,
+            (None, Some(Bypass::TwoWays | Bypass::Upgrade | Bypass::BrokenEscape)) => None,
             (None, Some(_)) => self.what_uses_the_cache(&asked, (scheme, authority), known, &key, now),
             (None, None) => Proposal::new(asked, now).of(verdict.name, &known),
         };

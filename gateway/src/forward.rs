@@ -11,9 +11,10 @@ use larder_semantics::date;
 use larder_semantics::field::{self, Field, FieldList};
 use larder_semantics::forwarded;
 use larder_semantics::freshness;
-use larder_semantics::policy::Policy;
+use larder_semantics::policy::{GetBodies, Policy};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::is_nominated;
+use larder_semantics::target::has_broken_escape;
 use larder_semantics::transcode;
 use larder_semantics::validator;
 use larder_stdx::clock;
@@ -410,8 +411,12 @@ pub enum Bypass {
     TwoWays,
     /// The method is neither GET nor HEAD.
     Method,
-    /// A GET with a body: its meaning is in no key.
+    /// A GET with a body, which is dropped: its meaning is in no key.
     Body,
+    /// The same where the body is passed on (`cache.get_bodies`).
+    PassedBody,
+    /// A `%` without two hexadecimal digits: the target has no spelling by which it could be a key.
+    BrokenEscape,
     /// It asks to go on in another protocol than HTTP.
     Upgrade,
     /// One of `cache.private_cookies`.
@@ -434,6 +439,12 @@ impl Bypass {
             Bypass::Method => "only GET and HEAD are answered from the cache",
             Bypass::Body => {
                 "the request has a body, which no key can hold: it is dropped, and nothing is kept"
+            }
+            Bypass::PassedBody => {
+                "the request has a body, which no key can hold: it is passed on (cache.get_bodies), and nothing is kept"
+            }
+            Bypass::BrokenEscape => {
+                "the target has a % without two hexadecimal digits: it is passed on as it came, and nothing is kept"
             }
             Bypass::Upgrade => "the request asks to go on in another protocol than HTTP (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
@@ -511,9 +522,11 @@ pub fn bypass(
     } else if !matches!(facts.method, "GET" | "HEAD") {
         Some(Bypass::Method)
     } else if facts.has_body {
-        Some(Bypass::Body)
+        Some(if policy.get_bodies == GetBodies::Pass { Bypass::PassedBody } else { Bypass::Body })
     } else if !target.starts_with('/') {
         Some(Bypass::Target)
+    } else if has_broken_escape(target) {
+        Some(Bypass::BrokenEscape)
     } else if cookies::is_private(fields, &policy.private_cookies) {
         Some(Bypass::PrivateCookie)
     } else if facts.method_override

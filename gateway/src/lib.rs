@@ -18,6 +18,7 @@ pub mod forward;
 pub mod hit;
 mod judge;
 mod large;
+mod location;
 pub mod machine;
 mod pass;
 mod peek;

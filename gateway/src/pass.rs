@@ -5,6 +5,7 @@ use crate::descend::Below;
 use crate::fetch::Arrived;
 use crate::forward::{self, Ask};
 use crate::hit;
+use crate::location;
 use crate::machine::Step;
 use crate::pressed;
 use crate::run::Machine;
@@ -14,6 +15,7 @@ use bytes::Bytes;
 use larder_counters::Counters;
 use larder_origin::{Exchange, Paced};
 use larder_semantics::cache_status::Report;
+use larder_semantics::policy::GetBodies;
 use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
 use larder_store::{Rule, Scope, Strength};
@@ -93,13 +95,15 @@ impl<'c> Machine<'_, 'c> {
             _ => None,
         };
         self.stages.enter(Stage::FirstByte);
-        let response = match self.final_head(&exchange, &mut upload).await {
+        let mut response = match self.final_head(&exchange, &mut upload).await {
             Ok(response) => response,
             Err(step) => return step,
         };
+        location::write_back(self.route, self.request, &mut response.fields);
         self.local.took(started, exchange.answered(), &response);
         self.stages.enter(Stage::Lookup);
-        if forward::is_unasked(self.request, self.facts.conditional, response.status)
+        // A 304 is the client's to make sense of: the request went as it came, and nothing is kept of the answer.
+        if forward::is_unasked(self.request, true, response.status)
             || upgrade::is_mistakable(self.request, response.status)
         {
             self.error = 502;
@@ -169,11 +173,14 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// How the request goes on. The body of a GET means nothing that is defined (RFC 9110 §9.3.1) and is in no key: where the
-    /// route uses the cache it goes no further, so that no application is asked one thing and larder another.
+    /// route uses the cache and does not say that it is meant (`cache.get_bodies`) it goes no further, so that no application is asked
+    /// one thing and larder another.
     fn framing(&self) -> Framing {
         let framing = self.request.framing;
         let is_read = matches!(self.request.method.as_str(), "GET" | "HEAD");
-        if framing == Framing::Empty || !is_read || !self.route.policy.enabled {
+        let policy = &self.route.policy;
+        let is_passed = !policy.enabled || policy.get_bodies == GetBodies::Pass;
+        if framing == Framing::Empty || !is_read || is_passed {
             return framing;
         }
         self.gateway.counters.get_bodies_dropped.add(1);

@@ -2,6 +2,7 @@
 
 use crate::fetch::{Arrived, Job};
 use crate::forward::{self, Ask};
+use crate::location;
 use crate::stages::Stage;
 use larder_origin::{Asked, OriginError, Reserved};
 use larder_semantics::partial;
@@ -85,7 +86,7 @@ impl Job {
         };
         self.told.enter(Stage::FirstByte);
         loop {
-            let response = match self.unless_given_up(&exchange, writer, exchange.head()).await? {
+            let mut response = match self.unless_given_up(&exchange, writer, exchange.head()).await? {
                 Ok(response) => response,
                 Err(error) => return Some(Err(error)),
             };
@@ -95,6 +96,7 @@ impl Job {
                 self.local.rung.notify_one();
                 continue;
             }
+            location::write_back(route, &self.request, &mut response.fields);
             self.told.enter(Stage::Lookup);
             self.local.origin_status.set(Some(response.status));
             return Some(Ok(Arrived {

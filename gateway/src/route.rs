@@ -5,7 +5,7 @@ use crate::coding::pool::Coders;
 use crate::refusals::Refusals;
 use crate::upgrade::Upgrades;
 use larder_counters::Counters;
-use larder_origin::{Asked, Group, Paced, is_idempotent};
+use larder_origin::{Address, Asked, Group, Paced, is_idempotent};
 use larder_semantics::cookies;
 use larder_semantics::field::{self, Field};
 use larder_semantics::forwarded::Telling;
@@ -111,6 +111,8 @@ pub struct Route {
     pub policy: Policy,
     /// Where requests go.
     pub origins: Rc<Group>,
+    /// Where they are, if they get their own `Host`: what they say of these addresses is written back to the client's.
+    pub own: Vec<Address>,
     /// What of a request decides which of them, where the rule of the choice wants that.
     pub hash_by: HashBy,
     /// Which `Host` the origin gets.
@@ -152,6 +154,7 @@ impl Route {
             name,
             policy,
             origins,
+            own: Vec::new(),
             hash_by,
             host,
             server_timing: false,
@@ -175,6 +178,7 @@ impl Route {
             name,
             policy,
             origins,
+            own: self.own.clone(),
             hash_by,
             host,
             server_timing,

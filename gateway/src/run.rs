@@ -234,6 +234,10 @@ impl<'c> Machine<'_, 'c> {
                 self.reason = ForwardReason::Method;
                 Step::Pass
             }
+            Some(Bypass::BrokenEscape) => {
+                self.reason = ForwardReason::BrokenEscape;
+                Step::Pass
+            }
             Some(_) => {
                 self.reason = ForwardReason::Bypass;
                 Step::Pass

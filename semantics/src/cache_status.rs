@@ -56,7 +56,8 @@ impl Report {
     /// Whether the cache had no part in it: the request went past it.
     #[must_use]
     pub fn is_pass(self) -> bool {
-        matches!(self, Report::Forwarded { reason: ForwardReason::Bypass | ForwardReason::Method, .. })
+        let Report::Forwarded { reason, .. } = self else { return false };
+        matches!(reason, ForwardReason::Bypass | ForwardReason::BrokenEscape | ForwardReason::Method)
     }
 }
 
@@ -89,6 +90,10 @@ pub fn write(report: Report, out: &mut Vec<u8>) {
             }
             if collapsed {
                 out.extend_from_slice(b"; collapsed");
+            }
+            if let Some(detail) = reason.detail() {
+                out.extend_from_slice(b"; detail=");
+                out.extend_from_slice(detail.as_bytes());
             }
         }
     }
@@ -126,6 +131,11 @@ mod tests {
         let forwarded =
             |reason, status, stored, collapsed| Report::Forwarded { reason, status, stored, collapsed };
         check(forwarded(ForwardReason::Bypass, None, false, false), "larder; fwd=bypass", "MISS");
+        check(
+            forwarded(ForwardReason::BrokenEscape, Some(200), false, false),
+            "larder; fwd=bypass; fwd-status=200; detail=broken-escape",
+            "MISS",
+        );
         check(
             forwarded(ForwardReason::UriMiss, Some(200), true, true),
             "larder; fwd=uri-miss; fwd-status=200; stored; collapsed",

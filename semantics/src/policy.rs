@@ -54,6 +54,8 @@ pub struct Policy {
     pub collapse_wait_ms: u32,
     /// `cache.on_abort`: what becomes of a fill when nobody reads it any more.
     pub on_abort: OnAbort,
+    /// `cache.get_bodies`: what becomes of the body of a GET or HEAD.
+    pub get_bodies: GetBodies,
     /// `cache.compress`: what is made of stored responses; `None` where it is off.
     pub compress: Option<Arc<Compress>>,
     /// `cache.cache_status`: whether `Cache-Status` is sent (RFC 9211).
@@ -119,6 +121,16 @@ pub enum OnAbort {
     Cancel,
 }
 
+/// What becomes of the body of a GET or HEAD on a route that uses the cache. It has no defined meaning (RFC 9110 §9.3.1) and is
+/// in no key, so that the request passes the cache in either case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GetBodies {
+    /// It does not reach the application.
+    Drop,
+    /// The application reads it, as Elasticsearch does.
+    Pass,
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -142,6 +154,7 @@ impl Default for Policy {
             hit_for_miss: 10,
             collapse_wait_ms: 10_000,
             on_abort: OnAbort::Finish,
+            get_bodies: GetBodies::Drop,
             compress: None,
             cache_status: true,
             x_cache: false,

@@ -15,6 +15,8 @@ use larder_stdx::clock::WallTime;
 pub enum ForwardReason {
     /// `bypass`: the route does not use the cache.
     Bypass,
+    /// `bypass`: the target has a `%` without two hexadecimal digits, and so no spelling by which it could be a key.
+    BrokenEscape,
     /// `method`: the method's semantics require it.
     Method,
     /// `uri-miss`: nothing is stored under this key.
@@ -51,7 +53,7 @@ impl ForwardReason {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            ForwardReason::Bypass => "bypass",
+            ForwardReason::Bypass | ForwardReason::BrokenEscape => "bypass",
             ForwardReason::Method => "method",
             ForwardReason::UriMiss => "uri-miss",
             ForwardReason::VaryMiss => "vary-miss",
@@ -61,11 +63,18 @@ impl ForwardReason {
         }
     }
 
+    /// What the token does not say (RFC 9211 §2.8).
+    #[must_use]
+    pub fn detail(self) -> Option<&'static str> {
+        (self == ForwardReason::BrokenEscape).then_some("broken-escape")
+    }
+
     /// One sentence for people.
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
             ForwardReason::Bypass => "The route does not use the cache.",
+            ForwardReason::BrokenEscape => "The target has a % without two hexadecimal digits.",
             ForwardReason::Method => "What is asked for is more than a GET or HEAD without body.",
             ForwardReason::UriMiss => "Nothing is stored under this key.",
             ForwardReason::VaryMiss => "Something is stored under this key, but not this variant.",

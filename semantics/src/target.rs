@@ -1,5 +1,5 @@
 //! The one spelling of a request target: what no URI may have is percent-encoded. Keys and requests to origins are made of
-//! it. Taking a request's target apart is not here (`wire`), resolving a reference neither ([`crate::invalidate`]).
+//! it. A target with a broken escape has no such spelling: it is passed on as it came, and never cached. Taking a request's target apart is not here (`wire`), resolving a reference neither ([`crate::invalidate`]).
 
 use std::fmt::Write as _;
 
@@ -35,10 +35,23 @@ pub fn needs_encoding(target: &str) -> bool {
     (0..bytes.len()).any(|at| !is_plain(bytes, at))
 }
 
+/// Whether a `%` is not followed by two hexadecimal digits (RFC 3986 §2.1).
+#[must_use]
+pub fn has_broken_escape(target: &str) -> bool {
+    let bytes = target.as_bytes();
+    bytes.iter().enumerate().any(|(at, byte)| *byte == b'%' && !is_plain(bytes, at))
+}
+
 /// The target with every byte percent-encoded that no URI may have. Refusing them would be as strict, but browsers
 /// send `|` and `[` in queries as they are; sent on raw, two servers could read two things.
+///
+/// A target with a broken escape stays exactly as it is: `%25` in its place would be another target, and a recipient should not
+/// repair one without a redirect (RFC 9112 §3).
 #[must_use]
 pub fn encoded(target: &str) -> String {
+    if has_broken_escape(target) {
+        return target.to_owned();
+    }
     let bytes = target.as_bytes();
     let mut out = String::with_capacity(bytes.len() + 16);
     for (at, byte) in bytes.iter().enumerate() {
@@ -68,15 +81,23 @@ mod tests {
         let plain = "/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f";
         check(plain, plain);
         check("/a|b{c}[d]^\"<>\\`", "/a%7Cb%7Bc%7D%5Bd%5D%5E%22%3C%3E%5C%60");
-        check("/%2e%2E/%zz%00%?a[]", "/%2e%2E/%25zz%00%25?a%5B%5D");
-        check("/%%41%4", "/%25%41%254");
+        check("/%2e%2E/%00?a[]", "/%2e%2E/%00?a%5B%5D");
+    }
+
+    #[test]
+    fn a_broken_escape_is_not_repaired() {
+        for target in ["/%", "/%4", "/%zz", "/%%41%4", "/%2e%2E/%zz%00%?a[]", "/a?b=%|"] {
+            assert!(has_broken_escape(target) && needs_encoding(target), "{target}");
+            assert_eq!(target, encoded(target));
+        }
+        assert!(!has_broken_escape("/%2e?%4F|") && !has_broken_escape("/"));
     }
 
     proptest! {
         #[test]
         fn once_is_enough(target in "[/-~%|\\[\\]]{0,24}") {
             let once = encoded(&target);
-            prop_assert!(!needs_encoding(&once));
+            prop_assert_eq!(has_broken_escape(&target), needs_encoding(&once));
             prop_assert_eq!(&once, &encoded(&once));
         }
     }

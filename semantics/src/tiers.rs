@@ -54,7 +54,7 @@ pub fn descent(
     let open = match verdict {
         Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => false,
         Reuse::Validate(reason) | Reuse::Forward(reason) => {
-            !matches!(reason, ForwardReason::Bypass | ForwardReason::Method)
+            !matches!(reason, ForwardReason::Bypass | ForwardReason::BrokenEscape | ForwardReason::Method)
         }
         Reuse::GatewayTimeout => true,
     };

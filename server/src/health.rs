@@ -1,7 +1,7 @@
 //! Who asks the origins whether they are well: one task for each, on the first worker. How it asks is in `larder_origin::health`.
 
 use super::worker::Live;
-use larder_config::{Member, Origins, Service};
+use larder_config::{HostPattern, Member, OriginHost, Origins, Service, Site};
 use larder_counters::Counters;
 use larder_observe::log::{ErrorLog, Level, Subsystem};
 use larder_origin::{Changes, Check, Ejection, Found, Limits, Membership, Origin, watch};
@@ -23,11 +23,13 @@ impl Watches {
     /// Begins to ask the origins of `live`, each once, by the first route that wants that.
     pub fn begin(live: &Live, counters: &Arc<Counters>, errors: &ErrorLog) -> Self {
         let (mut tasks, mut asked) = (Vec::new(), HashSet::new());
-        for route in live.config.sites.iter().flat_map(|it| &it.routes) {
+        let routes = live.config.sites.iter().flat_map(|site| site.routes.iter().map(move |it| (site, it)));
+        for (site, route) in routes {
             let Service::Proxy(proxy) = &route.service else { continue };
             let Some(check) = &proxy.to.health else { continue };
             for member in &proxy.to.members {
                 if asked.insert(member.name()) {
+                    let check = Check { host: host(site, proxy.host, member), ..check.clone() };
                     tasks.push(begin(live, &proxy.to, member, check, proxy.limits, counters, errors));
                 }
             }
@@ -39,16 +41,25 @@ impl Watches {
     }
 }
 
+/// The `Host` of a check: that of requests, by the first host that the site names whole. Applications turn away names that they do
+/// not know (`ALLOWED_HOSTS` of Django).
+fn host(site: &Site, sent: OriginHost, member: &Member) -> String {
+    let named = site.hosts.iter().find_map(|it| match it {
+        HostPattern::Exact(name) => Some(name.clone()),
+        HostPattern::Below(_) | HostPattern::Any => None,
+    });
+    named.filter(|_| sent == OriginHost::Client).unwrap_or_else(|| member.authority())
+}
+
 fn begin(
     live: &Live,
     origins: &Origins,
     member: &Member,
-    check: &Check,
+    check: Check,
     limits: Limits,
     counters: &Arc<Counters>,
     errors: &ErrorLog,
 ) -> JoinHandle<()> {
-    let check = Check { host: member.authority(), ..check.clone() };
     let limits = Limits { connections: 1, queue: 1, queue_wait: None, idle_connections: 1, ..limits };
     // Its own standing and counters: what it asks is no request of anybody.
     let own = Membership {

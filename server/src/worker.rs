@@ -135,6 +135,9 @@ impl Live {
                 policy.tiers = TierSet { ram: used.ram, disk: used.disk, fleet: used.fleet };
                 let mut proxied = Route::new(name, policy, origins, host);
                 if let Some(new) = Rc::get_mut(&mut proxied) {
+                    if proxy.host == OriginHost::Own {
+                        new.own = proxy.to.members.iter().map(|it| it.at.clone()).collect();
+                    }
                     new.hash_by = proxy.to.hash_by.clone();
                     new.server_timing = route.server_timing;
                     new.upgrades = route.upgrades.clone();

@@ -2,8 +2,8 @@
 //! test program.
 
 use crate::harness::http2::{
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, RST_STREAM, WINDOW_UPDATE, block, frame,
-    request,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Http2, PADDED, RST_STREAM, WINDOW_UPDATE, block,
+    frame, request,
 };
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Larder, Origin, until};
@@ -503,6 +503,31 @@ fn what_was_reset_keeps_nobody_from_asking() {
     gate.open();
     until("nothing is left behind", || client.get("/again").reset.is_none());
     assert_eq!("here", client.get("/slow/1/0").text());
+}
+
+/// Frames of padding alone use up the window of their stream, and get it back (RFC 9113 §6.9.1): of a body that is read, and of
+/// one whose request was answered.
+#[test]
+fn padding_alone_gives_its_credit_back() {
+    let larder = Larder::before_with(&origin(), "", "[limits]\nbody_size = 1000\n");
+    let padding = [&[255][..], &[0; 255]].concat();
+    for (length, expect) in [("3", 200), ("300000", 413)] {
+        let mut client = Http2::connect(&larder);
+        let id = client.head(&request("POST", "/up", &[("content-length", length)]), 0);
+        let mut credit = 128 * 1024;
+        for number in 0..900 {
+            while credit < 256 {
+                let it = client.read().unwrap_or_else(|| panic!("{length}: no credit after {number} frames"));
+                credit += if (it.kind, it.stream) == (WINDOW_UPDATE, id) { it.code() } else { 0 };
+            }
+            credit -= 256;
+            client.send(frame(DATA, PADDED, id, &padding));
+        }
+        if expect == 200 {
+            client.data(id, b"abc", END_STREAM);
+        }
+        assert_eq!(expect, client.until(id, |it| it.complete).status);
+    }
 }
 
 /// What came of a body is the connection's credit again as soon as its stream is reset.

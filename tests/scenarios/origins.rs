@@ -439,6 +439,24 @@ fn who_does_not_say_that_it_is_well_gets_no_request_until_it_does() {
     assert_eq!(1, connections.len());
 }
 
+/// A Django site turns away a `Host` that it does not know, and went `sick` by that: checks say what requests say.
+#[test]
+fn a_check_names_the_sites_first_host() {
+    for (preserve, expect) in [(true, Some("shop.example.com")), (false, None)] {
+        let origin = Origin::fixed("HTTP/1.1 200 OK\n\nok");
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*.example.org\", \"Shop.example.com\", \"b.example.com\"]\n\
+             [[site.route]]\npath = \"/*\"\n[site.route.proxy]\nto = [\"{}\"]\npreserve_host = {preserve}\n\
+             health = {{ path = \"/health\", interval = \"20ms\" }}\n",
+            origin.url()
+        );
+        let _larder = Larder::start(Setup { config, env: Vec::new() });
+        until("it is asked", || origin.requests() > 0);
+        let own = origin.url().replace("http://", "");
+        assert_eq!(Some(expect.unwrap_or(&own)), origin.received()[0].field("host"));
+    }
+}
+
 /// A TLS origin for `app.test`, whose certificate is written to `ca.pem` of the folder. It answers by `answer`, and closes without
 /// a word of TLS.
 fn tls_origin(folder: &std::path::Path, answer: fn(&str) -> String) -> SocketAddr {

@@ -1,6 +1,7 @@
 //! What goes through unchanged: bodies both ways, interim responses, trailers, HEAD, methods.
 
 use crate::harness::origin::{Script, response};
+use crate::harness::server::Setup;
 use crate::harness::{Larder, Origin, Pages};
 
 #[test]
@@ -179,6 +180,118 @@ fn a_304_that_nobody_asked_for_is_a_bad_answer() {
     let larder = Larder::before(&origin, "");
     let mut client = larder.client();
     assert_eq!(502, client.get("/").status);
-    assert_eq!(502, client.request("POST", "/", "", "x").status);
     assert_eq!(304, client.get_with("/", "Cache-Control: no-store\r\nIf-None-Match: \"a\"\r\n").status);
+}
+
+/// Where nothing is kept of it there is nothing that it could spoil: it is passed on, as every other status is.
+#[test]
+fn a_304_that_nobody_asked_for_is_passed_on_where_nothing_is_kept() {
+    let answer = "HTTP/1.1 304 Not Modified\nETag: \"a\"\n\n";
+    let origin = Origin::fixed(answer);
+    let larder = Larder::before(&origin, "enabled = false");
+    let found = larder.get("/");
+    assert_eq!((304, Some("\"a\""), 0), (found.status, found.field("etag"), found.body.len()));
+    let larder = Larder::before(&origin, "private_cookies = [\"session\"]");
+    assert_eq!(304, larder.client().get_with("/", "Cookie: session=1\r\n").status);
+    assert_eq!(304, larder.client().request("POST", "/", "", "x").status);
+    assert_eq!(502, larder.get("/").status, "what is kept for others has to be a page");
+}
+
+/// A `%` without two hexadecimal digits was sent on as `%25`: another target, of which the client heard nothing.
+#[test]
+fn a_broken_escape_reaches_the_origin_as_it_came_and_no_cache() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok");
+    for cache in ["", "enabled = false"] {
+        let larder = Larder::before(&origin, cache);
+        for target in ["/100%", "/%zz/a?b=%4", "/a%2|[x]\"<>\\?%"] {
+            for method in ["GET", "GET", "HEAD", "POST", "DELETE"] {
+                let mut client = larder.client();
+                client.send(format!("{method} {target} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n"));
+                let found = client.read_for(method);
+                let line = origin.received().pop().unwrap().line().to_owned();
+                assert_eq!((200, format!("{method} {target} HTTP/1.1")), (found.status, line));
+                let detail = if cache.is_empty() && matches!(method, "GET" | "HEAD") {
+                    "; detail=broken-escape"
+                } else {
+                    ""
+                };
+                let by =
+                    if cache.is_empty() && matches!(method, "POST" | "DELETE") { "method" } else { "bypass" };
+                assert_eq!(format!("larder; fwd={by}; fwd-status=200{detail}"), found.cache());
+            }
+        }
+    }
+    let larder = Larder::before(&origin, "");
+    let mut http2 = crate::harness::http2::Http2::connect(&larder);
+    for _ in 0..2 {
+        let found = http2.get("/%zz|");
+        assert!(found.field("cache-status").unwrap().ends_with("detail=broken-escape"), "{found:?}");
+        assert_eq!("/%zz|", origin.received().pop().unwrap().target());
+    }
+}
+
+#[test]
+fn what_explain_says_of_a_broken_escape_and_of_a_body_that_is_passed() {
+    let pages = Pages::new("get_bodies = \"pass\"");
+    let page = pages.page(&["Cache-Control: max-age=60"]).with_query("a=100%");
+    assert_eq!("pass", pages.predict("GET", &page.target, ""));
+    page.get("");
+    assert_eq!(crate::harness::pages::Second::Miss, page.get_again(""));
+}
+
+/// An application that is asked by its own name sends its clients there.
+#[test]
+fn the_origins_own_address_is_written_back() {
+    let url = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
+    let own = url.clone();
+    let origin = Origin::new(move |it| {
+        let own = own.get().unwrap();
+        assert_eq!(it.field("host"), own.strip_prefix("http://"));
+        let kept = if it.target() == "/kept" { "Cache-Control: max-age=60\n" } else { "" };
+        format!(
+            "HTTP/1.1 302 Found\n{kept}Location: {own}/next?a=b\nContent-Location: {own}/this\nLink: <{own}/>\n\n"
+        )
+    });
+    url.set(origin.url()).unwrap();
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = {{ to = [\"{}\"], preserve_host = false }}\n",
+        origin.url()
+    );
+    let larder = Larder::start(Setup { config, env: Vec::new() });
+    let mut client = larder.client();
+    for (method, target) in [("GET", "/kept"), ("GET", "/kept"), ("GET", "/new"), ("POST", "/new")] {
+        let found = client.request(method, target, "", "");
+        let named = [found.field("location"), found.field("content-location")];
+        assert_eq!([Some("http://h/next?a=b"), Some("http://h/this")], named, "{method} {target}");
+        assert_eq!(Some(format!("<{}/>", origin.url()).as_str()), found.field("link"));
+    }
+    assert!(larder.get("/kept").is_hit());
+}
+
+/// Elasticsearch takes its queries from the body of a GET.
+#[test]
+fn the_body_of_a_get_reaches_an_application_whose_route_says_so() {
+    let origin = Origin::new(|it| {
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=60\n\n{} {}",
+            it.number,
+            String::from_utf8_lossy(&it.body)
+        )
+    });
+    let larder = Larder::before(&origin, "get_bodies = \"pass\"");
+    let json = "Content-Type: application/json\r\n";
+    assert_eq!("0 {query}", larder.client().request("GET", "/_search", json, "{query}").text());
+    assert_eq!(Some("application/json"), origin.received()[0].field("content-type"));
+    assert_eq!("1 {other}", larder.client().request("GET", "/_search", json, "{other}").text());
+    assert_eq!("2 ", larder.get("/_search").text(), "nothing was kept of either");
+    let found = larder.client().request("GET", "/_search", json, "{query}");
+    assert_eq!("3 {query}", found.text(), "nor is one answered from what is kept");
+    assert!(found.cache().starts_with("larder; fwd=bypass"), "{}", found.cache());
+    assert!(larder.get("/_search").is_hit());
+    assert_eq!(0, larder.counter("get_bodies_dropped"));
+    let chunked =
+        "GET /_search HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let mut client = larder.client();
+    assert!(client.send(chunked).read().text().contains("abc"));
+    assert!(client.get("/_search").is_hit(), "the connection goes on");
 }

@@ -597,7 +597,7 @@ fn groups_are_purged_by_their_name() {
 fn urls_with_bytes_that_no_uri_may_have() {
     let origin = tagged();
     let larder = Larder::before(&origin, "");
-    for target in ["/a|b", "/a%zz", "/a?x[]=1", "/a{b}\"", "/a%"] {
+    for target in ["/a|b", "/a?x[]=1", "/a{b}\""] {
         for (name, url) in [("url", format!("http://h{target}")), ("prefix", format!("h{target}*"))] {
             larder.get(target);
             assert!(is_hit(&larder, target), "{target} is stored");

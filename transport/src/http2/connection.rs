@@ -534,12 +534,9 @@ impl Connection {
 
     /// The same, where the connection's credit was given back already.
     pub fn let_send(&self, stream: &Stream, bytes: u32) {
-        let mut body = stream.body.borrow_mut();
-        body.owed += bytes;
-        if body.owed >= STREAM_WINDOW / 2 && !body.is_whole {
-            let owed = std::mem::take(&mut body.owed);
-            body.window += i64::from(owed);
-            self.link.with_output(|out| frame::write_window_update(stream.id, owed, out.text()));
+        let due = stream.body.borrow_mut().owe(bytes);
+        if let Some(due) = due {
+            self.link.with_output(|out| frame::write_window_update(stream.id, due, out.text()));
             self.wake();
         }
     }

@@ -208,7 +208,8 @@ impl<H: Handler> Taking<'_, H> {
     fn take_data(&mut self, stream: &Stream, data: &[u8], flow: u32, end: bool) -> Result<(), ErrorCode> {
         let length = data.len() as u64;
         let body = &mut *stream.body.borrow_mut();
-        let mut unused = flow - u32::try_from(data.len()).unwrap_or(flow);
+        let padding = flow - u32::try_from(data.len()).unwrap_or(flow);
+        let mut unused = padding;
         if body.is_whole {
             return Err(ErrorCode::StreamClosed);
         }
@@ -225,8 +226,6 @@ impl<H: Handler> Taking<'_, H> {
         } else if let Some(room) = body.room.checked_sub(length) {
             body.room = room;
             body.bytes.extend_from_slice(data);
-            // What pads is the stream's credit again with the rest.
-            body.owed += unused;
         } else {
             self.connection.link.worker.counters.body_too_large.add(1);
             body.refused = Some(ClientGone::TooLarge);
@@ -238,6 +237,10 @@ impl<H: Handler> Taking<'_, H> {
                 return Err(ErrorCode::Protocol);
             }
             body.is_whole = true;
+        }
+        // Padding is never read: its credit is due whether or not a byte of data comes with it (RFC 9113 §6.9.1).
+        if let Some(due) = body.owe(padding) {
+            frame::write_window_update(stream.id, due, self.out.text());
         }
         self.give_back(unused);
         stream.ring();

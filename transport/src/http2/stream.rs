@@ -1,5 +1,6 @@
 //! One stream: what is to be sent on it, what has come on it, and who waits for either. Frames are not here.
 
+use super::connection::STREAM_WINDOW;
 use super::waiting::Rate;
 use crate::body::Piece;
 use crate::link::ClientGone;
@@ -72,6 +73,20 @@ pub(super) struct Incoming {
     pub trailers: Option<FieldList>,
     /// The client sends nothing until it is told to.
     pub waits: bool,
+}
+
+impl Incoming {
+    /// `bytes` of the stream's window were used up and are free again: the credit that the client is to be given now, if it
+    /// is worth a frame.
+    pub fn owe(&mut self, bytes: u32) -> Option<u32> {
+        self.owed += bytes;
+        if self.owed < STREAM_WINDOW / 2 || self.is_whole {
+            return None;
+        }
+        let due = std::mem::take(&mut self.owed);
+        self.window += i64::from(due);
+        Some(due)
+    }
 }
 
 impl Stream {

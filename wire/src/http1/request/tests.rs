@@ -97,7 +97,7 @@ fn request_lines() {
 fn targets() {
     use Reject::Target;
     line("GET /a/b?c=d&e HTTP/1.1", Ok("/a/b?c=d&e"));
-    line("GET /%2e%2E/%zz%00% HTTP/1.1", Ok("/%2e%2E/%25zz%00%25"));
+    line("GET /%2e%2E/%zz%00% HTTP/1.1", Ok("/%2e%2E/%zz%00%"));
     line("GET //b/../c HTTP/1.1", Ok("//b/../c"));
     line("GET /a|b HTTP/1.1", Ok("/a%7Cb"));
     line("GET /a#b HTTP/1.1", Err(Target));
@@ -685,8 +685,9 @@ fn what_no_uri_may_have_is_encoded() {
     let plain = "/a/b-._~!$&'()*+,;=:@%2f%5B?c=d&e/?f";
     assert_eq!((false, plain.to_owned()), owned(plain));
     assert_eq!((true, "/a%7Cb%7Bc%7D%5Bd%5D%5E%22%3C%3E%5C%60".to_owned()), owned("/a|b{c}[d]^\"<>\\`"));
-    assert_eq!((true, "/%2e%2E/%25zz%00%25?a[]".replace("[]", "%5B%5D")), owned("/%2e%2E/%zz%00%?a[]"));
-    assert_eq!((true, "/%25%41%254".to_owned()), owned("/%%41%4"));
-    let twice = encoded(&encoded("/%zz|"));
-    assert_eq!("/%25zz%7C", twice, "once is enough");
+    // A broken escape is not repaired, nor is what stands beside it.
+    for broken in ["/%2e%2E/%zz%00%?a[]", "/%%41%4", "/%"] {
+        assert_eq!((true, broken.to_owned()), owned(broken));
+    }
+    assert_eq!("/%7C", encoded(&encoded("/|")), "once is enough");
 }

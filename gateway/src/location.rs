@@ -1,0 +1,136 @@
+//! `Location` and `Content-Location` of an origin that is asked by its own name: they are written back to the scheme and
+//! authority that the client asked, which may know no way to the origin. Other fields stay as they came.
+
+use crate::route::Route;
+use larder_origin::Address;
+use larder_semantics::field::FieldList;
+use larder_semantics::scheme::Scheme;
+use larder_wire::http1::request::Request;
+
+/// The fields that are references to where else to go, or where what was sent is (RFC 9110 §8.7, §10.2.2).
+const FIELDS: [&str; 2] = ["Location", "Content-Location"];
+
+/// Writes them back, where the route's origins get their own `Host`.
+pub(crate) fn write_back(route: &Route, request: &Request, fields: &mut FieldList) {
+    if route.own.is_empty() {
+        return;
+    }
+    let is_of_any_host = route.policy.key.any_host_of.is_some();
+    let authority = if is_of_any_host { "" } else { &request.authority };
+    for name in FIELDS {
+        let written = {
+            let mut lines = fields.get_all(name);
+            match (lines.next(), lines.next()) {
+                (Some(value), None) => written_back(&route.own, request.scheme, authority, value),
+                _ => None,
+            }
+        };
+        if let Some(written) = written {
+            fields.set(name, written);
+        }
+    }
+}
+
+/// The reference as the client is to read it; `None` where it names no address of `own`, and stays. Without an authority it
+/// becomes a path: the response is kept for whatever host is asked.
+fn written_back(own: &[Address], scheme: Scheme, authority: &str, value: &[u8]) -> Option<String> {
+    let reference = std::str::from_utf8(value).ok()?;
+    let (named, rest) = match reference.strip_prefix("//") {
+        Some(rest) => (scheme, rest),
+        None => Scheme::split(reference)?,
+    };
+    let (found, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let (host, port) = host_and_port(found, named)?;
+    if !own.iter().any(|it| is_at(it, host, port)) {
+        return None;
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    match authority {
+        // `//x` alone would be another host (RFC 3986 §4.2).
+        "" if path.starts_with("//") => Some(format!("/.{path}")),
+        "" => Some(format!("{slash}{path}")),
+        _ => Some(format!("{}://{authority}{slash}{path}", scheme.name())),
+    }
+}
+
+/// Host, an IPv6 address without its brackets, and port, which is the scheme's where none is written.
+fn host_and_port(authority: &str, scheme: Scheme) -> Option<(&str, u16)> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']')?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        None if !port.is_empty() => return None,
+        None | Some("") => scheme.default_port(),
+        Some(port) => port,
+    };
+    Some((host, port.parse().ok()?))
+}
+
+fn is_at(address: &Address, host: &str, port: u16) -> bool {
+    match address {
+        Address::Tcp(own, at) => host.eq_ignore_ascii_case(own) && port == *at,
+        // What such an origin gets as `Host`.
+        Address::Unix(_) => host.eq_ignore_ascii_case("localhost") && matches!(port, 80 | 443),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(reference: &str, expect: Option<&str>) {
+        let own =
+            ["http://127.0.0.1:8000", "http://app.internal", "http://[::1]:81"].map(|it| it.parse().unwrap());
+        let found = written_back(&own, Scheme::Https, "h:8443", reference.as_bytes());
+        assert_eq!(expect, found.as_deref(), "{reference}");
+    }
+
+    #[test]
+    fn the_origins_own_address_becomes_the_clients() {
+        check("http://127.0.0.1:8000/a?b#c", Some("https://h:8443/a?b#c"));
+        check("HTTP://127.0.0.1:8000", Some("https://h:8443/"));
+        check("https://127.0.0.1:8000?q", Some("https://h:8443/?q"));
+        check("http://App.Internal/login", Some("https://h:8443/login"));
+        check("http://app.internal:80/", Some("https://h:8443/"));
+        check("http://[::1]:81/x", Some("https://h:8443/x"));
+        check("//127.0.0.1:8000/x", Some("https://h:8443/x"));
+        check("http://127.0.0.1:8000//x", Some("https://h:8443//x"));
+    }
+
+    #[test]
+    fn other_references_stay() {
+        for reference in [
+            "/a",
+            "a",
+            "",
+            "?q",
+            "http://127.0.0.1:8001/",
+            "http://127.0.0.1/",
+            "http://127.0.0.1:8000.evil/",
+            "http://127.0.0.1:8000@evil/",
+            "http://u@127.0.0.1:8000/",
+            "http://app.internal.evil/",
+            "https://app.internal/",
+            "http://[::1/x",
+            "http://[::1]x/",
+            "ftp://127.0.0.1:8000/",
+            "//other/x",
+            "http://other/?to=http://127.0.0.1:8000/",
+        ] {
+            check(reference, None);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_for_any_host_names_none() {
+        let own = ["http://app:8000".parse().unwrap()];
+        let found = |it: &str| written_back(&own, Scheme::Http, "", it.as_bytes());
+        assert_eq!(Some("/a?b".to_owned()), found("http://app:8000/a?b"));
+        assert_eq!(Some("/".to_owned()), found("http://app:8000"));
+        assert_eq!(Some("/.//evil/x".to_owned()), found("http://app:8000//evil/x"));
+        let on_socket = ["unix:/run/app".parse().unwrap()];
+        assert_eq!(Some("/x".to_owned()), written_back(&on_socket, Scheme::Http, "", b"http://localhost/x"));
+    }
+}
