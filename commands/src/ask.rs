@@ -1,17 +1,19 @@
 //! Asking a larder that runs: which one, and how. What is asked of it, and how its answer is told, is each command's.
 
-use larder_config::Config;
+use crate::cli::{Ask, admin_address};
 use larder_config::plan::PLACES;
+use larder_config::run_file::{self, reachable};
 use larder_config::spelling::spell_listen;
 use larder_config::token::{self, Token, VARIABLE};
+use larder_config::{AdminListen, Config};
 use larder_stdx::error::plain;
 use larder_transport::listener::Listen;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::sync::OnceLock;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How long each port may take that is asked whether a larder's admin listens there.
@@ -19,16 +21,52 @@ const PROBE: Duration = Duration::from_millis(300);
 /// Bytes of an answer at most.
 const MAX_ANSWER: u64 = 4 << 20;
 
-/// Which larder is asked: the one that was named; the one on this machine that serves the port of `authority`; the only
-/// one on this machine.
+/// The variable that names an admin where no flag does, as `--admin` would.
+pub const ADDRESS: &str = "LARDER_ADMIN";
+
+/// Which larder is asked: the one whose admin `--admin` names; the one that runs with the file of `-c`; the one that
+/// [`ADDRESS`] names; of those on this machine the one that serves the port of `authority`, or the only one.
 ///
 /// # Errors
 /// One sentence: there is none, or it cannot be told which.
-pub fn admin(named: Option<&Listen>, authority: Option<&str>) -> Result<Listen, String> {
-    match (named, authority) {
-        (Some(named), _) => Ok(named.clone()),
-        (None, Some(authority)) => choose(&running()?, authority),
-        (None, None) => the_only(&running()?),
+pub fn admin(named: Option<&Ask>, authority: Option<&str>) -> Result<Listen, String> {
+    match named {
+        Some(Ask::At(address)) => return Ok(address.clone()),
+        Some(Ask::Of(file)) => return of_file(file, &run_file::find()),
+        None => {}
+    }
+    if let Some(text) = std::env::var_os(ADDRESS).filter(|it| !it.is_empty()) {
+        let text = text.to_string_lossy();
+        let bad = || format!("{ADDRESS}: found {text:?}; allowed: ADDR:PORT or \"unix:/PATH\"");
+        return admin_address(&text).ok_or_else(bad);
+    }
+    match authority {
+        Some(authority) => choose(&running()?, authority),
+        None => the_only(&running()?),
+    }
+}
+
+/// The configuration that `-c` names, where no server says that it runs with it.
+static CONFIGURATION: OnceLock<PathBuf> = OnceLock::new();
+
+/// The larder that runs with the configuration of a file: as its run file says, else as the configuration itself does.
+fn of_file(file: &Path, running: &[run_file::Running]) -> Result<Listen, String> {
+    let shown = file.display();
+    let whole = file.canonicalize().map_err(|it| format!("{shown} cannot be read: {}.", plain(&it)))?;
+    let is_same = |it: &Path| it.canonicalize().is_ok_and(|it| it == whole);
+    let runs_with = |it: &&run_file::Running| it.configuration.as_deref().is_some_and(is_same);
+    let found: Vec<Running> = running.iter().filter(runs_with).map(Running::of).collect();
+    if !found.is_empty() {
+        return the_only(&found);
+    }
+    let config = Config::load(file, &[]).map_err(|it| it.to_string())?;
+    let _ = CONFIGURATION.set(whole);
+    match config.admin.listen {
+        AdminListen::Off => Err(format!("The larder of {shown} has no admin (admin.enabled = false).")),
+        AdminListen::At(address) | AdminListen::From(address) if address.port() != 0 => {
+            Ok(Listen::Tcp(reachable(address)))
+        }
+        AdminListen::At(_) | AdminListen::From(_) => Err(format!("No larder runs with {shown}.")),
     }
 }
 
@@ -209,28 +247,37 @@ pub fn serves(admin: &Listen) -> Result<Vec<String>, String> {
 /// and where there is no token.
 #[must_use]
 pub fn authorization(admin: &Listen) -> String {
-    match (admin, own_token()) {
+    match (admin, own_token(admin)) {
         (Listen::Tcp(_), Ok(token)) => format!("Authorization: Bearer {}\r\n", token.text()),
         _ => String::new(),
     }
 }
 
-/// The token by the rules of the server: of the variable, of the file that the configuration here names, or of the
-/// default place.
-fn own_token() -> Result<&'static Token, &'static str> {
-    static TOKEN: OnceLock<Result<Token, String>> = OnceLock::new();
-    let found = TOKEN.get_or_init(|| {
-        let file = PLACES.iter().map(Path::new).find(|it| it.exists());
-        let config = file.and_then(|it| Config::load(it, &[]).ok());
-        token::of_client(config.and_then(|it| it.admin.token_file).as_deref())
-    });
-    found.as_ref().map_err(|it| &**it)
+/// The token for an admin by the rules of the server: of the variable, of the file that its run file names, of the one that the
+/// configuration names (of `-c`, or here), or of the default place. Of the admin that was asked for last it is remembered.
+fn own_token(admin: &Listen) -> Result<Token, String> {
+    static LAST: Mutex<Option<(Listen, Result<Token, String>)>> = Mutex::new(None);
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, token)) = last.as_ref().filter(|it| it.0 == *admin) {
+        return token.clone();
+    }
+    let token = match run_file::find().iter().find(|it| it.admin.contains(admin)) {
+        Some(running) => running.token(),
+        None => {
+            let here = || PLACES.iter().map(Path::new).find(|it| it.exists());
+            let config = CONFIGURATION.get().map(PathBuf::as_path).or_else(here);
+            let config = config.and_then(|it| Config::load(it, &[]).ok());
+            token::of_client(config.and_then(|it| it.admin.token_file).as_deref())
+        }
+    };
+    *last = Some((admin.clone(), token.clone()));
+    token
 }
 
 /// One sentence for whoever is not let in: what to do.
 fn not_let_in(admin: &Listen) -> String {
     let spelt = spell_listen(admin);
-    let what = match own_token() {
+    let what = match own_token(admin) {
         Ok(_) => "rejects the token of this user".to_owned(),
         Err(why) => format!("requires its token ({})", why.trim_end_matches('.')),
     };
@@ -245,6 +292,12 @@ struct Running {
     serves: Vec<String>,
 }
 
+impl Running {
+    fn of(it: &run_file::Running) -> Self {
+        Self { admin: it.admin[0].clone(), serves: it.serves.clone() }
+    }
+}
+
 /// What was found at an address.
 enum Looked {
     Running(Running),
@@ -253,11 +306,16 @@ enum Looked {
     Nobody,
 }
 
-/// Every larder whose admin has one of the ports that are taken where nobody asks for one.
+/// Every larder with a run file; where there is none, every one whose admin has one of the ports that are taken where nobody asks
+/// for one.
 ///
 /// # Errors
 /// There are some, and none lets us in.
 fn running() -> Result<Vec<Running>, String> {
+    let told: Vec<Running> = run_file::find().iter().map(Running::of).collect();
+    if !told.is_empty() {
+        return Ok(told);
+    }
     let (mut running, mut locked) = (Vec::new(), None);
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let trusted = trusted_ports(&table, rustix::process::geteuid().as_raw());
@@ -315,19 +373,19 @@ fn look(admin: &Listen, patience: Duration) -> Looked {
     }
 }
 
+/// Where no larder is found.
+const NONE: &str = "No larder of this user runs on this machine; set --admin to the address printed as \"admin on\", or -c to its \
+                    configuration file.";
+
 /// The larder that runs here, if it is the only one.
 fn the_only(running: &[Running]) -> Result<Listen, String> {
     match running {
-        [] => Err(
-            "No larder runs on this machine, or its admin address is not the default; set --admin to the \
-                   address printed as \"admin on\"."
-                .to_owned(),
-        ),
+        [] => Err(NONE.to_owned()),
         [only] => Ok(only.admin.clone()),
         several => {
             let admins: Vec<String> = several.iter().map(|it| spell_listen(&it.admin)).collect();
             Err(format!(
-                "Several larders run on this machine; choose one with --admin ({}).",
+                "Several larders run on this machine; choose one with --admin ({}) or -c FILE.",
                 admins.join(", ")
             ))
         }
@@ -349,11 +407,7 @@ fn choose(running: &[Running], authority: &str) -> Result<Listen, String> {
                  with --admin {admin}."
             ))
         }
-        ([], _) => {
-            Err("No larder runs on this machine, or its admin address is not the default; set --admin to the address \
-                 printed as \"admin on\"."
-                .to_owned())
-        }
+        ([], _) => Err(NONE.to_owned()),
         ([only], _) => Ok(only.admin.clone()),
         (_, Some(found)) => Ok(found.admin.clone()),
         (several, None) => {
@@ -453,10 +507,8 @@ mod tests {
 
     #[test]
     fn the_larder_that_serves_the_port_is_asked() {
-        let nobody = "No larder runs on this machine, or its admin address is not the default; set --admin to the \
-                     address printed as \"admin on\".";
         let two = ["http://127.0.0.1:8080", "unix:/run/larder.sock http://[::]:80"];
-        check(&[], "a:8080", Err(nobody));
+        check(&[], "a:8080", Err(NONE));
         check(&two[..1], "www.example.com", Ok(9180));
         let other = "The larder on this machine serves http://127.0.0.1:8080, not port 81; correct the URL, or query it anyway with --admin 127.0.0.1:9180.";
         check(&two[..1], "a:81", Err(other));

@@ -20,6 +20,7 @@ pub mod plan;
 pub mod presets;
 pub mod problem;
 mod read;
+pub mod run_file;
 pub mod spelling;
 pub mod store;
 pub mod table;

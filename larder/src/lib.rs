@@ -1,3 +1,4 @@
 //! The supervisor of the larder binary, as a library so that tests start a server in their own process.
 
+mod started;
 pub mod supervisor;

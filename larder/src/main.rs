@@ -9,7 +9,7 @@ use larder_commands::{
 use larder_config::Config;
 use larder_config::plan::Plan;
 use larder_stdx::error::plain;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Measured: see docs/decisions/0060-allocator.md.
@@ -199,8 +199,14 @@ fn print(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Says what went wrong: to a person on standard error, to a program that asked for JSON as JSON on standard output.
 fn fail(code: u8, sentence: &str) -> ExitCode {
-    tell(sentence.trim_end());
+    let sentence = sentence.trim_end();
+    if std::env::args_os().skip(1).any(|it| it == "--json") {
+        print(&format!("{:#}\n", json!({ "error": sentence, "exit": code })));
+    } else {
+        tell(sentence);
+    }
     ExitCode::from(code)
 }
 

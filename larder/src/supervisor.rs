@@ -2,7 +2,9 @@
 //! What a request meets is in `front`; what a configuration may say is in `larder_config`.
 
 use larder_admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
+use crate::started;
 use larder_config::plan::Plan;
+use larder_config::run_file::RunFile;
 use larder_config::token::{self, Kept, Token};
 use larder_config::{AdminListen, Config, Problem};
 use larder_gateway::Gateway;
@@ -82,7 +84,8 @@ pub fn run(
         larder_stdx::clock::stand_at(second);
     }
     let started = start(config, plan, after).map_err(Stopped::AtStart)?;
-    let Started { mut house, clerk, nodes, threads, admin, access, audit, inbox } = started;
+    let Started { mut house, clerk, nodes, threads, admin, access, audit, inbox, run_file: _run_file } =
+        started;
     // The system takes all memory back at once when the process ends: giving a million pages back one by one first
     // would take seconds, for which whoever stops larder waits.
     std::mem::forget(house.shared.store.clone());
@@ -112,6 +115,8 @@ struct Started {
     access: Access,
     audit: Audit,
     inbox: watch::Receiver<Orders>,
+    /// Removed when larder stops.
+    run_file: Option<RunFile>,
 }
 
 /// Opens everything, in an order in which whatever fails leaves nothing half-started.
@@ -148,6 +153,7 @@ fn start(
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
+    let socket = config.admin.socket.clone();
     let live = Live::open(config, &own, workers, None)?;
     let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
     let traces = Traces::of(live.config.trace_rates());
@@ -191,28 +197,13 @@ fn start(
         })
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
-    tell_start(&errors, &plan, &public, &admin, workers);
+    started::tell(&errors, &plan, &public, &admin, workers);
+    let run_file = started::write_run_file(&errors, &plan, &public, (admin_at, socket), &kept);
     let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);
     let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
-    Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox })
-}
-
-/// The first line of the error log: the version, where the configuration is from, and every address.
-fn tell_start(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
-    let file = plan.file().map_or("flags".to_owned(), |it| it.display().to_string());
-    let admin: Vec<String> = admin.iter().map(Bound::to_string).collect();
-    let admin = if admin.is_empty() { "off".to_owned() } else { admin.join(",") };
-    let (version, listen, workers) = (env!("CARGO_PKG_VERSION"), public.join(","), workers.to_string());
-    let values = [
-        ("version", version),
-        ("configuration", &file),
-        ("listen", &listen),
-        ("admin", &admin),
-        ("workers", &workers),
-    ];
-    errors.event(Level::Info, "started", &values);
+    Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox, run_file })
 }
 
 /// Why there is no RAM tier, and what would help.

@@ -24,7 +24,7 @@ pub struct Ended {
 pub fn run(folder: &Path, arguments: &[&str]) -> Ended {
     let mut command = Command::new(server::binary());
     command.args(arguments).current_dir(folder).stdin(Stdio::null());
-    command.env("LARDER_ADMIN_TOKEN", server::TOKEN);
+    command.env("LARDER_ADMIN_TOKEN", server::TOKEN).env("XDG_RUNTIME_DIR", folder);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = libc::pid_t::try_from(child.id()).unwrap();
     let (tell, ended) = mpsc::channel();

@@ -85,6 +85,10 @@ impl Larder {
         command.env("LARDER_TEST_CLOCK", begun().to_string()).current_dir(folder.path());
         // Most are killed: what one leaves goes with its folder.
         command.env("TMPDIR", folder.path());
+        // Its run file is for the commands of this scenario alone.
+        if !command.get_envs().any(|it| it.0 == "XDG_RUNTIME_DIR") {
+            command.env("XDG_RUNTIME_DIR", folder.path());
+        }
         // One that a scenario has set, or removed, stays so.
         if !command.get_envs().any(|it| it.0 == "LARDER_ADMIN_TOKEN") {
             command.env("LARDER_ADMIN_TOKEN", TOKEN);

@@ -49,6 +49,7 @@ mod pressed;
 mod proxied;
 mod purge;
 mod requests;
+mod run_files;
 mod session_applications;
 mod slow_clients;
 mod smuggling;

@@ -55,7 +55,12 @@ fn assert_strict(request: &Received) {
 }
 
 /// Only what RFC 3986 lets stand in a path, a query and, for `OPTIONS *`, instead of them.
+///
+/// A target with a broken escape is passed on as it came: it has no bytes by which a line could end or be split.
 fn is_strict(target: &str) -> bool {
+    if larder_semantics::target::has_broken_escape(target) {
+        return target.bytes().all(|it| it.is_ascii_graphic() && it != b'#');
+    }
     let (parts, mut bytes) = (b"-._~!$&'()*+,;=:@/?", target.bytes());
     while let Some(byte) = bytes.next() {
         let fits = match byte {

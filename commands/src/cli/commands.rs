@@ -84,6 +84,12 @@ pub const FILE: &[Flag] = &[short(
     flag("config", "FILE", Means::File, "configuration file (larder.toml, then /etc/larder/larder.toml)"),
 )];
 
+/// `-c` of a command that asks a running larder.
+const OF_FILE: Flag = short(
+    'c',
+    flag("config", "FILE", Means::File, "query the larder that runs with this configuration file"),
+);
+
 /// The flags of `explain`.
 #[rustfmt::skip]
 pub const EXPLAIN: &[Flag] = &[
@@ -92,6 +98,7 @@ pub const EXPLAIN: &[Flag] = &[
     own("id", "ID", "a past request instead of a URL: its id from `larder tail --json`, the live stream or a trace"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the one on this machine that serves the port of the URL)"),
+    OF_FILE,
 ];
 
 const fn own(long: &'static str, value: &'static str, help: &'static str) -> Flag {
@@ -112,6 +119,7 @@ pub const PURGE: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to purge (the one on this machine that serves the port of the URL, or \
                  the only one)"),
+    OF_FILE,
 ];
 
 /// The flags of `tail`.
@@ -119,6 +127,7 @@ pub const PURGE: &[Flag] = &[
 pub const TAIL: &[Flag] = &[
     flag("json", "", Means::Json, "print one JSON object per line and request"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `top`.
@@ -127,6 +136,7 @@ pub const TOP: &[Flag] = &[
     own("by", "COLUMN", "sort URLs by requests, misses, bytes or origin_time (requests)"),
     own("once", "", "print the totals since the start once, and exit"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `stats`.
@@ -134,6 +144,7 @@ pub const TOP: &[Flag] = &[
 pub const STATS: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `overlay`.
@@ -144,6 +155,7 @@ pub const OVERLAY: &[Flag] = &[
     own("type", "TYPE", "Content-Type (by the extension of FILE, then of the URI, then by the content)"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `origin`.
@@ -151,6 +163,7 @@ pub const OVERLAY: &[Flag] = &[
 pub const ORIGIN: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `login`.
@@ -158,6 +171,7 @@ pub const ORIGIN: &[Flag] = &[
 pub const LOGIN: &[Flag] = &[
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `objects`.
@@ -172,6 +186,7 @@ pub const OBJECTS: &[Flag] = &[
     own("cursor", "NEXT", "continue after an earlier page: its `next` value"),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder to query (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `bench`.
@@ -201,6 +216,7 @@ pub const WARM: &[Flag] = &[
     short('H', flag("header", "'NAME: VALUE'", Means::Field, "header field of every request, such as Host for paths; may be repeated")),
     flag("json", "", Means::Json, "print JSON"),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "admin address of the larder whose listen address is used (the one on this machine)"),
+    OF_FILE,
 ];
 
 /// The flags of `trace`.
@@ -211,6 +227,7 @@ pub const TRACE: &[Flag] = &[
     own("for", "DURATION", "record: duration, or until Ctrl-C (30s)"),
     short('o', own("output", "FILE|-", "output file; `-` is standard output (traces.jsonl; plot: FILE with .html)")),
     flag("admin", "ADDR:PORT|unix:PATH", Means::Ask, "record: admin address of the larder (the only one on this machine)"),
+    OF_FILE,
 ];
 
 /// Which command.

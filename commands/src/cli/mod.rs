@@ -86,13 +86,22 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Which larder a command asks, where that is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The one whose admin listens here: `--admin`.
+    At(Listen),
+    /// The one that runs with this configuration: `-c`.
+    Of(PathBuf),
+}
+
 /// What a running larder has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// Text or JSON.
     pub output: Output,
     /// Which larder is asked; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// A login link that is wanted.
@@ -101,7 +110,7 @@ pub struct Login {
     /// Text or JSON.
     pub output: Output,
     /// Which larder is asked; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// A question to a running larder.
@@ -122,7 +131,7 @@ pub struct Explain {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// For whom a command prints.
@@ -219,7 +228,7 @@ struct Given {
     fields: Vec<(String, String)>,
     method: Option<String>,
     json: bool,
-    ask: Option<Listen>,
+    ask: Option<Ask>,
 }
 
 impl Given {
@@ -258,8 +267,7 @@ impl Given {
             Means::Ask => {
                 let allowed = "ADDR:PORT or \"unix:/PATH\"";
                 let bad = || Usage(format!("{name}: found {value:?}; allowed: {allowed}"));
-                self.ask =
-                    Some(kind::listen(&value).filter(|it| !matches!(it, Listen::Tls(_))).ok_or_else(bad)?);
+                self.ask = Some(Ask::At(admin_address(&value).ok_or_else(bad)?));
             }
             Means::Own(own) => self.own.push((own, value)),
             Means::True(_) | Means::Json => {}
@@ -328,7 +336,9 @@ impl Given {
                 command.word, command.argument
             )));
         }
-        let file = self.file.take().map_or(Base::Search, Base::File);
+        let file = self.file.take();
+        self.ask = self.ask.or_else(|| file.clone().map(Ask::Of));
+        let file = file.map_or(Base::Search, Base::File);
         Ok(match command.name {
             Name::Proxy => Command::Serve(self.plan(Base::Flags).in_front_of(&argument)),
             Name::Serve => {
@@ -531,6 +541,12 @@ pub fn summary(config: &Config) -> String {
         }
     }
     out
+}
+
+/// Reads the address of an admin, which is never behind TLS.
+#[must_use]
+pub fn admin_address(text: &str) -> Option<Listen> {
+    kind::listen(text).filter(|it| !matches!(it, Listen::Tls(_)))
 }
 
 fn spell_admin(it: &Admin) -> String {

@@ -1,7 +1,6 @@
 //! The command line of `larder objects`: what is searched for, and in which order it comes.
 
-use super::{Given, Output, Usage};
-use larder_transport::listener::Listen;
+use super::{Ask, Given, Output, Usage};
 
 /// What is asked of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +10,7 @@ pub struct Objects {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 impl Objects {

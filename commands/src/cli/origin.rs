@@ -1,8 +1,7 @@
 //! The command line of `larder origin`: which origin is taken out of use or put back.
 
-use super::{Given, Output, Usage};
+use super::{Ask, Given, Output, Usage};
 use larder_config::Member;
-use larder_transport::listener::Listen;
 
 /// What is to be done with origins of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +11,7 @@ pub struct OriginOrder {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// See [`OriginOrder`].

@@ -1,9 +1,8 @@
 //! The command line of `larder overlay`: which page is put over what.
 
-use super::{Given, Output, Usage};
+use super::{Ask, Given, Output, Usage};
 use larder_semantics::policy::LONGEST_LIFETIME;
 use larder_stdx::duration;
-use larder_transport::listener::Listen;
 use std::path::PathBuf;
 
 /// What is to be done with overlays of a running larder.
@@ -14,7 +13,7 @@ pub struct Overlay {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// See [`Overlay`].

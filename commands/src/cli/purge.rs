@@ -1,9 +1,8 @@
 //! The command line of `larder purge`: what is purged, and how hard.
 
-use super::{Given, Output, Usage, condition};
+use super::{Ask, Given, Output, Usage, condition};
 use larder_config::page_url::readable;
 use larder_semantics::expression::Expression;
-use larder_transport::listener::Listen;
 use serde_json::{Value, json};
 
 /// Purges for a running larder.
@@ -16,7 +15,7 @@ pub struct Purge {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 impl Purge {

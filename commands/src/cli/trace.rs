@@ -1,8 +1,7 @@
 //! The command line of `larder trace`: what is recorded, what is drawn.
 
-use super::{Given, Usage};
+use super::{Ask, Given, Usage};
 use larder_stdx::duration;
-use larder_transport::listener::Listen;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,7 +29,7 @@ pub struct Record {
     /// Where to; `-` is standard output.
     pub out: PathBuf,
     /// Which larder; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// Draws a file of traces.

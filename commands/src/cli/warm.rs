@@ -1,9 +1,8 @@
 //! The command line of `larder warm`: what is asked for, how fast, and how much of it the origin may be asked.
 
-use super::{Given, Output, Usage, kind};
+use super::{Ask, Given, Output, Usage, kind};
 use larder_origin::Address;
 use larder_semantics::scheme::Scheme;
-use larder_transport::listener::Listen;
 use std::path::PathBuf;
 
 /// Requests for a running larder, so that it has what visitors will ask for.
@@ -26,7 +25,7 @@ pub struct Warm {
     /// Text or JSON.
     pub output: Output,
     /// Which larder is asked where it serves; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 /// Where URLs come from.

@@ -1,9 +1,8 @@
 //! The command lines of `larder tail` and `larder top`.
 
-use super::{Given, Output, Usage, condition};
+use super::{Ask, Given, Output, Usage, condition};
 use larder_counters::top::By;
 use larder_semantics::expression::{Expression, Subject};
-use larder_transport::listener::Listen;
 
 /// Following the requests of a running larder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +12,7 @@ pub struct Tail {
     /// Text or JSON.
     pub output: Output,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 impl Tail {
@@ -36,7 +35,7 @@ pub struct Top {
     /// One picture, and no more.
     pub once: bool,
     /// Which larder to ask; `None` is the one that runs here.
-    pub ask: Option<Listen>,
+    pub ask: Option<Ask>,
 }
 
 impl Top {
