@@ -1,6 +1,6 @@
 //! Commands find the larder that runs here by its run file, whatever port its admin has.
 
-use crate::harness::server::{Setup, TOKEN, binary};
+use crate::harness::server::{Setup, binary};
 use crate::harness::{Larder, Origin};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
@@ -105,6 +105,8 @@ fn errors_are_json_where_that_is_asked_for_and_wrong_arguments_end_with_2() {
         &["stats", "--what", "--json"][..],
         &["purge", "--json"],
         &["objects", "--json", "--limit", "many"],
+        &["objects", "--json", "--sort", "colour"],
+        &["objects", "--json", "--status", "abc"],
         &["explain", "--json"],
         &["stats", "--json", "too", "many"],
     ] {
@@ -122,5 +124,4 @@ fn errors_are_json_where_that_is_asked_for_and_wrong_arguments_end_with_2() {
     );
     let (code, out, err) = ask(folder.path(), &["stats", "--what"], &[]);
     assert!(code == 2 && out.is_empty() && err.starts_with("larder: "), "{out}{err}");
-    let _ = TOKEN;
 }
