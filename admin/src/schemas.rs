@@ -165,7 +165,7 @@ pub const PURGE: &str = r#"{"type":"object","additionalProperties":false,"proper
 /// What became of it.
 pub const PURGED: &str = r#"{"type":"object","required":["seq","scope","strength","complete","receipts"],"properties":{
 "seq":{"type":"integer"},"scope":{"type":"object","description":"what it is about, under its name: url, prefix, tag, where or all","additionalProperties":true},"strength":{"type":"string"},"complete":{"type":"boolean"},
-"receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["past","logged","silent","uncertain"]},"detail":{"type":"string"}}}}}}"#;
+"receipts":{"type":"array","items":{"type":"object","required":["of","state"],"properties":{"of":{"type":"string"},"state":{"type":"string","enum":["past","logged","silent","uncertain"]},"detail":{"type":"string"},"count":{"type":"integer","description":"responses in this tier that the purge matched, where they were counted"}}}}}}"#;
 
 /// An overlay, as it is told.
 macro_rules! overlay {

@@ -38,8 +38,18 @@ pub fn tell(answer: &Value) -> String {
         let (kind, what) = scope.map_or((String::new(), String::new()), |it| (it.0.clone(), text(it.1)));
         let _ = writeln!(out, "purged {kind} {what} ({}, number {})", text(&purge["strength"]), purge["seq"]);
         for receipt in purge["receipts"].as_array().unwrap_or(&none) {
-            let detail = text(&receipt["detail"]);
+            let count = match receipt["count"].as_u64() {
+                None => String::new(),
+                Some(1) => "1 response".to_owned(),
+                Some(count) => format!("{count} responses"),
+            };
+            let detail = [count, text(&receipt["detail"])]
+                .iter()
+                .filter(|it| !it.is_empty())
+                .cloned()
+                .collect::<Vec<_>>();
             let gap = if detail.is_empty() { "" } else { ": " };
+            let detail = detail.join("; ");
             let _ = writeln!(out, "  {:<12} {}{gap}{detail}", text(&receipt["of"]), text(&receipt["state"]));
         }
     }

@@ -4,10 +4,11 @@ use larder_config::plan::Plan;
 use larder_config::run_file::{self, RunFile};
 use larder_config::token::Kept;
 use larder_observe::log::{ErrorLog, Level};
+use larder_server::worker::Orders;
 use larder_transport::listener::{Bound, Listen};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use tokio::sync::watch;
 
 /// The first line of the error log: the version, where the configuration is from, and every address.
 pub fn tell(errors: &ErrorLog, plan: &Plan, public: &[String], admin: &[Bound], workers: NonZeroUsize) {
@@ -30,9 +31,11 @@ pub fn write_run_file(
     errors: &ErrorLog,
     plan: &Plan,
     public: &[String],
-    (admin_at, socket): (Option<SocketAddr>, Option<PathBuf>),
+    admin_at: Option<SocketAddr>,
+    orders: &watch::Sender<Orders>,
     kept: &Kept,
 ) -> Option<RunFile> {
+    let socket = orders.borrow().live.config.admin.socket.clone();
     let mut admin = vec![Listen::Tcp(run_file::reachable(admin_at?))];
     admin.extend(socket.map(|it| Listen::Unix(std::path::absolute(&it).unwrap_or(it))));
     match run_file::write(&admin, public, plan.file().as_deref(), kept) {

@@ -1,8 +1,8 @@
 //! The running server: binds, starts the workers and the admin, watches the configuration, obeys signals, drains.
 //! What a request meets is in `front`; what a configuration may say is in `larder_config`.
 
-use larder_admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
 use crate::started;
+use larder_admin::{Access, Admin, Audit, Configuring, Deed, ReloadOrder};
 use larder_config::plan::Plan;
 use larder_config::run_file::RunFile;
 use larder_config::token::{self, Kept, Token};
@@ -153,7 +153,6 @@ fn start(
     let coders = Coders::new(store.clone(), totals.add_part(), config.coding);
     let public: Vec<String> = sockets[0].iter().map(Bound::to_string).collect();
     let nodes = nodes::Plan::new(config.fleet.as_ref(), public.first().map(String::as_str), &store);
-    let socket = config.admin.socket.clone();
     let live = Live::open(config, &own, workers, None)?;
     let telemetry = Telemetry::of(live.config.telemetry.as_ref(), || totals.add_part())?;
     let traces = Traces::of(live.config.trace_rates());
@@ -161,12 +160,11 @@ fn start(
     let shares = Shares::take(&live.config, &lower, workers, &errors);
     let overlays = Overlays::new(store.clone(), own.clone());
     let (refusals, heap) = (Arc::default(), Heap::new(workers));
-    let (stream, ids, tops) = (Hub::new(own.clone()), Arc::default(), Arc::default());
-    let recent = Arc::default();
+    let (ids, tops, recent) = Default::default();
     let shared = Shared {
         recent,
         tops,
-        stream,
+        stream: Hub::new(own.clone()),
         ids,
         store,
         lower,
@@ -198,7 +196,7 @@ fn start(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|it| format!("A worker cannot be started: {}.", plain(&it)))?;
     started::tell(&errors, &plan, &public, &admin, workers);
-    let run_file = started::write_run_file(&errors, &plan, &public, (admin_at, socket), &kept);
+    let run_file = started::write_run_file(&errors, &plan, &public, admin_at, &orders, &kept);
     let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
     let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);

@@ -139,7 +139,7 @@ impl Nodes {
                 self.counters.purge_log_uncertain.add_shared(1);
                 let mut why = why.to_string();
                 why[..1].make_ascii_uppercase();
-                return vec![Receipt { of: "fleet".into(), state: State::Uncertain(format!("{why}.")) }];
+                return vec![Receipt::of("fleet", State::Uncertain(format!("{why}.")))];
             }
         };
         let (on, of) = (receipt.on.0.len(), receipt.on.1);
@@ -148,9 +148,9 @@ impl Nodes {
                 "on {on} of {of} servers; every node is past it within {} ms",
                 self.lease.as_millis()
             );
-            return vec![Receipt { of: "fleet".into(), state: State::Logged(when) }];
+            return vec![Receipt::of("fleet", State::Logged(when))];
         };
-        let mut receipts = vec![Receipt { of: "fleet".into(), state: State::Past }];
+        let mut receipts = vec![Receipt::of("fleet", State::Past)];
         receipts.extend(nodes.into_iter().filter(|it| it.how != How::Left).map(|it| {
             let state = match it.how {
                 How::Past | How::Left => State::Past,
@@ -159,7 +159,7 @@ impl Nodes {
                     date::format(WallTime(since))
                 )),
             };
-            Receipt { of: format!("node {} ({:08x})", it.name, it.id >> 32).into(), state }
+            Receipt::of(format!("node {} ({:08x})", it.name, it.id >> 32), state)
         }));
         receipts
     }

@@ -2,6 +2,7 @@
 //! and however far its fill has come. Nothing is walked when a rule is made; whoever meets a response asks.
 
 mod apply;
+mod count;
 pub mod follow;
 mod rules;
 pub(crate) mod sweep;

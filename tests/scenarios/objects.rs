@@ -238,5 +238,5 @@ fn the_command_shows_a_table() {
     let page: Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((Some(2), 1), (page["total"].as_u64(), paths(&page).len()));
     let bad = run(larder.folder.path(), &["objects", "--sort", "colour", "--admin", &admin]);
-    assert!(bad.code == 1 && bad.err.contains("allowed: key, size"), "{bad:?}");
+    assert!(bad.code == 2 && bad.err.contains("allowed: key, size"), "{bad:?}");
 }

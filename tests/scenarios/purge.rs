@@ -197,7 +197,10 @@ fn the_answer_says_what_was_done() {
         (two["scope"].clone(), two["strength"].as_str().unwrap())
     );
     assert_eq!(one["seq"].as_u64().unwrap() + 1, two["seq"].as_u64().unwrap());
-    assert_eq!(json!([{ "of": "ram", "state": "past" }]), two["receipts"]);
+    assert_eq!(
+        json!([{ "of": "ram", "state": "past", "count": two["receipts"][0]["count"] }]),
+        two["receipts"]
+    );
     assert_eq!(2, larder.counter("purges"));
 }
 
@@ -503,8 +506,8 @@ fn from_the_command_line() {
         larder.get(page);
     }
     let ended = command(&["http://h/a/1", "h/a/2"]);
-    let expect = "purged url http://h/a/1 (hard, number 1)\n  ram          past\n\
-                  purged url http://h/a/2 (hard, number 2)\n  ram          past\n";
+    let expect = "purged url http://h/a/1 (hard, number 1)\n  ram          past: 1 response\n\
+                  purged url http://h/a/2 (hard, number 2)\n  ram          past: 1 response\n";
     assert_eq!((0, expect, ""), (ended.code, ended.out.as_str(), ended.err.as_str()));
     assert_eq!([false, false, true], ["/a/1", "/a/2", "/b/1"].map(|it| is_hit(&larder, it)));
     let ended = command(&["--tag", "b", "--soft", "--json"]);
@@ -570,7 +573,7 @@ fn a_purge_outlives_the_process() {
     larder.get("/b");
     until("both are on disk", || larder.counter("disk_writes") == 2);
     let answer = purge(&larder, json!({ "tag": "a" }));
-    assert_eq!(json!({ "of": "disk", "state": "past" }), answer["receipts"][1]);
+    assert_eq!("past", answer["receipts"][1]["state"], "{answer}");
     drop(larder); // As by kill -9: nothing is written any more.
     let larder = start();
     let (purged, kept) = (larder.get("/a"), larder.get("/b"));
@@ -645,4 +648,43 @@ fn head_on_the_admin_is_get_without_the_body() {
         let it = larder.admin_request(method, path);
         assert_eq!((405, Some(allow)), (it.status, it.field("allow")), "{method} {path}");
     }
+}
+
+/// A purge that met nothing answered as one that removed a thousand.
+#[test]
+fn a_purge_says_how_many_responses_it_matched() {
+    let origin = Origin::new(|it| {
+        format!(
+            "HTTP/1.1 200 OK\nCache-Control: max-age=600\nVary: X-Kind\nSurrogate-Key: all\n\n{}",
+            it.target()
+        )
+    });
+    let larder = Larder::before(&origin, "purge = { method = true }");
+    let fill = || {
+        for target in ["/a", "/a/b", "/c"] {
+            larder.get(target);
+            larder.client().get_with(target, "X-Kind: other\r\n");
+        }
+    };
+    let count = |body: serde_json::Value| purge(&larder, body)["receipts"][0]["count"].clone();
+    assert_eq!(json!(0), count(json!({ "url": "http://h/a" })), "nothing is stored yet");
+    fill();
+    assert_eq!(json!(2), count(json!({ "url": "http://h/a" })), "both variants");
+    assert_eq!(json!(0), count(json!({ "url": "http://h/a" })), "they are gone");
+    assert_eq!(json!(0), count(json!({ "tag": "none" })));
+    assert_eq!(json!(2), count(json!({ "prefix": "http://h/a" })));
+    fill();
+    assert_eq!(json!(6), count(json!({ "tag": "all", "soft": true })));
+    assert_eq!(json!(2), count(json!({ "where": "path == \"/c\"" })));
+    assert_eq!(json!(4), count(json!({ "all": true })));
+    larder.get("/a");
+    for expect in [1, 0] {
+        let told: serde_json::Value =
+            serde_json::from_str(&larder.client().request("PURGE", "/a", "", "").text()).unwrap();
+        assert_eq!(json!(expect), told["receipts"][0]["count"], "{told}");
+    }
+    let admin = larder.admin.to_string();
+    let ended =
+        crate::harness::command::run(larder.folder.path(), &["purge", "http://h/c", "--admin", &admin]);
+    assert!(ended.out.contains("ram          past: 0 responses"), "{ended:?}");
 }

@@ -25,6 +25,7 @@ use larder_store::idle::Swept;
 use larder_store::purges::{Rule, Scope, Seq, Strength};
 use serde_json::{Value, json};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,13 @@ const SWEEP_TURN_MOST: u64 = 4_000;
 
 /// Steps that it has in any case, each of 16 responses: where others have the processor, time passes without one.
 const SWEEP_STEPS: usize = 1;
+
+/// Keys that are counted at once, at some 100 ns each; more, on a thread.
+const FEW: u64 = 2_000;
+
+/// Counts of more keys take one in so many microseconds of a processor, and so many microseconds at most in advance.
+const COUNTING_SHARE: u64 = 10;
+const COUNTING_AHEAD: u64 = 2_000_000;
 
 /// One purge to be done.
 #[derive(Clone, Debug)]
@@ -87,6 +95,16 @@ pub struct Receipt {
     pub of: Cow<'static, str>,
     /// How it stands there.
     pub state: State,
+    /// How many responses there the purge matched, where that was counted.
+    pub count: Option<u64>,
+}
+
+impl Receipt {
+    /// A receipt without a count.
+    #[must_use]
+    pub fn of(of: impl Into<Cow<'static, str>>, state: State) -> Self {
+        Self { of: of.into(), state, count: None }
+    }
 }
 
 /// How a purge stands in a tier.
@@ -125,9 +143,16 @@ impl Done {
     #[must_use]
     pub fn json(&self) -> Value {
         let (kind, what) = spell(&self.asked.scope);
-        let receipt = |it: &Receipt| match it.state.spell() {
-            (state, None) => json!({ "of": it.of, "state": state }),
-            (state, Some(detail)) => json!({ "of": it.of, "state": state, "detail": detail }),
+        let receipt = |it: &Receipt| {
+            let (state, detail) = it.state.spell();
+            let mut value = json!({ "of": it.of, "state": state });
+            if let Some(detail) = detail {
+                value["detail"] = detail.into();
+            }
+            if let Some(count) = it.count {
+                value["count"] = count.into();
+            }
+            value
         };
         let receipts: Vec<Value> = self.receipts.iter().map(receipt).collect();
         json!({
@@ -221,6 +246,8 @@ struct Tiers {
     nodes: Option<Rc<Nodes>>,
     teller: Teller,
     counters: Arc<Counters>,
+    /// Until when, in microseconds, the counts so far are paid for.
+    counting: Rc<Cell<u64>>,
 }
 
 /// Opens a desk. `counters` may be shared with others.
@@ -234,7 +261,7 @@ impl Clerk {
     /// Does what is brought, and between it sweeps; runs as long as there is a desk. `nodes` are told of every purge.
     pub async fn work(self, nodes: Option<Rc<Nodes>>, room: Room) {
         let Clerk { mut orders, store, disk, has_fleet, teller, counters } = self;
-        let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters };
+        let tiers = Tiers { store, disk, has_fleet, nodes, teller, counters, counting: Rc::default() };
         let mut freed = Freed::new(room);
         let mut sweep = tokio::time::interval(SWEEP);
         sweep.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -275,28 +302,29 @@ impl Tiers {
     async fn purge(&self, order: Order) -> Done {
         let Asked { scope, strength } = order.asked.clone();
         let rule = Rule { scope, strength, positions: Vec::new() };
+        // Before it is in force. Where it is already, it is no operator's.
+        let in_ram = if order.here.is_none() { self.count(&rule).await } else { None };
+        let on_disk = self.disk.as_ref().and_then(|it| known_on(it, &rule.scope));
         let begun = self.nodes.as_ref().map(|nodes| (nodes, nodes.begin(&rule.scope, rule.strength)));
         let seq = match &begun {
             Some((_, Ok(it))) => it.seq,
             _ => order.here.unwrap_or_else(|| self.store.purge(rule.clone())),
         };
-        let mut receipts = vec![Receipt { of: "ram".into(), state: State::Past }];
+        let mut receipts = vec![Receipt { count: in_ram, ..Receipt::of("ram", State::Past) }];
         if let Some(disk) = &self.disk {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
                 Ok(Ok(())) => State::Past,
                 Ok(Err(error)) => State::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
                 Err(_) => State::Uncertain(unwritten("it takes too long")),
             };
-            receipts.push(Receipt { of: "disk".into(), state });
+            receipts.push(Receipt { count: on_disk, ..Receipt::of("disk", state) });
         }
         match begun {
             Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
-            Some((_, Err(why))) => {
-                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(why) })
-            }
+            Some((_, Err(why))) => receipts.push(Receipt::of("fleet", State::Uncertain(why))),
             None if self.has_fleet => {
                 let alone = "In force on this node; other nodes of the fleet were not told.".to_owned();
-                receipts.push(Receipt { of: "fleet".into(), state: State::Uncertain(alone) });
+                receipts.push(Receipt::of("fleet", State::Uncertain(alone)));
             }
             None => {}
         }
@@ -306,6 +334,27 @@ impl Tiers {
         }
         self.tell(&done, &order.by);
         done
+    }
+
+    /// How many responses in RAM a purge matches; `None` where so many large counts were asked for that they would keep a
+    /// processor busy.
+    async fn count(&self, rule: &Rule) -> Option<u64> {
+        if self.store.objects() <= FEW {
+            return Some(self.store.count_matched(rule));
+        }
+        let now = clock::precise_micros();
+        if self.counting.get().saturating_sub(now) > COUNTING_AHEAD {
+            return None;
+        }
+        let (store, rule) = (self.store.clone(), rule.clone());
+        let counted = tokio::task::spawn_blocking(move || {
+            let begun = clock::precise_micros();
+            let count = store.count_matched(&rule);
+            (count, clock::precise_micros().saturating_sub(begun))
+        });
+        let (count, took) = counted.await.ok()?;
+        self.counting.set(self.counting.get().max(now) + took.saturating_mul(COUNTING_SHARE));
+        Some(count)
     }
 
     fn tell(&self, done: &Done, by: &str) {
@@ -331,6 +380,15 @@ impl Tiers {
             }
         }
     }
+}
+
+/// How many keys on disk a URL names, by either scheme; what else is on disk is not known by anything but its key's hash.
+fn known_on(disk: &Disk, scope: &Scope) -> Option<u64> {
+    let Scope::Url(key) = scope else { return None };
+    let text = String::from_utf8_lossy(key);
+    let rest = text.split_once(':').map_or(&*text, |it| it.1);
+    let known = ["http", "https"].iter().filter(|it| disk.knows(format!("{it}:{rest}").as_bytes()));
+    Some(known.count() as u64)
 }
 
 fn unwritten(why: &str) -> String {

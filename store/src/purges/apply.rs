@@ -75,6 +75,11 @@ impl Purges {
         }
     }
 
+    /// One rule without the others.
+    pub(super) fn alone(&self, rule: &Rule, at: WallTime) -> Rules {
+        self.rules.read().alone(rule.clone(), at)
+    }
+
     /// The last purge in force.
     pub fn seq(&self) -> Seq {
         // What is born with this number has met the rules up to it: not to be read before them.
@@ -198,7 +203,7 @@ pub(crate) enum Judged {
 }
 
 impl Stored {
-    fn subject<'a>(&'a self, key: &'a [u8]) -> Subject<'a> {
+    pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> Subject<'a> {
         let Stored { meta, fields, marks, body, .. } = self;
         Subject { key, meta, fields, tags: &marks.tags, size: Some(body.len()) }
     }

@@ -138,6 +138,14 @@ impl Rules {
         self.shared = Some(name.as_bytes().into());
     }
 
+    /// One rule by itself, found as it would be among these.
+    pub fn alone(&self, rule: Rule, at: WallTime) -> Self {
+        let most = Most { rules: 1, bytes: u64::MAX, expressions: 1 };
+        let mut alone = Self { shared: self.shared.clone(), ..Self::new(most) };
+        alone.add(rule, at);
+        alone
+    }
+
     /// A key, or the beginning of one, as rules are found by it: without what makes no difference to them.
     fn place<'k>(&self, key: &'k [u8]) -> Cow<'k, [u8]> {
         let key = without_scheme(key);

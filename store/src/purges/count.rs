@@ -1,0 +1,41 @@
+//! How many responses in RAM a purge matches, counted before it is in force: afterwards requests and the sweep remove them one by
+//! one.
+
+use super::rules::Birth;
+use super::{Positions, Rule};
+use crate::ram::Store;
+use crate::shelf::{Shelf, Stored};
+use larder_semantics::purged::Verdict;
+use larder_stdx::clock;
+use std::sync::Arc;
+
+impl Store {
+    /// Responses in RAM that `rule` matches and that earlier purges have left, each variant by itself. It takes some 100 ns for
+    /// each key, so a large store is counted on a thread of its own. What is stored meanwhile may be counted or not.
+    #[must_use]
+    pub fn count_matched(&self, rule: &Rule) -> u64 {
+        let only = self.purges.alone(rule, clock::wall());
+        let log = Positions::default();
+        let is_matched = |shelf: &Shelf, it: &Stored| {
+            let birth = Birth::Here { met: 0, log: &log };
+            only.verdict(&it.subject(&shelf.key), birth) != Verdict::Keep
+        };
+        let matched_of =
+            |shelf: &Shelf| shelf.variants.iter().filter(|it| is_matched(shelf, it)).count() as u64;
+        let mut count = 0;
+        for shard in &self.shards {
+            let found: Vec<Arc<Shelf>> = {
+                let shard = shard.read();
+                let shelves = shard.slots.values().map(|it| &it.shelf);
+                shelves.filter(|it| matched_of(it) > 0).cloned().collect()
+            };
+            // No lock of a shard is held while the rules are read.
+            count += found
+                .into_iter()
+                .filter_map(|it| self.purges.left_of(it))
+                .map(|it| matched_of(&it))
+                .sum::<u64>();
+        }
+        count
+    }
+}
