@@ -230,7 +230,8 @@ counters! {
     group_purges_late: Limit, "Group invalidations by unsafe methods answered after 1 s, before the disk tier and the purge log had confirmed them.";
     purges_full: Limit, "Purges rejected with 503 because too many were in progress.";
     requests_collapsed: Count, "Requests that waited for another request's fetch.";
-    collapse_timeouts: Limit, "Requests whose wait for another request's fetch timed out; they fetched for themselves.";
+    collapse_timeouts: Limit, "Requests whose wait for another request's fetch timed out (`cache.collapse_wait`); one of them begins a second fetch, and the others wait for both.";
+    collapse_failures: Count, "Requests answered with the failure of another request's fetch, after two fetches in turn had failed; both requests have the same header fields.";
     fill_laggards: Limit, "Clients that fell behind a shared body too large to store: they delayed the others by 0.5 s in total, or the spool failed.";
     fill_laggards_continued: Count, "Clients, of `fill_laggards`, whose rest was requested from the origin.";
     fill_laggards_cut: Limit, "Clients, of `fill_laggards`, whose response was cut: the origin did not send the rest, the representation had changed, or no connection was free.";

@@ -74,7 +74,7 @@ impl Machine<'_, '_> {
                 Step::Pass
             }
             FillHead::Found(stored, tier) => self.bring(stored, tier),
-            FillHead::LookAgain => {
+            FillHead::LookAgain | FillHead::Validated(_) => {
                 let freshened = self.local.freshened.borrow_mut().take();
                 match freshened {
                     Some(stored) => {

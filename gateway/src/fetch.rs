@@ -4,6 +4,7 @@
 use crate::assemble::{assemble, contents, join};
 use crate::coding;
 use crate::descend::{Below, Descended};
+use crate::failing;
 use crate::forward::{self, Ask};
 use crate::hit;
 use crate::judge::Judge;
@@ -24,7 +25,7 @@ use larder_semantics::stored::{self, Meta};
 use larder_semantics::trace::Silent;
 use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
-use larder_store::fill::SharedHead;
+use larder_store::fill::{SharedHead, Spent};
 use larder_store::fleet::{Unshared, Win};
 use larder_store::ram::{KeyHash, Lookup, NotStored};
 use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
@@ -55,8 +56,6 @@ pub(crate) struct Job {
     pub below: Below,
     /// Nobody waits for it: it goes on without readers (stale-while-revalidate).
     pub background: bool,
-    /// Another's response came just too late for those who wait for this one: if this does as well, it is of the page.
-    pub again: bool,
     /// The store remembers already that answers under this key are not shared; when it forgets, one request finds out
     /// for all.
     pub remembered: bool,
@@ -165,8 +164,10 @@ impl Job {
             304 if self.validate => {
                 if let Some(new) = self.freshen(&arrived, &writer).await {
                     self.gateway.counters.cache_validated.add(1);
-                    *self.local.freshened.borrow_mut() = Some(new);
-                    writer.head(FillHead::LookAgain, false);
+                    *self.local.freshened.borrow_mut() = Some(new.clone());
+                    let is_spent = self.spent(&arrived, &new.meta, true) != Spent::No;
+                    let head = if is_spent { FillHead::Validated(new) } else { FillHead::LookAgain };
+                    writer.head(head, false);
                     return writer.finish(FillEnd::Complete(None));
                 }
                 // It was about something that is not stored.
@@ -216,6 +217,7 @@ impl Job {
     }
 
     fn fail(&self, mut writer: FillWriter, head: FillHead) {
+        writer.provoked_by(failing::says(&self.gateway.store, &self.request));
         writer.head(head, false);
         writer.finish(FillEnd::Failed);
     }
@@ -310,7 +312,9 @@ impl Job {
             Framing::Empty => Some(0),
             Framing::Chunked | Framing::Close => None,
         };
-        if let Some(says) = self.not_for_others(verdict, &arrived, &meta, length, &writer) {
+        let spent = self.spent(&arrived, &meta, verdict == Storable::Store);
+        if let Some(says) = self.not_for_others(verdict, spent, &arrived, &meta, length, &writer) {
+            writer.provoked_by(failing::says(&self.gateway.store, &self.request));
             self.leave_turn(&meta, &arrived.born, says);
             let head = SharedHead {
                 status: meta.status,
@@ -320,21 +324,21 @@ impl Job {
                 variant: Box::default(),
                 meta,
                 marks: Marks::default(),
+                spent: Spent::No,
             };
             writer.head(FillHead::Private(Arc::new(head)), false);
             drop(fields);
             return pressed::pour(arrived.exchange, writer, &self.gateway.counters).await;
         }
         if meta.no_cache || matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. }) {
-            let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
-            let late = !self.again && !meta.no_cache && ages.came_late(meta.lifetime);
-            if !late {
+            if spent == Spent::No {
                 // Every request will have to ask: nobody should queue behind another.
                 self.judge(None, |it| it.remember_miss(&arrived.born));
             }
             if !meta.has_validator() {
                 // And there is nothing to ask about.
-                self.leave_turn(&meta, &arrived.born, if late { Unshared::Answer } else { Unshared::Page });
+                let says = if spent == Spent::No { Unshared::Page } else { Unshared::Answer };
+                self.leave_turn(&meta, &arrived.born, says);
             }
         }
         let mut kept = stored::stored_fields(&fields, policy, arrived.response_time);
@@ -359,10 +363,23 @@ impl Job {
             variant: variant.into_boxed_slice(),
             meta,
             marks,
+            spent,
         });
         drop(fields);
         writer.head(FillHead::Shared(head.clone()), true);
         self.keep(arrived, head, writer).await;
+    }
+
+    /// What a response that came stale is good for: for those who waited for it before it came, where its lifetime ran out on its way.
+    fn spent(&self, arrived: &Arrived, meta: &Meta, is_stored: bool) -> Spent {
+        let fields = arrived.response.fields.view();
+        let ages = AgeInputs::read(&fields, arrived.request_time, arrived.response_time);
+        let is_stale = matches!(meta.freshness(arrived.response_time), Freshness::Stale { .. });
+        match is_stale && !meta.no_cache && ages.answers_collapsed(meta.lifetime, meta.must_revalidate) {
+            true if is_stored => Spent::Stored,
+            true => Spent::Passing,
+            false => Spent::No,
+        }
     }
 
     /// Ends this node's turn, if it has one, at once: what the origin answered is not for others.
@@ -377,18 +394,23 @@ impl Job {
     fn not_for_others(
         &self,
         verdict: Storable,
+        spent: Spent,
         arrived: &Arrived,
         meta: &Meta,
         length: Option<u64>,
         writer: &FillWriter,
     ) -> Option<Unshared> {
-        if let Storable::Refuse(refusal) = verdict {
-            let late_again = self.again && refusal == Refusal::Late;
-            if late_again && !self.remembered {
-                self.judge(None, |it| it.remember_miss(&arrived.born));
+        match verdict {
+            Storable::Refuse(Refusal::Late) if spent == Spent::Passing => {}
+            Storable::Refuse(refusal) => {
+                let of_the_page =
+                    refusal == Refusal::Late || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
+                if refusal == Refusal::Late && !self.remembered {
+                    self.judge(None, |it| it.remember_miss(&arrived.born));
+                }
+                return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
             }
-            let of_the_page = late_again || self.judge(None, |it| it.is_about_the_page(arrived, refusal));
-            return Some(if of_the_page { Unshared::Page } else { Unshared::Answer });
+            Storable::Store => {}
         }
         let length = length.filter(|_| resume::tag(meta).is_none())?;
         let why = large::kept_nowhere(self, meta, length, writer)?;
@@ -441,6 +463,7 @@ impl Job {
             variant: old.variant.clone(),
             meta,
             marks,
+            spent: Spent::No,
         };
         Some(Completion { head: Arc::new(head), held: contents(&old.body)?, held_first: held.first == 0 })
     }

@@ -13,6 +13,7 @@ mod deliver;
 mod descend;
 mod disk_hit;
 pub mod explain;
+pub mod failing;
 mod fetch;
 pub mod forward;
 pub mod hit;
@@ -30,6 +31,7 @@ pub mod route;
 pub mod run;
 pub mod stages;
 pub mod upgrade;
+mod wait;
 pub mod way;
 mod websocket;
 

@@ -16,7 +16,7 @@ use larder_semantics::field::FieldList;
 use larder_semantics::policy::Policy;
 use larder_semantics::stored::Meta;
 use larder_stdx::clock;
-use larder_store::fill::{self, Abandoned, SharedHead};
+use larder_store::fill::{self, Abandoned, SharedHead, Spent};
 use larder_store::{FillEnd, FillHead, FillReader, FillWriter, Marks, Otherwise};
 use larder_transport::body::Piece;
 use larder_transport::{ClientGone, Reply, RequestBody};
@@ -144,6 +144,7 @@ fn hand_over(gateway: &Gateway, exchange: Rc<Exchange>, first: Bytes, pressed: P
         variant: Box::default(),
         meta: Meta::of(200, &[], &Policy::default(), now, now),
         marks: Marks::default(),
+        spent: Spent::No,
     };
     writer.head(FillHead::Private(Arc::new(head)), false); // Which nobody looks at: it was sent.
     writer.hurry(otherwise(pressed));

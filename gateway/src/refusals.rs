@@ -1,5 +1,6 @@
 //! Why responses were not stored, lately: enough of each exchange to decide it again for `explain`; or why there was none.
 
+use crate::failing::Failing;
 use larder_semantics::field::FieldList;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::ram::KeyHash;
@@ -35,6 +36,8 @@ pub struct Refused {
 #[derive(Default)]
 pub struct Refusals {
     inner: Mutex<Inner>,
+    /// Pages whose origin fails those who wait for them.
+    pub failing: Failing,
 }
 
 #[derive(Default)]

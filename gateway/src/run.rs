@@ -7,7 +7,7 @@ use crate::fetch::{Job, Local};
 use crate::forward::{self, Bypass};
 use crate::machine::Step;
 use crate::route::{self, Gateway, Route};
-use crate::stages::{Stage, Stages, Told};
+use crate::stages::{Stages, Told};
 use crate::{coding, explain, hit, upgrade};
 use larder_semantics::cache_status::{Report, Tier};
 use larder_semantics::field::Field;
@@ -28,15 +28,10 @@ use std::cell::Cell;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::time::Sleep;
 
 /// How often one request looks again after another's fetch before it goes alone.
 pub(crate) const LOOKS: u8 = 2;
-
-/// Tells the flight of those for whom another's response came just too late from the one that brought it, while that is on its
-/// way still.
-const NEXT: u128 = 0x6e65_7874;
 
 /// Bytes that a key has beside the host and the target, mostly.
 const KEY_ROOM: usize = 24;
@@ -114,14 +109,15 @@ pub(crate) struct Machine<'a, 'c> {
     pub only_if_cached: bool,
     /// The response is shared while it comes, and it is known already that it will not be stored: there is no room.
     pub has_no_room: bool,
-    /// How long this request still waits for others, however many: made when the first wait begins.
+    /// How long this request still waits for others, however many, until it has another fetch begun beside theirs: made when the
+    /// first wait begins.
     pub patience: Option<Pin<Box<Sleep>>>,
     /// What the response of another's fetch varies on, although nothing is stored yet.
     pub vary: Vec<Box<str>>,
-    /// A response that this request waited for came just too late to answer it.
-    pub came_late: bool,
-    /// And is on its way to the store still: this request waits for the next.
-    pub waits_for_next: bool,
+    /// Fetches that this request waited for and that failed, each of them perhaps by its own request's doing.
+    pub failures: u8,
+    /// A fetch that this request waits for beside the one that its reader reads: that had taken too long.
+    pub earlier: Option<FillReader>,
     /// The protocol that it asks to go on in, where the route passes that on.
     pub upgrade: Option<upgrade::Asked>,
 }
@@ -175,8 +171,8 @@ impl Gateway {
             has_no_room: false,
             patience: None,
             vary: Vec::new(),
-            came_late: false,
-            waits_for_next: false,
+            failures: 0,
+            earlier: None,
             upgrade,
         };
         let mut step = Step::Receive;
@@ -347,17 +343,17 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// What others must wait for to be answered as this request is: the key, and the variant where that is known.
-    fn flight(&self, names: &[Box<str>]) -> KeyHash {
+    pub fn flight(&self, names: &[Box<str>]) -> KeyHash {
         let mut flight = self.hash;
         if !names.is_empty() {
             let mut key = self.key.clone();
             vary::write_key(names, self.fields, &mut key);
             flight = self.gateway.store.hash(&key);
         }
-        KeyHash(if self.waits_for_next { flight.0 ^ NEXT } else { flight.0 })
+        flight
     }
 
-    fn serve_found(&mut self, now: clock::WallTime) -> Step {
+    pub fn serve_found(&mut self, now: clock::WallTime) -> Step {
         let Some(stored) = self.found.clone() else {
             self.error = 500;
             return Step::Error;
@@ -394,7 +390,17 @@ impl<'c> Machine<'_, 'c> {
             self.company = if is_for_head { Company::Head } else { Company::Alone };
             return step;
         }
-        match self.gateway.store.begin(self.hash, flight, &self.key) {
+        if let Some(status) = self.failed_lately() {
+            return self.failed_for_another(status);
+        }
+        let begun = self.gateway.store.begin(self.hash, flight, &self.key);
+        self.take_part(begun, below)
+    }
+
+    /// Leads the fetch that was begun, follows the one that is there, or asks alone.
+    pub fn take_part(&mut self, begun: Begin, below: Below) -> Step {
+        let step = if self.validate { Step::Validate } else { Step::Fetch };
+        match begun {
             Begin::Lead(mut writer, reader) => {
                 if let Some(step) = self.stored_meanwhile() {
                     writer.head(FillHead::LookAgain, false);
@@ -402,7 +408,7 @@ impl<'c> Machine<'_, 'c> {
                     return step;
                 }
                 self.reader = Some(reader);
-                let job = self.job(validate, below, false);
+                let job = self.job(self.validate, below, false);
                 tokio::task::spawn_local(job.run(writer));
                 step
             }
@@ -467,105 +473,10 @@ impl<'c> Machine<'_, 'c> {
             validate,
             below,
             background,
-            again: self.came_late,
             remembered: self.remembered,
             local: self.local.clone(),
             told: if background { Told::default() } else { self.stages.told() },
             win: Cell::new(None),
-        }
-    }
-
-    async fn wait(&mut self) -> Step {
-        self.gateway.counters.requests_collapsed.add(1);
-        self.stages.enter(Stage::Wait);
-        self.looks += 1;
-        let Some(mut reader) = self.reader.take() else { return Step::Lookup };
-        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
-        let alone = if self.validate { Step::Validate } else { Step::Fetch };
-        let mut patience = self.patience.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(patience)));
-        let mut may_be_gone = false;
-        let head = loop {
-            tokio::select! {
-                biased;
-                head = reader.head() => break head,
-                () = self.taken_back() => return self.needs_nothing(),
-                () = patience.as_mut() => {
-                    self.gateway.counters.collapse_timeouts.add(1);
-                    self.stages.enter(Stage::Lookup);
-                    self.company = Company::Alone;
-                    return alone;
-                }
-                () = self.may_be_gone(), if !may_be_gone => {
-                    may_be_gone = true;
-                    reader.doubt();
-                }
-            }
-        };
-        self.patience = Some(patience); // It is one for all that this request waits for.
-        self.stages.enter(Stage::Lookup);
-        match head {
-            FillHead::LookAgain => Step::Lookup,
-            FillHead::Found(stored, tier) => self.bring(stored, tier),
-            FillHead::Unreachable(status) => {
-                let stale = self.stale_of_another();
-                stale.unwrap_or_else(|| self.origin_failed(status))
-            }
-            // What one request provokes is no answer to another's: one of those who waited asks next.
-            FillHead::Failed(_) => self.stale_of_another().unwrap_or(Step::Lookup),
-            // Nor what came too late; where that is of the page, it is remembered by now.
-            FillHead::Private(head) if head.status >= 500 || head.meta.was_just_stale() => {
-                self.came_late |= head.meta.was_just_stale();
-                Step::Lookup
-            }
-            FillHead::Private(_) => {
-                self.company = Company::Alone;
-                alone
-            }
-            FillHead::Shared(head) => match self.fits(&head, reader.arrived()) {
-                Fits::Yes => {
-                    self.read_along(reader, head, true);
-                    Step::Store
-                }
-                Fits::OtherVariant => {
-                    // Those of one variant wait for one another, not for this one.
-                    self.vary.clone_from(&head.vary);
-                    Step::Lookup
-                }
-                Fits::TooLate => {
-                    self.vary.clone_from(&head.vary);
-                    (self.came_late, self.waits_for_next) = (true, true);
-                    Step::Lookup
-                }
-                Fits::MayNotShare => {
-                    self.company = Company::Alone;
-                    alone
-                }
-            },
-        }
-    }
-
-    /// Whether the response that another began to fetch, and of whose body `arrived` bytes have come, may answer this
-    /// request (RFC 9111 §4).
-    fn fits(&self, head: &SharedHead, arrived: u64) -> Fits {
-        let mut variant = Vec::new();
-        vary::write_key(&head.vary, self.fields, &mut variant);
-        if *variant != *head.variant {
-            return Fits::OtherVariant;
-        }
-        let decision =
-            reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
-        match decision {
-            Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating
-                if self.reads_along(head, arrived) =>
-            {
-                Fits::Yes
-            }
-            Reuse::Validate(ForwardReason::Stale) | Reuse::Forward(ForwardReason::Stale)
-                if head.meta.was_just_stale() =>
-            {
-                Fits::TooLate
-            }
-            _ => Fits::MayNotShare,
         }
     }
 
@@ -596,7 +507,7 @@ impl<'c> Machine<'_, 'c> {
 
     /// What is stored, where it may stand in for an origin that failed (RFC 9111 §4.2.4, RFC 5861 §4); `collapsed` says
     /// that the request that failed was another's.
-    fn stale_instead(&mut self, collapsed: bool) -> Option<Step> {
+    pub fn stale_instead(&mut self, collapsed: bool) -> Option<Step> {
         let now = clock::wall();
         let stored = self
             .found
@@ -607,11 +518,6 @@ impl<'c> Machine<'_, 'c> {
         let report = Report::Forwarded { reason, status, stored: false, collapsed };
         self.answer = Some(Answer::Stored { stored, report });
         Some(Step::Hit)
-    }
-
-    fn stale_of_another(&mut self) -> Option<Step> {
-        self.take_stale();
-        self.stale_instead(true)
     }
 
     fn error(&mut self) -> Step {
@@ -626,13 +532,4 @@ impl<'c> Machine<'_, 'c> {
         self.answer = Some(Answer::Own { status, sentence, report });
         Step::Deliver
     }
-}
-
-/// What [`Machine::fits`] says.
-enum Fits {
-    Yes,
-    OtherVariant,
-    /// It says nothing of the next: of those for whom it came too late one asks for all.
-    TooLate,
-    MayNotShare,
 }

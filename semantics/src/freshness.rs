@@ -175,11 +175,24 @@ impl AgeInputs {
         clamp(apparent_age.max(u64::from(self.age_value).saturating_add(response_delay)))
     }
 
-    /// Whether it was made fresh, and came too late by no more than the second to which ages are reckoned. So a page of one
-    /// second comes each time that a second begins while it is made; that says nothing of the next one.
+    /// Whether its lifetime ran out between the request for it and its arrival: fresh when it was asked for, as far as `Age` and
+    /// `Date` tell that to the second, and stale when it came. That says nothing of the next one.
     #[must_use]
     pub fn came_late(&self, lifetime: Lifetime) -> bool {
-        self.age_value < lifetime.seconds && self.corrected_initial_age() == lifetime.seconds
+        let age_when_asked = self.request_time.seconds_since(self.date_value);
+        self.age_value < lifetime.seconds
+            && age_when_asked <= u64::from(lifetime.seconds)
+            && self.corrected_initial_age() >= lifetime.seconds
+    }
+
+    /// Whether a response that [came late](Self::came_late) may answer requests that were waiting for it before it came (RFC 9111
+    /// §4, collapsed requests): none of them had a later one from its origin. Where it forbids stale use (`must_revalidate`) that
+    /// holds only if its own fields call it fresh, and the time that it took is all that made it stale.
+    #[must_use]
+    pub fn answers_collapsed(&self, lifetime: Lifetime, must_revalidate: bool) -> bool {
+        let apparent_age = self.response_time.seconds_since(self.date_value);
+        let says_fresh = apparent_age.max(u64::from(self.age_value)) < u64::from(lifetime.seconds);
+        self.came_late(lifetime) && (says_fresh || !must_revalidate)
     }
 }
 

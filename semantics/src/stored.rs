@@ -64,12 +64,6 @@ impl Meta {
         Freshness::of(self.lifetime.seconds, self.age(now))
     }
 
-    /// Whether it was just stale when it came: see [`AgeInputs::came_late`], which knows more.
-    #[must_use]
-    pub fn was_just_stale(&self) -> bool {
-        !self.no_cache && self.lifetime.seconds > 0 && self.initial_age == self.lifetime.seconds
-    }
-
     /// Whether the origin can be asked if it still holds (RFC 9111 §4.3.1).
     #[inline]
     #[must_use]

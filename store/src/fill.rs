@@ -7,6 +7,7 @@
 //! looks, so that none is missed. The reading end is in `reader`; what goes to the spool rather than that somebody is left
 //! behind, in `spooling`; by what one that was left behind can go on, in `sums`.
 
+pub use self::head::{FillEnd, FillHead, SharedHead, Spent};
 use self::hurry::Hurry;
 pub use self::hurry::Otherwise;
 use self::pace::Pace;
@@ -17,12 +18,10 @@ use self::sums::Sums;
 pub use self::sums::{Sum, Summing};
 use crate::flights::{Flight, FlightId, Joined};
 use crate::ledger::on_heap;
-use crate::purges::{Marks, Seq};
+use crate::purges::Seq;
 use crate::ram::{KeyHash, NotStored, Removals, Store, Stored};
 use crate::spool::Spooled;
 use bytes::Bytes;
-use larder_semantics::cache_status::Tier;
-use larder_semantics::field::FieldList;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,6 +38,7 @@ const PIECE: u64 = 64 * 1024;
 /// that there is no second one.
 const FIRST: u64 = 8 * 1024;
 
+mod head;
 mod hurry;
 mod pace;
 mod reader;
@@ -60,55 +60,6 @@ const BESIDE: u64 = 32 * 1024;
 
 /// What a fill costs beside its key and chunks: itself, its map entry, its readers' positions.
 const FILL_COST: u64 = 1024;
-
-/// What a fill says once its origin's head is there.
-#[derive(Clone)]
-pub enum FillHead {
-    /// A response that may be shared with every reader whose variant it is.
-    Shared(Arc<SharedHead>),
-    /// A response for the reader that began the fill only; others go their own way.
-    Private(Arc<SharedHead>),
-    /// The store was changed (freshened by a 304): look again.
-    LookAgain,
-    /// The origin was not asked: this lay in that tier, or stands in RAM still. It is of this variant, and every
-    /// reader decides for itself whether it may use it.
-    Found(Arc<Stored>, Tier),
-    /// The origin failed before a head; the gateway's own code for it. The request that was sent may have provoked it:
-    /// it says nothing about any other.
-    Failed(u16),
-    /// No connection to the origin could be had, whatever the request was; the gateway's own code for it.
-    Unreachable(u16),
-}
-
-/// The head of the response that is being filled.
-pub struct SharedHead {
-    /// Status.
-    pub status: u16,
-    /// End-to-end fields, ready to send: stored form for shared responses.
-    pub fields: FieldList,
-    /// Body length where the origin said it.
-    pub length: Option<u64>,
-    /// The names of its `Vary`, and the variant key of the request that began it.
-    pub vary: Vec<Box<str>>,
-    /// See `vary`.
-    pub variant: Box<[u8]>,
-    /// Facts, for conditional requests and ranges.
-    pub meta: larder_semantics::stored::Meta,
-    /// What purges look at.
-    pub marks: Marks,
-}
-
-/// How a body ended.
-#[derive(Clone, Debug)]
-pub enum FillEnd {
-    /// Whole, with its trailers.
-    Complete(Option<Arc<FieldList>>),
-    /// Cut off: every reader must show it to its client as truncated.
-    Failed,
-    /// It goes on without this reader, for which others had waited long enough: the bytes from where it stands are gone.
-    /// Only readers are told this.
-    LeftBehind,
-}
 
 /// What [`Store::begin`] says.
 pub enum Begin {
@@ -164,6 +115,8 @@ struct State {
     early: BTreeMap<u64, Sum>,
     /// The file of those chunks that are in the spool.
     spooled: Option<Arc<Spooled>>,
+    /// See [`FillWriter::provoked_by`].
+    provoked_by: Option<KeyHash>,
 }
 
 /// How much of the body is held.
@@ -234,9 +187,30 @@ impl Store {
     /// Joins the fetch in flight for `flight` (the hash of key and variant), or begins one. `primary` is the hash of
     /// `key`, by which [`Store::remove`] finds it. One that began before a purge that may be about it is not joined.
     pub fn begin(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Begin {
+        self.begin_beside(primary, flight, key, None)
+    }
+
+    /// [`Store::begin`] of one that has waited long enough for the fetch that `waits` reads: where that is still the one that others
+    /// would join, another is begun beside it, which they join from now on.
+    pub fn relieve(&self, primary: KeyHash, flight: KeyHash, key: &[u8], waits: &FillReader) -> Begin {
+        self.begin_beside(primary, flight, key, Some(waits))
+    }
+
+    fn begin_beside(
+        &self,
+        primary: KeyHash,
+        flight: KeyHash,
+        key: &[u8],
+        waits: Option<&FillReader>,
+    ) -> Begin {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
-        match self.flights.join_or(id, key, |it| self.join(it, key), || Fill::new(self, id, key)) {
-            Joined::There(fill) => Begin::Follow(FillReader::new(fill, Place::Follower)),
+        let mut place = Place::Follower;
+        let join = |it: &Fill| {
+            let other = waits.is_none_or(|reader| !reader.reads(it));
+            other && self.join(it, key).map(|it| place = it).is_some()
+        };
+        match self.flights.join_or(id, key, join, || Fill::new(self, id, key)) {
+            Joined::There(fill) => Begin::Follow(FillReader::new(fill, place)),
             Joined::New(fill) => {
                 let (writer, reader) = Fill::ends(fill);
                 Begin::Lead(writer, reader)
@@ -252,19 +226,18 @@ impl Store {
     /// none.
     pub fn follow(&self, primary: KeyHash, flight: KeyHash, key: &[u8]) -> Option<FillReader> {
         let id = FlightId { primary, flight: Flight::Shared(flight) };
-        let fill = self.flights.join(id, key, |it| self.join(it, key))?;
-        Some(FillReader::new(fill, Place::Follower))
+        let mut place = Place::Follower;
+        let join = |it: &Fill| self.join(it, key).map(|it| place = it).is_some();
+        let fill = self.flights.join(id, key, join)?;
+        Some(FillReader::new(fill, place))
     }
 
     /// Makes the fill's state know of one more reader, unless a purge forbids it. Called while nobody can remove it from
     /// the flights.
-    fn join(&self, fill: &Fill, key: &[u8]) -> bool {
+    fn join(&self, fill: &Fill, key: &[u8]) -> Option<Place> {
         let head = fill.state.lock().shared_head();
         let may = self.purges.may_join(key, fill.begun, head.as_deref());
-        if may {
-            fill.state.lock().join();
-        }
-        may
+        may.then(|| fill.state.lock().join())
     }
 
     /// A fill that nobody can join: for fetches that go alone. What was removed since `since`, which was asked before
@@ -300,6 +273,7 @@ impl Fill {
             ahead: 0,
             early: BTreeMap::new(),
             spooled: None,
+            provoked_by: None,
         };
         Arc::new(Fill {
             id,
@@ -317,7 +291,8 @@ impl Fill {
     fn ends(fill: Arc<Fill>) -> (FillWriter, FillReader) {
         let reader = FillReader::new(fill.clone(), Place::Leader);
         let (pace, spooling, sums) = (Pace::default(), Spooling::NotYet, Sums::NotYet);
-        (FillWriter { fill, pace, spooling, sums, hurry: Hurry::No, finished: false }, reader)
+        let (hurry, spent) = (Hurry::No, Spent::No);
+        (FillWriter { fill, pace, spooling, sums, hurry, spent, finished: false }, reader)
     }
 
     pub(crate) fn detach(&self) {
@@ -350,10 +325,10 @@ impl Drop for Fill {
 }
 
 impl State {
-    fn join(&mut self) {
+    fn join(&mut self) -> Place {
         debug_assert_eq!(Keeping::Whole, self.keeping, "it left the flights before it stopped being kept");
-        self.readers += 1;
-        *self.positions.entry(0).or_default() += 1;
+        self.stand(0);
+        if self.head.is_some() { Place::Follower } else { Place::Waiting }
     }
 
     fn shared_head(&self) -> Option<Arc<SharedHead>> {
@@ -463,19 +438,30 @@ pub struct FillWriter {
     spooling: Spooling,
     sums: Sums,
     hurry: Hurry,
+    spent: Spent,
     finished: bool,
 }
 
 impl FillWriter {
+    /// The fetch fails, by what may be the doing of the request that was sent: this is the hash of its fields. Told before the head.
+    pub fn provoked_by(&self, request: KeyHash) {
+        self.fill.state.lock().provoked_by = Some(request);
+    }
+
     /// Publishes the head. With `keep`, the whole body is kept for storing and late readers; without, only a
-    /// window of it, and nobody may join any more. What is not shared is never kept.
+    /// window of it, and nobody may join any more. What is not shared is never kept, and what is spent is joined by nobody.
     pub fn head(&mut self, head: FillHead, keep: bool) {
         let keeps = keep && matches!(head, FillHead::Shared(_));
         if matches!(head, FillHead::Private(_)) {
             self.sums = Sums::Never;
         }
+        if let FillHead::Shared(head) = &head {
+            self.spent = head.spent;
+        }
         if !keeps {
             self.fill.store.flights.leave(&self.fill);
+        } else if self.spent != Spent::No {
+            self.fill.store.flights.displace(&self.fill);
         }
         self.fill.change(0, &self.fill.arrived, |state| {
             debug_assert!(state.head.is_none() && state.length == 0, "a fill has one head, before its body");
@@ -575,7 +561,7 @@ impl FillWriter {
     #[must_use]
     pub fn may_store(&self) -> bool {
         let state = self.fill.state.lock();
-        let shared = matches!(state.head, Some(FillHead::Shared(_)));
+        let shared = matches!(state.head, Some(FillHead::Shared(_))) && self.spent != Spent::Passing;
         shared && state.keeping == Keeping::Whole && !self.fill.detached.load(Relaxed)
     }
 

@@ -25,7 +25,8 @@ pub(crate) enum Flight {
     Shared(KeyHash),
     /// One that nobody joins.
     Alone(u64),
-    /// One that was shared and that nobody joins any more, since it began before a purge. It counts as shared.
+    /// One that was shared and that nobody joins any more: it began before a purge, takes long, or brings what is stale already.
+    /// It counts as shared.
     Displaced(u64),
 }
 
@@ -77,10 +78,7 @@ impl Flights {
             if join(fill) {
                 return Joined::There(fill.clone());
             }
-            let flight = Flight::Displaced(self.serial.fetch_add(1, Relaxed));
-            if let Some(fill) = stripe.remove(&id) {
-                stripe.insert(FlightId { flight, ..id }, fill);
-            }
+            self.displace_in(&mut stripe, id);
         }
         let one_more = |it| (it < self.most).then_some(it + 1);
         if self.shared.fetch_update(Relaxed, Relaxed, one_more).is_err() {
@@ -103,6 +101,25 @@ impl Flights {
         let fill = make(id);
         self.stripe(primary).lock().insert(id, fill.clone());
         fill
+    }
+
+    /// Nobody joins it any more, but a removal of its key reaches it until it leaves. Harmless where it has left already, and where
+    /// nobody could join it.
+    pub fn displace(&self, fill: &Arc<Fill>) {
+        if !matches!(fill.id.flight, Flight::Shared(_)) {
+            return;
+        }
+        let mut stripe = self.stripe(fill.id.primary).lock();
+        if stripe.get(&fill.id).is_some_and(|it| Arc::ptr_eq(it, fill)) {
+            self.displace_in(&mut stripe, fill.id);
+        }
+    }
+
+    fn displace_in(&self, stripe: &mut BTreeMap<FlightId, Arc<Fill>>, id: FlightId) {
+        let flight = Flight::Displaced(self.serial.fetch_add(1, Relaxed));
+        if let Some(fill) = stripe.remove(&id) {
+            stripe.insert(FlightId { flight, ..id }, fill);
+        }
     }
 
     /// Nobody joins it any more. Harmless where it has left already.

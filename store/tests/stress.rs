@@ -7,7 +7,7 @@ use larder_semantics::expression::Expression;
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::LifetimeSource;
 use larder_semantics::tags;
-use larder_store::fill::SharedHead;
+use larder_store::fill::{SharedHead, Spent};
 use larder_store::ram::Lookup;
 use larder_store::{
     Begin, Body, FillEnd, FillHead, FillReader, FillWriter, Marks, Rule, Scope, Settings, Store, Stored,
@@ -109,6 +109,7 @@ async fn fetch(world: &World, store: &Store, page: usize, mut writer: FillWriter
         variant: Box::default(),
         marks: marks.clone(),
         meta: sample::meta(&[]),
+        spent: Spent::No,
     };
     writer.head(FillHead::Shared(Arc::new(head)), mood != Mood::Pass);
     for (n, start) in (0..body.len()).step_by(9_000).enumerate() {

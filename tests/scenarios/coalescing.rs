@@ -1,10 +1,7 @@
 //! One origin request per key in flight; followers stream along; what may not be shared is not waited for.
 
 use crate::harness::origin::{Gate, Script, response};
-use crate::harness::server::Setup;
-use crate::harness::{Client, Larder, Origin, begun, until};
-use larder_semantics::date;
-use larder_stdx::clock::WallTime;
+use crate::harness::{Client, Larder, Origin, until};
 use std::sync::Arc;
 
 /// An origin whose body comes in two halves with a gate between.
@@ -106,61 +103,6 @@ fn private_answers_are_not_shared_and_not_waited_for() {
     assert_eq!(20, origin.requests());
     larder.get("/");
     assert!(larder.counter("hit_for_miss") > 0);
-}
-
-/// A page of one second whose making takes into the next is stale when it comes: that says nothing of the next answer. With a tag
-/// it is kept, to be asked about; and is as little an answer to those who waited.
-#[test]
-fn a_page_that_came_just_too_late_is_not_taken_for_one_that_nobody_shares() {
-    for tag in ["", "ETag: \"a\"\n"] {
-        let gate = Gate::new();
-        let before = gate.clone();
-        let origin = Origin::scripted(move |request| {
-            let age = if request.number == 0 { 600 } else { 0 };
-            let date = date::format(WallTime(begun() - age));
-            let text = format!("HTTP/1.1 200 OK\nDate: {date}\n{tag}Cache-Control: max-age=600\n\nhello");
-            vec![Script::Gate(before.clone()), Script::Send(response(&text))]
-        });
-        // Of several, one whose every look comes at the wrong moment may ask by itself (seen once in a thousand on a busy machine).
-        let config = format!(
-            "listen = [\"127.0.0.1:0\"]\nworkers = 1\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\npath = \"/*\"\n\
-             proxy = {{ to = [\"{}\"] }}\n",
-            origin.url()
-        );
-        let larder = Larder::start(Setup { config, env: Vec::new() });
-        let mut clients = twenty_at_once(&larder);
-        gate.open();
-        for client in &mut clients {
-            assert_eq!("hello", client.read().text());
-        }
-        assert_eq!(2, origin.requests(), "the late one is its client's; the others share the next: {tag}");
-        assert_eq!(0, larder.counter("hit_for_miss"));
-    }
-}
-
-/// One that comes too late again is a page that nobody shares after all: nobody waits for it any more.
-#[test]
-fn a_page_that_comes_too_late_twice_is_not_waited_for() {
-    let gate = Gate::new();
-    let before = gate.clone();
-    let origin = Origin::scripted(move |_| {
-        let date = date::format(WallTime(begun() - 600));
-        let text = format!("HTTP/1.1 200 OK\nDate: {date}\nCache-Control: max-age=600\n\nhello");
-        vec![Script::Gate(before.clone()), Script::Send(response(&text))]
-    });
-    let larder = Larder::before(&origin, "");
-    let mut clients = [larder.client(), larder.client()];
-    for client in &mut clients {
-        client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    }
-    until("one follows", || larder.counter("requests_collapsed") == 1);
-    gate.open();
-    for client in &mut clients {
-        assert_eq!("hello", client.read().text());
-    }
-    assert_eq!(0, larder.counter("hit_for_miss"));
-    assert_eq!("hello", larder.get("/").text());
-    assert_eq!(1, larder.counter("hit_for_miss"));
 }
 
 #[test]

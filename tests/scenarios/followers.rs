@@ -166,29 +166,6 @@ fn a_storm_behind_a_failure_is_one_request_again() {
 }
 
 #[test]
-fn an_origin_that_fails_everyone_ends_the_waiting() {
-    const CROWD: usize = 12;
-    let gate = Gate::new();
-    let held = gate.clone();
-    let origin = Origin::scripted(move |_| vec![Script::Gate(held.clone()), Script::Close]);
-    let larder = larder(&origin, "", "");
-    let mut clients: Vec<_> = (0..CROWD).map(|_| larder.client()).collect();
-    for it in &mut clients {
-        it.send(PLAIN);
-    }
-    until("all wait", || larder.counter("requests_collapsed") == CROWD as u64 - 1);
-    gate.open();
-    for client in &mut clients {
-        assert_eq!(502, client.read().status);
-    }
-    // The first waits for none; each of the rest for one or, where it wakes in time to wait again, for
-    // two; and then it asks for itself.
-    assert_eq!(CROWD, origin.requests(), "each has a failure of its own");
-    let waits = larder.counter("requests_collapsed");
-    assert!((CROWD as u64 - 1..=2 * CROWD as u64 - 3).contains(&waits), "{waits} waits");
-}
-
-#[test]
 fn without_a_connection_it_fails_for_all_at_once() {
     const CROWD: usize = 12;
     let gate = Gate::new();

@@ -12,6 +12,7 @@ mod coding;
 mod conditionals;
 mod configuring;
 mod counting;
+mod crowds;
 mod descriptors;
 mod disk_tier;
 mod events;

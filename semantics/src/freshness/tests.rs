@@ -28,16 +28,31 @@ fn age_is_the_larger_of_apparent_and_received() {
 }
 
 #[test]
-fn late_is_what_was_fresh_a_second_before() {
-    let late = |text: &str, delay: i64, seconds| {
-        let list = head(text);
-        let lifetime = Lifetime { seconds, source: LifetimeSource::MaxAge };
-        AgeInputs::read(&list.view(), at(-delay), NOW).came_late(lifetime)
-    };
+fn late_is_what_was_fresh_when_it_was_asked_for() {
+    let inputs = |text: &str, delay: i64| AgeInputs::read(&head(text).view(), at(-delay), NOW);
+    let lifetime = |seconds| Lifetime { seconds, source: LifetimeSource::MaxAge };
+    let late = |text: &str, delay: i64, seconds| inputs(text, delay).came_late(lifetime(seconds));
     assert!(late("", 1, 1) && late("Date: @-1", 0, 1) && late("Age: 30", 2, 32));
-    assert!(!late("", 0, 1), "it is fresh");
-    assert!(!late("", 2, 1) && !late("Date: @-2", 0, 1), "it took longer, or is older");
-    assert!(!late("Age: 1", 0, 1) && !late("", 0, 0), "it was made so");
+    assert!(late("", 3, 2) && late("Date: @-3", 3, 2) && late("Date: @0", 3, 2) && late("Age: 1", 3, 2));
+    assert!(!late("", 0, 1) && !late("", 3, 4), "it is fresh");
+    assert!(!late("Date: @-2", 0, 1) && !late("Date: @-9", 3, 2), "it is older");
+    assert!(!late("Age: 1", 0, 1) && !late("", 0, 0) && !late("Age: 2", 3, 2), "it was made so");
+    let answers = |text: &str, delay: i64, seconds, strict| {
+        inputs(text, delay).answers_collapsed(lifetime(seconds), strict)
+    };
+    for (text, strict, expect) in [
+        ("", false, true),
+        ("", true, true),
+        ("Date: @-1", true, true),
+        ("Date: @-3", false, true),
+        ("Date: @-3", true, false),
+        ("Age: 1 | Date: @-1", true, true),
+        ("Age: 2", false, false),
+        ("Date: @-9", false, false),
+    ] {
+        assert_eq!(expect, answers(text, 3, 2, strict), "{text}, forbids stale use: {strict}");
+    }
+    assert!(!answers("", 0, 2, false), "one that is fresh needs no permission");
 }
 
 #[test]

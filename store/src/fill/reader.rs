@@ -2,6 +2,7 @@
 
 use super::spooling::InSpool;
 use super::{Fill, FillEnd, FillHead, Next, Sum, WINDOW, part};
+use crate::ram::KeyHash;
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -39,7 +40,9 @@ enum Looked {
 pub(super) enum Place {
     /// The one that began the fill.
     Leader,
-    /// One that joined.
+    /// One that joined before there was a head.
+    Waiting,
+    /// One that joined later.
     Follower,
 }
 
@@ -53,6 +56,23 @@ impl FillReader {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.place == Place::Leader
+    }
+
+    /// Whether this reader was there before the head was.
+    #[must_use]
+    pub fn has_waited(&self) -> bool {
+        self.place != Place::Follower
+    }
+
+    /// Whether `fill` is what this reader reads.
+    pub(super) fn reads(&self, fill: &Fill) -> bool {
+        std::ptr::eq(&*self.fill, fill)
+    }
+
+    /// The hash of the fields of the request by which the fetch has failed, where that may be its doing.
+    #[must_use]
+    pub fn provoked_by(&self) -> Option<KeyHash> {
+        self.fill.state.lock().provoked_by
     }
 
     /// Bytes of body that have come so far.
@@ -138,7 +158,7 @@ impl FillReader {
                     state.waits_no_more(*at);
                 }
                 state.ahead = *ahead;
-                if state.is_private() && *place == Place::Follower {
+                if state.is_private() && *place != Place::Leader {
                     return Looked::Next(Err(FillEnd::Failed));
                 }
                 if *is_lost || *at < state.left_behind {

@@ -1,14 +1,18 @@
 //! The fill: sharing, keeping, windows, privacy, removal, and every interleaving of a writer with its readers.
 
 use super::*;
+use crate::purges::Marks;
 use crate::ram::{Lookup, Settings};
 use crate::sample::{meta, plain, store, text};
+use larder_semantics::field::FieldList;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+#[path = "tests/crowds.rs"]
+mod crowds;
 #[path = "tests/spooling.rs"]
 mod spooling;
 #[path = "tests/sums.rs"]
@@ -30,6 +34,7 @@ fn head() -> SharedHead {
         variant: Box::default(),
         meta: meta(&[]),
         marks: Marks::default(),
+        spent: Spent::No,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::rules::{Most, Rules};
 use super::*;
-use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead};
+use crate::fill::{Begin, FillHead, FillReader, FillWriter, SharedHead, Spent};
 use crate::idle::Swept;
 use crate::ram::{Lookup, Store, Stored};
 use crate::sample::{meta, plain, read, store, stored, text};
@@ -99,6 +99,7 @@ pub(super) fn head(tags: &[&str], born: Born) -> FillHead {
         variant: Box::default(),
         meta: meta(&[]),
         marks: marks(tags, born),
+        spent: Spent::No,
     }))
 }
 

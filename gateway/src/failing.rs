@@ -1,0 +1,97 @@
+//! Pages whose origin fails every request of a crowd that waits for them: for a second after, one that says the same to the letter is
+//! answered with that, so that a dying application is not asked by all of them.
+
+use larder_stdx::clock::Monotonic;
+use larder_store::Store;
+use larder_store::ram::KeyHash;
+use larder_wire::http1::request::Request;
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Milliseconds for which a failure is remembered.
+const MEMORY: u64 = 1000;
+
+/// Most that are remembered; the oldest goes.
+const CAPACITY: usize = 256;
+
+/// What failed within a second.
+#[derive(Default)]
+pub struct Failing {
+    /// Oldest first.
+    known: Mutex<VecDeque<Failure>>,
+    count: AtomicUsize,
+}
+
+struct Failure {
+    page: KeyHash,
+    request: KeyHash,
+    status: u16,
+    until: Monotonic,
+}
+
+/// The hash of what a request carries beside its target: two that have the same provoke the same.
+pub(crate) fn says(store: &Store, request: &Request) -> KeyHash {
+    store.hash(request.fields.text())
+}
+
+impl Failing {
+    /// Whether nothing is remembered.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Remembers what requests for a page come to that carry this.
+    pub fn note(&self, page: KeyHash, request: KeyHash, status: u16, now: Monotonic) {
+        let Ok(mut known) = self.known.lock() else { return };
+        known.retain(|it| now < it.until);
+        if !known.iter().any(|it| (it.page, it.request) == (page, request)) {
+            if known.len() == CAPACITY {
+                known.pop_front();
+            }
+            known.push_back(Failure { page, request, status, until: Monotonic(now.0 + MEMORY) });
+        }
+        self.count.store(known.len(), Relaxed);
+    }
+
+    /// What a request for a page that carries this came to, if within the last second.
+    #[must_use]
+    pub fn get(&self, page: KeyHash, request: KeyHash, now: Monotonic) -> Option<u16> {
+        let mut known = self.known.lock().ok()?;
+        while known.front().is_some_and(|it| now >= it.until) {
+            known.pop_front();
+        }
+        self.count.store(known.len(), Relaxed);
+        known.iter().find(|it| (it.page, it.request) == (page, request)).map(|it| it.status)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_remembered_for_a_second_and_for_the_same_request() {
+        let failing = Failing::default();
+        assert!(failing.is_empty());
+        let (page, one, other) = (KeyHash(1), KeyHash(2), KeyHash(3));
+        failing.note(page, one, 502, Monotonic(100));
+        failing.note(page, one, 504, Monotonic(900));
+        assert_eq!(Some(502), failing.get(page, one, Monotonic(1099)));
+        assert_eq!(None, failing.get(page, other, Monotonic(101)));
+        assert_eq!(None, failing.get(other, one, Monotonic(101)));
+        assert_eq!(None, failing.get(page, one, Monotonic(1100)));
+        assert!(failing.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_goes() {
+        let failing = Failing::default();
+        for page in 0..=CAPACITY as u128 {
+            failing.note(KeyHash(page), KeyHash(0), 502, Monotonic(0));
+        }
+        assert_eq!(None, failing.get(KeyHash(0), KeyHash(0), Monotonic(1)));
+        assert_eq!(Some(502), failing.get(KeyHash(1), KeyHash(0), Monotonic(1)));
+    }
+}

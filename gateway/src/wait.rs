@@ -1,0 +1,238 @@
+//! The step `Wait`: what a request does with another's fetch of the same page, when that answers, fails, comes late or takes long.
+//!
+//! However many wait for a page, its origin is asked by few at a time: by one of them after each failure, and by one more for each
+//! `cache.collapse_wait` that an answer takes.
+
+use crate::below;
+use crate::descend::Below;
+use crate::machine::Step;
+use crate::run::{Company, LOOKS, Machine};
+use crate::stages::Stage;
+use crate::{deliver::Answer, failing};
+use larder_semantics::cache_status::Report;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::trace::Silent;
+use larder_semantics::vary;
+use larder_stdx::clock;
+use larder_store::fill::{SharedHead, Spent};
+use larder_store::ram::KeyHash;
+use larder_store::{FillHead, FillReader, Stored};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a wait ended.
+enum Waited {
+    /// This fetch has its head.
+    Head(FillReader, FillHead),
+    /// The client of this request took it back.
+    TakenBack,
+    /// It was long enough.
+    TooLong(FillReader),
+}
+
+impl Machine<'_, '_> {
+    /// `Wait`: for the head of another's fetch.
+    pub async fn wait(&mut self) -> Step {
+        self.gateway.counters.requests_collapsed.add(1);
+        self.stages.enter(Stage::Wait);
+        let (reader, head) = loop {
+            let Some(reader) = self.reader.take() else { return Step::Lookup };
+            match self.wait_for_head(reader).await {
+                Waited::Head(reader, head) => break (reader, head),
+                Waited::TakenBack => return self.needs_nothing(),
+                Waited::TooLong(reader) => match self.relieve(reader) {
+                    Step::Wait => {}
+                    step => {
+                        self.stages.enter(Stage::Lookup);
+                        return step;
+                    }
+                },
+            }
+        };
+        self.stages.enter(Stage::Lookup);
+        self.earlier = None;
+        match head {
+            FillHead::Failed(status) => return self.another_failed(&reader, status),
+            FillHead::Private(head) if head.status >= 500 => {
+                return self.another_failed(&reader, head.status);
+            }
+            _ => self.looks += 1,
+        }
+        match head {
+            FillHead::LookAgain | FillHead::Failed(_) => Step::Lookup,
+            FillHead::Found(stored, tier) => self.bring(stored, tier),
+            FillHead::Validated(stored) => self.take_validated(stored),
+            FillHead::Unreachable(status) => {
+                let stale = self.stale_of_another();
+                stale.unwrap_or_else(|| self.origin_failed(status))
+            }
+            FillHead::Private(_) => self.alone(),
+            FillHead::Shared(head) => match self.fits(&head, &reader) {
+                Fits::Yes => {
+                    self.read_along(reader, head, true);
+                    Step::Store
+                }
+                Fits::OtherVariant => {
+                    // Those of one variant wait for one another, not for this one.
+                    self.vary.clone_from(&head.vary);
+                    Step::Lookup
+                }
+                Fits::MayNotShare => self.alone(),
+            },
+        }
+    }
+
+    fn alone(&mut self) -> Step {
+        self.company = Company::Alone;
+        if self.validate { Step::Validate } else { Step::Fetch }
+    }
+
+    async fn wait_for_head(&mut self, mut reader: FillReader) -> Waited {
+        let patience = Duration::from_millis(u64::from(self.route.policy.collapse_wait_ms));
+        let mut patience = self.patience.take().unwrap_or_else(|| Box::pin(tokio::time::sleep(patience)));
+        let mut earlier = self.earlier.take();
+        let mut may_be_gone = false;
+        loop {
+            tokio::select! {
+                biased;
+                head = head_of(&mut earlier) => {
+                    let Some(earlier) = earlier else { continue };
+                    self.patience = Some(patience);
+                    return Waited::Head(earlier, head);
+                }
+                head = reader.head() => {
+                    self.patience = Some(patience); // It is one for all that this request waits for.
+                    return Waited::Head(reader, head);
+                }
+                () = self.taken_back() => return Waited::TakenBack,
+                () = patience.as_mut() => {
+                    self.earlier = earlier;
+                    return Waited::TooLong(reader);
+                }
+                () = self.may_be_gone(), if !may_be_gone => {
+                    may_be_gone = true;
+                    reader.doubt();
+                    if let Some(earlier) = &mut earlier {
+                        earlier.doubt();
+                    }
+                }
+            }
+        }
+    }
+
+    /// This request has waited long enough: of those for whom that is so one asks for all, beside what takes so long; the others wait
+    /// for both. Where it has seen failures only, its origin is dying.
+    fn relieve(&mut self, reader: FillReader) -> Step {
+        self.gateway.counters.collapse_timeouts.add(1);
+        if self.failures >= LOOKS {
+            let stale = self.stale_of_another();
+            return stale.unwrap_or_else(|| self.origin_failed(503));
+        }
+        if self.goes_alone(self.validate) {
+            return self.alone();
+        }
+        let flight = match &self.found {
+            Some(stored) => self.flight(&stored.meta.vary),
+            None => self.flight(&self.vary),
+        };
+        let begun = self.gateway.store.relieve(self.hash, flight, &self.key, &reader);
+        let step = self.take_part(begun, Below::Skip);
+        match step {
+            // The first is nearest to its answer.
+            Step::Wait => self.earlier = self.earlier.take().or(Some(reader)),
+            _ => self.earlier = None,
+        }
+        step
+    }
+
+    /// Another's fetch failed, as what its request carries may have provoked: that is no answer to this request, and one of those who
+    /// waited asks next. Where two have failed, and this request says what the last did to the letter, that is its answer as well.
+    fn another_failed(&mut self, reader: &FillReader, status: u16) -> Step {
+        self.failures = self.failures.saturating_add(1);
+        if let Some(step) = self.stale_of_another() {
+            return step;
+        }
+        if self.failures < LOOKS || reader.provoked_by() != Some(self.says()) {
+            return Step::Lookup;
+        }
+        self.gateway.refusals.failing.note(self.hash, self.says(), status, clock::monotonic());
+        self.failed_for_another(status)
+    }
+
+    /// This request is answered with what another's has come to.
+    pub fn failed_for_another(&mut self, status: u16) -> Step {
+        self.gateway.counters.collapse_failures.add(1);
+        self.origin_failed(status)
+    }
+
+    /// What a crowd that says what this request does, to the letter, has come to within a second.
+    pub fn failed_lately(&self) -> Option<u16> {
+        let failing = &self.gateway.refusals.failing;
+        if failing.is_empty() { None } else { failing.get(self.hash, self.says(), clock::monotonic()) }
+    }
+
+    /// The hash of what this request carries.
+    fn says(&self) -> KeyHash {
+        failing::says(&self.gateway.store, self.request)
+    }
+
+    /// What a 304 freshened for those who waited, and is stale again: theirs all the same.
+    fn take_validated(&mut self, stored: Arc<Stored>) -> Step {
+        if !below::fits(&stored, self.fields) || crate::coding::is_of_no_use(&stored, self.fields) {
+            self.vary.clone_from(&stored.meta.vary);
+            return Step::Lookup;
+        }
+        let now = clock::wall();
+        match reuse::decide(Ok(&stored.meta), self.facts, &self.route.policy, now, &mut Silent) {
+            Reuse::Serve
+            | Reuse::ServeStale
+            | Reuse::ServeWhileRevalidating
+            | Reuse::Validate(ForwardReason::Stale) => {
+                let (reason, status) = (self.reason, Some(304));
+                let report = Report::Forwarded { reason, status, stored: false, collapsed: true };
+                self.answer = Some(Answer::Stored { stored, report });
+                Step::Hit
+            }
+            _ => self.alone(),
+        }
+    }
+
+    fn stale_of_another(&mut self) -> Option<Step> {
+        self.take_stale();
+        self.stale_instead(true)
+    }
+
+    /// Whether the response that `reader` reads, which another began to fetch, may answer this request (RFC 9111 §4).
+    fn fits(&self, head: &SharedHead, reader: &FillReader) -> Fits {
+        let mut variant = Vec::new();
+        vary::write_key(&head.vary, self.fields, &mut variant);
+        if *variant != *head.variant {
+            return Fits::OtherVariant;
+        }
+        let decision =
+            reuse::decide(Ok(&head.meta), self.facts, &self.route.policy, clock::wall(), &mut Silent);
+        let may = match decision {
+            Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating => true,
+            Reuse::Validate(ForwardReason::Stale) | Reuse::Forward(ForwardReason::Stale) => {
+                head.spent != Spent::No && reader.has_waited()
+            }
+            _ => false,
+        };
+        if may && self.reads_along(head, reader.arrived()) { Fits::Yes } else { Fits::MayNotShare }
+    }
+}
+
+/// The head of a fetch; of none, never.
+async fn head_of(reader: &mut Option<FillReader>) -> FillHead {
+    match reader {
+        Some(reader) => reader.head().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What [`Machine::fits`] says.
+enum Fits {
+    Yes,
+    OtherVariant,
+    MayNotShare,
+}

@@ -1,0 +1,65 @@
+//! What many wait for that takes long, or is spent when it comes.
+
+use super::*;
+
+fn relieve(store: &Store, key: &[u8], waits: &FillReader) -> Begin {
+    let hash = store.hash(key);
+    store.relieve(hash, hash, key, waits)
+}
+
+fn spent(spent: Spent) -> FillHead {
+    FillHead::Shared(Arc::new(SharedHead { spent, ..head() }))
+}
+
+#[test]
+fn one_of_those_who_waited_long_enough_begins_another() {
+    let store = store(1 << 20);
+    let (first, _leader) = lead(&store, b"k");
+    let (one, other) = (follow(&store, b"k"), follow(&store, b"k"));
+    let Begin::Lead(second, _) = relieve(&store, b"k", &one) else { panic!("nobody had") };
+    let Begin::Follow(reader) = relieve(&store, b"k", &other) else { panic!("one has") };
+    assert!(reader.reads(&second.fill) && follow(&store, b"k").reads(&second.fill));
+    assert_eq!(2, store.flights.len());
+    // A removal reaches both.
+    store.remove(store.hash(b"k"), b"k");
+    assert!(first.was_removed() && second.was_removed());
+    assert_eq!(0, store.flights.len());
+}
+
+#[test]
+fn what_is_spent_is_for_those_who_waited() {
+    for (how, stores) in [(Spent::Stored, true), (Spent::Passing, false)] {
+        let store = store(1 << 20);
+        let (mut writer, mut leader) = lead(&store, b"k");
+        let mut waiting = follow(&store, b"k");
+        writer.head(spent(how), true);
+        push(&mut writer, b"all");
+        assert!(waiting.has_waited());
+        let (next, _) = lead(&store, b"k"); // Whoever comes now joins it no more.
+        assert_eq!(stores, writer.may_store());
+        assert_eq!(b"all"[..], drain(&mut waiting).0[..]);
+        assert_eq!(b"all"[..], drain(&mut leader).0[..]);
+        store.remove(store.hash(b"k"), b"k");
+        assert!(writer.was_removed() && next.was_removed(), "a removal reaches it all the same");
+    }
+}
+
+#[test]
+fn one_that_joins_after_the_head_has_not_waited() {
+    let store = store(1 << 20);
+    let (mut writer, _leader) = lead(&store, b"k");
+    writer.head(shared(), true);
+    assert!(!follow(&store, b"k").has_waited());
+}
+
+#[test]
+fn what_nobody_can_join_stays_where_it_is() {
+    let store = store(1 << 20);
+    let hash = store.hash(b"k");
+    let (mut writer, reader) = store.begin_alone(hash, b"k", store.removals(hash));
+    writer.head(spent(Spent::Stored), true);
+    writer.finish(FillEnd::Complete(None));
+    drop(reader);
+    assert_eq!(0, store.flights.len());
+    let (_writer, _reader) = lead(&store, b"k"); // The number of those that may be shared is what it was.
+}

@@ -1,0 +1,228 @@
+//! Many requests wait for one page: its origin gets few of them, whether it answers later than the page's lifetime, later than
+//! `cache.collapse_wait`, or with a failure.
+
+use crate::harness::origin::{Gate, Script, response};
+use crate::harness::{Client, Larder, Origin, until};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Instant;
+
+const CROWD: usize = 100;
+
+/// Clients that have asked for one page, each with these lines, of whom all but the first wait for what it gets.
+fn crowd(larder: &Larder, lines: impl Fn(usize) -> String) -> Vec<Client> {
+    let before = larder.counter("requests_collapsed");
+    let mut clients: Vec<_> = (0..CROWD).map(|_| larder.client()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET / HTTP/1.1\r\nHost: h\r\n{}\r\n", lines(number)));
+    }
+    let waiting = before + CROWD as u64 - 1;
+    until("all but one wait", || larder.counter("requests_collapsed") == waiting);
+    clients
+}
+
+fn plain(_: usize) -> String {
+    String::new()
+}
+
+/// An answer that takes longer than it lasts is nobody's later, but everybody's who waited for it.
+#[test]
+fn a_page_slower_than_its_lifetime_is_fetched_once_for_all_waiting_requests() {
+    for head in [
+        "Cache-Control: max-age=2",
+        "Cache-Control: max-age=2\nETag: \"a\"",
+        "Cache-Control: s-maxage=2",
+        "Cache-Control: max-age=2, must-revalidate\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT",
+    ] {
+        let (first, second) = (Gate::new(), Gate::new());
+        let gates = [first.clone(), second.clone()];
+        let origin = Origin::scripted(move |request| {
+            let text = match request.field("if-none-match") {
+                Some(_) => format!("HTTP/1.1 304 N\n{head}"),
+                None => format!("HTTP/1.1 200 OK\n{head}\n\nhello"),
+            };
+            vec![Script::Gate(gates[request.number].clone()), Script::Send(response(&text))]
+        });
+        let larder = Larder::before(&origin, "");
+        for (requests, gate) in [(1, first), (2, second)] {
+            let mut clients = crowd(&larder, plain);
+            until("one is at the origin", || gate.waiting() == 1);
+            larder.advance(3);
+            gate.open();
+            for client in &mut clients {
+                let answer = client.read();
+                assert_eq!((200, "hello"), (answer.status, answer.text().as_str()), "{head} {answer:?}");
+                assert!(!answer.is_hit(), "{answer:?}");
+            }
+            assert_eq!(requests, origin.requests(), "{head}");
+        }
+        assert_eq!(0, larder.counter("hit_for_miss"), "{head}");
+    }
+}
+
+/// Who comes when the head of such an answer is there has not waited for it.
+#[test]
+fn a_spent_response_answers_only_requests_that_waited_for_it() {
+    for tag in ["", "ETag: \"a\"\n"] {
+        let (head, body) = (Gate::new(), Gate::new());
+        let gates = [head.clone(), body.clone()];
+        let origin = Origin::scripted(move |request| {
+            let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=2\n{tag}Content-Length: 6\n\n");
+            let mut first = response(&text);
+            first.extend_from_slice(b"half");
+            if request.number > 0 {
+                first.extend_from_slice(b"ly");
+                return vec![Script::Send(first)];
+            }
+            let [head, body] = gates.clone();
+            vec![Script::Gate(head), Script::Send(first), Script::Gate(body), Script::Send(b"-1".to_vec())]
+        });
+        let larder = Larder::before(&origin, "");
+        let (mut one, mut other) = (larder.client(), larder.client());
+        one.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        until("it is at the origin", || head.waiting() == 1);
+        other.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        until("the other waits", || larder.counter("requests_collapsed") == 1);
+        larder.advance(3);
+        head.open();
+        until("the body has begun", || body.waiting() == 1);
+        assert!(other.read_bytes(20).starts_with(b"HTTP/1.1 200 OK"));
+        assert_eq!("halfly", larder.get("/").text(), "{tag}");
+        assert_eq!(2, origin.requests());
+        body.open();
+        assert_eq!("half-1", one.read().text());
+    }
+}
+
+/// What may not be shared is shared no more when it comes late.
+#[test]
+fn a_late_answer_that_may_not_be_shared_is_its_client_s() {
+    for head in [
+        "Cache-Control: private, max-age=2",
+        "Cache-Control: no-cache, max-age=2",
+        "Cache-Control: max-age=2\nSet-Cookie: id=1",
+        "Cache-Control: no-store, max-age=2",
+        "Cache-Control: max-age=2\nVary: *",
+    ] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let origin = Origin::scripted(move |request| {
+            let text = format!("HTTP/1.1 200 OK\n{head}\n\nfor {}", request.number);
+            vec![Script::Gate(held.clone()), Script::Send(response(&text))]
+        });
+        let larder = Larder::before(&origin, "");
+        let mut clients: Vec<_> = (0..8).map(|_| larder.client()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        }
+        until("all wait", || larder.counter("requests_collapsed") == 7);
+        larder.advance(3);
+        gate.open();
+        let mut bodies: Vec<_> = clients.iter_mut().map(|it| it.read().text()).collect();
+        bodies.sort();
+        bodies.dedup();
+        assert_eq!(8, bodies.len(), "{head}: each client has its own");
+    }
+}
+
+/// Whoever waits longer than it should has another fetch begun, for all who wait: one in each `collapse_wait`.
+#[test]
+#[allow(clippy::disallowed_methods, reason = "how many may ask depends on how long they wait")]
+fn a_page_slower_than_collapse_wait_is_fetched_once_more_in_each() {
+    for answers in [true, false] {
+        let (first, others) = (Gate::new(), Gate::new());
+        let gates = [first.clone(), others.clone()];
+        let origin = Origin::scripted(move |request| {
+            let text = format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nanswer {}", request.number);
+            vec![Script::Gate(gates[request.number.min(1)].clone()), Script::Send(response(&text))]
+        });
+        let larder = Larder::before(&origin, "collapse_wait = \"1s\"");
+        let begun = Instant::now();
+        let mut clients = crowd(&larder, plain);
+        let all = CROWD as u64 - 1;
+        until("each has waited long enough", || larder.counter("collapse_timeouts") >= all);
+        until("one more is at the origin", || others.waiting() >= 1);
+        // Either of the two answers all who wait, the one that began the first excepted.
+        if answers {
+            first.open()
+        } else {
+            others.open()
+        }
+        let mut texts: Vec<_> = clients.iter_mut().skip(1).map(|it| it.read().text()).collect();
+        let most = 2 + usize::try_from(begun.elapsed().as_secs()).unwrap();
+        assert!(origin.requests() <= most, "{} requests of {most}", origin.requests());
+        texts.sort();
+        texts.dedup();
+        assert!(texts.len() < most, "{texts:?}");
+        first.open();
+        others.open();
+        assert!(clients[0].read().text().starts_with("answer"));
+    }
+}
+
+/// One of those who wait asks again after a failure, in case that the first request provoked it; where that fails as well, all who
+/// ask the same have that answer, for a second.
+#[test]
+fn a_dying_origin_is_asked_twice_for_all_and_then_left_alone_for_a_second() {
+    for (name, status) in [("500", 500), ("503", 503), ("reset", 502), ("close", 502)] {
+        let gate = Gate::new();
+        let held = gate.clone();
+        let is_well = Arc::new(AtomicUsize::new(0));
+        let well = is_well.clone();
+        let origin = Origin::scripted(move |_| {
+            let end = match name {
+                _ if well.load(SeqCst) == 1 => {
+                    Script::Send(response("HTTP/1.1 200 OK\nCache-Control: max-age=60\n\nok"))
+                }
+                "reset" => Script::Reset,
+                "close" => Script::Close,
+                _ => Script::Send(response(&format!("HTTP/1.1 {name} S\n\nsorry"))),
+            };
+            vec![Script::Gate(held.clone()), end]
+        });
+        let larder = Larder::before(&origin, "");
+        larder.hold();
+        let mut clients = crowd(&larder, plain);
+        gate.open();
+        let statuses: Vec<_> = clients.iter_mut().map(|it| it.read().status).collect();
+        assert!(statuses.iter().all(|it| (500..=503).contains(it)), "{statuses:?}");
+        // A connection that was closed is opened again at once, once.
+        let asked = origin.requests();
+        assert!(asked <= 4, "{name}: {asked} requests");
+        assert!(
+            statuses.contains(&status),
+            "{name}: those who asked have what the origin said: {statuses:?}"
+        );
+        assert!(larder.counter("collapse_failures") >= CROWD as u64 - 3);
+        is_well.store(1, SeqCst);
+        assert!((502..=503).contains(&larder.get("/").status), "{name}");
+        assert_eq!(asked, origin.requests(), "{name}: it is left alone for a second");
+        let mut other = larder.client();
+        other.send("GET / HTTP/1.1\r\nHost: h\r\nX-Other: 1\r\n\r\n");
+        assert_eq!("ok", other.read().text(), "{name}: by those who say the same");
+        larder.pass(1001);
+        assert_eq!(200, larder.get("/").status, "{name}");
+        larder.release();
+    }
+}
+
+/// Those whose requests differ ask one after another, each for itself and for all.
+#[test]
+fn a_dying_origin_is_asked_by_one_at_a_time() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (inside, top) = (now.clone(), most.clone());
+    let origin = Origin::scripted(move |_| {
+        top.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
+        held.pass();
+        (0..20).for_each(|_| std::thread::yield_now());
+        inside.fetch_sub(1, SeqCst);
+        vec![Script::Send(response("HTTP/1.1 500 S\n\nsorry"))]
+    });
+    let larder = Larder::before(&origin, "collapse_wait = \"30s\"");
+    let mut clients = crowd(&larder, |number| format!("User-Agent: {number}\r\n"));
+    gate.open();
+    assert!(clients.iter_mut().all(|it| it.read().status == 500), "each has a failure of its own");
+    assert_eq!((CROWD, 1), (origin.requests(), most.load(SeqCst)));
+}
