@@ -341,7 +341,7 @@ pub const TABLE: &[Key] = &[
     each("cache.hit_for_miss", LIFETIME, Some("10s"),
         "How long larder remembers that responses of a key cannot be shared. Requests for such a key do not wait for each other (hit-for-miss).", r#""1m""#),
     each("cache.collapse_wait", time(0, HOUR), Some("10s"),
-        "How long a request waits for the response head of another request's fetch of the same key.", r#""2s""#),
+        "How long a request waits for the response head of another request's fetch of the same key. One of the waiting requests then begins a second fetch for all of them.", r#""2s""#),
     each("cache.on_abort", Kind::OneOf(&["finish", "cancel"]), Some("finish"),
         "After the last client of a fetch has closed its connection, the fetch is finished and stored, or cancelled.", r#""cancel""#),
     each("cache.get_bodies", Kind::OneOf(&["drop", "pass"]), Some("drop"),
