@@ -17,6 +17,7 @@ use larder_semantics::stored::is_nominated;
 use larder_semantics::target::has_broken_escape;
 use larder_semantics::transcode;
 use larder_semantics::validator;
+use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::Stored;
 use larder_transport::Client;
@@ -209,16 +210,20 @@ fn write_address(address: IpAddr, text: &mut [u8; 46]) -> usize {
     46 - rest.len()
 }
 
-/// What the origin is asked for in place of the client's `Accept-Encoding`, where the answer may become everybody's and
-/// the route brings it into the form that each client accepts.
+/// What the origin is sent in place of the client's `Accept-Encoding`, where the answer may be shared: its normal form, or what the
+/// route asks for that brings the answer into the form that each client accepts.
 fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<&'static str> {
     let stored = match ask {
         Ask::Passed => return None,
         // larder compresses itself.
         _ if policy.key.strict && !in_key(policy, "accept-encoding") => return Some("identity"),
-        _ if policy.compress.is_none() || !policy.enabled => return None,
-        Ask::AsSent | Ask::Rest(..) => return None,
-        Ask::Onward(_, Coding::Other | Coding::Deflate | Coding::Several(_)) => return None,
+        _ if !policy.enabled => return None,
+        // What each client accepts selects a variant, which is of what the origin was sent.
+        _ if policy.compress.is_none() => return vary::normal_encodings(sent),
+        Ask::AsSent | Ask::Rest(..) => return vary::normal_encodings(sent),
+        Ask::Onward(_, Coding::Other | Coding::Deflate | Coding::Several(_)) => {
+            return vary::normal_encodings(sent);
+        }
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,

@@ -3,7 +3,7 @@
 //! A variant key has one line for each name, such as `accept-encoding=br,gzip`; without `=` where the
 //! request has no such field.
 
-use crate::coding::{self, Quality};
+use crate::coding::{self, Coding, Quality};
 use crate::field::{self, Field, Quotes};
 use crate::key;
 use std::cmp::Ordering;
@@ -17,14 +17,49 @@ const MAX_MEMBERS: usize = 32;
 
 /// What clients send almost always, and its normal form, so that most hits need no sorting: a third of the
 /// time for a variant key.
-const KNOWN_ENCODINGS: [(&[u8], &[u8]); 6] = [
-    (b"gzip, deflate, br, zstd", b"br,deflate,gzip,zstd"),
-    (b"gzip, deflate, br", b"br,deflate,gzip"),
-    (b"gzip, deflate", b"deflate,gzip"),
-    (b"deflate, gzip, br, zstd", b"br,deflate,gzip,zstd"),
-    (b"gzip", b"gzip"),
-    (b"identity", b"identity"),
+const KNOWN_ENCODINGS: [(&[u8], Usual); 6] = [
+    (b"gzip, deflate, br, zstd", Usual(GZIP | BROTLI | ZSTD)),
+    (b"gzip, deflate, br", Usual(GZIP | BROTLI)),
+    (b"gzip, deflate", Usual(GZIP)),
+    (b"deflate, gzip, br, zstd", Usual(GZIP | BROTLI | ZSTD)),
+    (b"gzip", Usual(GZIP)),
+    (b"identity", Usual(0)),
 ];
+
+const GZIP: usize = 1;
+const BROTLI: usize = 2;
+const ZSTD: usize = 4;
+
+/// The normal form of an `Accept-Encoding` that names usual codings and accepts the plain form: which of gzip, br and zstd it accepts.
+/// Each such request has a variant with all that accept the same, and the origin is sent this form, so that it is of what the variant
+/// says. Of how much a client likes each, and of `deflate`, nothing is left: what it accepts is all that its variant may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Usual(usize);
+
+impl Usual {
+    /// As it is sent to an origin.
+    fn asked(self) -> &'static str {
+        const ALL: [&str; 8] =
+            ["identity", "gzip", "br", "gzip, br", "zstd", "gzip, zstd", "br, zstd", "gzip, br, zstd"];
+        ALL.get(self.0).copied().unwrap_or("identity")
+    }
+
+    /// As it stands in a variant key: sorted.
+    fn key(self) -> &'static str {
+        const ALL: [&str; 8] =
+            ["identity", "gzip", "br", "br,gzip", "zstd", "gzip,zstd", "br,zstd", "br,gzip,zstd"];
+        ALL.get(self.0).copied().unwrap_or("identity")
+    }
+}
+
+/// The normal form of a request's `Accept-Encoding`, as the origin of a cached page is sent it; `None` where there is none or it has no
+/// normal form: another coding is accepted, the plain form is refused, or it is malformed.
+#[must_use]
+pub fn normal_encodings(request: &[Field<'_>]) -> Option<&'static str> {
+    let mut lines = field::all(request, "accept-encoding").peekable();
+    lines.peek()?;
+    Some(Preferences::read(lines, Alias::Codings)?.usual()?.asked())
+}
 
 /// What a server before the origin tells of the client and of the way: the origin has it from larder, or from nobody but a
 /// proxy that is believed. Which requests would have the same is not to be told from what clients send.
@@ -103,7 +138,8 @@ pub fn names(fields: &[Field<'_>]) -> Option<Vec<Box<str>>> {
 
 /// Appends the variant key of a request: for each name its combined, normalised value. Two requests have
 /// equal variant keys only if RFC 9111 §4.1 lets them share (whitespace, line combining; for
-/// `Accept-Encoding` and `Accept-Language` also order, case and quality). Empty `names` append nothing.
+/// `Accept-Encoding` and `Accept-Language` also order, case and the spelling of qualities; for
+/// `Accept-Encoding` in its normal form all but which codings are accepted). Empty `names` append nothing.
 ///
 /// Allocates only for growing `out`, by at most three times the bytes of the values.
 pub fn write_key(names: &[Box<str>], request: &[Field<'_>], out: &mut Vec<u8>) {
@@ -125,9 +161,13 @@ pub(crate) fn write_value(name: &str, request: &[Field<'_>], out: &mut Vec<u8>) 
         "accept-encoding" => {
             let known = KNOWN_ENCODINGS.iter().find(|it| it.0 == first);
             if let (Some((_, normal)), None) = (known, rest.next()) {
-                return out.extend_from_slice(normal);
+                return out.extend_from_slice(normal.key().as_bytes());
             }
-            Preferences::read(lines.clone(), Alias::Codings)
+            let read = Preferences::read(lines.clone(), Alias::Codings);
+            if let Some(normal) = read.as_ref().and_then(Preferences::usual) {
+                return out.extend_from_slice(normal.key().as_bytes());
+            }
+            read
         }
         "accept-language" => Preferences::read(lines.clone(), Alias::None),
         _ => None,
@@ -208,6 +248,23 @@ impl<'a> Preferences<'a> {
             }
         }
         Some(list)
+    }
+
+    /// Which of the usual codings it accepts; `None` where it says more than that.
+    fn usual(&self) -> Option<Usual> {
+        let mut accepted = 0;
+        for (name, quality) in &self.members[..self.len] {
+            let bit = match Coding::of(name) {
+                Coding::Gzip => GZIP,
+                Coding::Brotli => BROTLI,
+                Coding::Zstd => ZSTD,
+                Coding::Deflate => 0,
+                Coding::Identity if *quality > 0 => 0,
+                Coding::Identity | Coding::Several(_) | Coding::Other => return None,
+            };
+            accepted |= if *quality > 0 { bit } else { 0 };
+        }
+        Some(Usual(accepted))
     }
 
     fn write(&self, out: &mut Vec<u8>) {

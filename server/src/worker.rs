@@ -318,7 +318,8 @@ async fn run(number: usize, shared: Shared, own: Own, mut orders: watch::Receive
         *front.router.borrow_mut() = Rc::new(live.router(&counters, &errors, Some(number)));
     }
     drop(watches);
-    worker.drain();
+    // Idle connections have a part of the time that a stop may take.
+    worker.drain(orders.borrow().live.config.limits.drain_timeout / 2);
     worker.drained().await;
     front.observer.flush();
 }

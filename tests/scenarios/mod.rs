@@ -15,6 +15,7 @@ mod counting;
 mod crowds;
 mod descriptors;
 mod disk_tier;
+mod drain;
 mod events;
 mod expires;
 mod fields;

@@ -254,7 +254,7 @@ fn a_stop_lets_requests_finish() {
     busy.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     until("the request is at the origin", || gate.waiting() == 1);
     larder.signal(libc::SIGTERM);
-    assert!(idle.is_closed(), "an idle connection is closed at once");
+    assert!(idle.is_closed(), "an idle connection is closed");
     until("nobody is let in any more", || std::net::TcpStream::connect(larder.address).is_err());
     gate.open();
     let page = busy.read();

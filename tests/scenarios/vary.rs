@@ -66,7 +66,12 @@ fn encodings_and_languages_in_any_order() {
     encodings("x-gzip", "gzip", Hit);
     encodings("gzip;q=1.0, br", "br, gzip;q=1", Hit);
     encodings("gzip;q=0.5, br", "br, gzip;q=0.500", Hit);
-    encodings("gzip;q=0.5, br", "br, gzip", Miss);
+    encodings("gzip;q=0.5, br", "br, gzip", Hit);
+    encodings("gzip, deflate", "gzip", Hit);
+    encodings("deflate", "identity", Hit);
+    encodings("gzip;q=0", "deflate;q=0.5", Hit);
+    encodings("gzip, dcb", "gzip", Miss);
+    encodings("gzip, identity;q=0", "gzip", Miss);
     encodings("gzip", "br", Miss);
     encodings("gzip;q=0", "gzip", Miss);
     encodings("gzip, br", "gzip", Miss);
@@ -144,4 +149,32 @@ fn what_larder_says_of_the_client_selects_no_variant() {
             assert!(!it.is_hit(), "{it:?}");
         }
     }
+}
+
+/// The origin is sent what the variant says, by whichever way its answer may come to be stored.
+#[test]
+fn origins_are_sent_one_spelling_of_accept_encoding() {
+    let origin = Origin::new(|_| {
+        "HTTP/1.1 200 OK\nCache-Control: max-age=60\nVary: Accept-Encoding\n\npage".to_owned()
+    });
+    let larder = Larder::before(&origin, "");
+    for (line, expect) in [
+        ("Accept-Encoding: zstd;q=0.2, gzip;q=0.9, BR, deflate\r\n", Some("gzip, br, zstd")),
+        ("Accept-Encoding: x-gzip\r\n", Some("gzip")),
+        ("Accept-Encoding: deflate\r\n", Some("identity")),
+        ("Accept-Encoding: gzip, dcb\r\n", Some("gzip, dcb")),
+        ("", None),
+    ] {
+        for range in ["", "Range: bytes=0-\r\n"] {
+            larder.client().get_with(if range.is_empty() { "/" } else { "/part" }, &format!("{line}{range}"));
+            let sent = origin.received().last().unwrap().field("accept-encoding").map(str::to_owned);
+            assert_eq!(expect, sent.as_deref(), "{line}{range}");
+        }
+    }
+    assert_eq!(10, origin.requests());
+    larder.client().get_with("/", "Accept-Encoding: br, gzip, zstd;q=0.1\r\n");
+    assert_eq!(10, origin.requests(), "one variant for all spellings");
+    // What passes the cache is passed on as it was sent.
+    larder.client().request("POST", "/", "Accept-Encoding: br;q=0.5, gzip\r\n", "x");
+    assert_eq!(Some("br;q=0.5, gzip"), origin.received().last().unwrap().field("accept-encoding"));
 }

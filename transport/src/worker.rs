@@ -67,7 +67,7 @@ const RATE_WINDOW: u64 = 10_000;
 /// Who took twice, three, at most four times so many bytes at once may be silent for so many times as long as others.
 const STEP: u64 = 256 * 1024;
 const MOST_STEPS: u64 = 4;
-/// How long a connection that was accepted and has sent nothing may hold up a drain, milliseconds.
+/// How long a connection that was accepted and has sent nothing, or that is idle, may hold up a drain, milliseconds.
 const GRACE: u64 = 1_000;
 /// Asks a socket how many bytes its peer has not taken (`SIOCOUTQ` of tcp(7), which is the same number).
 const TIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
@@ -99,6 +99,8 @@ pub struct Worker {
     limits: Cell<Limits>,
     times: Cell<Times>,
     draining: Cell<bool>,
+    /// How long an idle connection is read from while it drains, milliseconds.
+    grace: Cell<u64>,
     watched: RefCell<Vec<Option<Rc<Watched>>>>,
     free: RefCell<Vec<usize>>,
     open: Cell<usize>,
@@ -224,6 +226,7 @@ impl Worker {
             limits: Cell::new(limits),
             times: Cell::new(Times::new(&limits)),
             draining: Cell::new(false),
+            grace: Cell::new(GRACE),
             watched: RefCell::default(),
             free: RefCell::default(),
             open: Cell::new(0),
@@ -342,6 +345,7 @@ impl Worker {
             let counters = &self.counters;
             match why {
                 Expired::Writing => counters.client_write_timeouts.add(1),
+                Expired::Reading(Reading::First | Reading::Idle) if self.draining.get() => {}
                 Expired::Reading(Reading::First | Reading::Idle) => counters.client_idle_timeouts.add(1),
                 Expired::Reading(Reading::Head) => counters.client_head_timeouts.add(1),
                 Expired::Reading(Reading::Body) => counters.client_body_timeouts.add(1),
@@ -377,8 +381,11 @@ impl Worker {
             soon: Cell::default(),
         });
         it.asks();
-        let limit =
-            if self.draining.get() { GRACE.min(self.times.get().head) } else { self.times.get().head };
+        let limit = if self.draining.get() {
+            self.grace.get().min(self.times.get().head)
+        } else {
+            self.times.get().head
+        };
         it.read_for(Reading::First, limit);
         if place == watched.len() {
             watched.push(Some(it.clone()));

@@ -246,7 +246,7 @@ impl Connection {
         }
         let times = self.link.worker.times();
         if self.input.borrow().is_empty() {
-            self.link.watched.read_for(Reading::Idle, times.idle);
+            self.link.watched.read_for(Reading::Idle, self.link.worker.idle_limit());
         } else if consumed > 0 || self.link.watched.reading() != Reading::Head {
             self.link.watched.read_for(Reading::Head, times.head);
             client.began.set(self.link.worker.stamp());
@@ -271,10 +271,7 @@ impl Connection {
             self.keep(&[], 0, client);
         }
         let read = match self.link.read(context, &mut scratch[kept..]) {
-            Poll::Pending => {
-                let is_over = self.link.worker.is_draining() && self.link.watched.reading() == Reading::Idle;
-                return if is_over { Poll::Ready(Err(Turn::Gone)) } else { Poll::Pending };
-            }
+            Poll::Pending => return Poll::Pending,
             Poll::Ready(read) => read,
         };
         Poll::Ready(match read {

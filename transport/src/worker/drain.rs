@@ -2,7 +2,7 @@
 
 use super::{GRACE, Reading, Worker};
 use larder_stdx::clock;
-use rustix::net::Shutdown;
+use std::time::Duration;
 
 impl Worker {
     /// Whether the worker takes nothing new.
@@ -11,21 +11,32 @@ impl Worker {
         self.draining.get()
     }
 
-    /// Stops accepting, closes what is idle, and lets the rest finish.
-    pub fn drain(&self) {
+    /// Stops accepting, and lets what is under way finish. An idle connection of HTTP/1 is read from for [`GRACE`] yet: a request
+    /// that its client had sent before it knew of the drain is answered, with `Connection: close` (RFC 9112 §9.6). That grace ends
+    /// `within` a time at most.
+    pub fn drain(&self, within: Duration) {
+        let grace = u64::try_from(within.as_millis()).unwrap_or(GRACE).min(GRACE);
         self.draining.set(true);
+        self.grace.set(grace);
         self.stop.notify_waiters();
         for it in self.watched.borrow().iter().flatten() {
             match it.reading.get() {
-                // What has arrived already is still read, and answered.
-                Reading::Idle if !it.says_goodbye.get() => it.shut(Shutdown::Read),
-                Reading::First => it.read_by.set(it.read_by.get().min(clock::monotonic().0 + GRACE)),
+                Reading::Idle if it.says_goodbye.get() => {}
+                Reading::First | Reading::Idle => {
+                    it.read_by.set(it.read_by.get().min(clock::monotonic().0 + grace));
+                }
                 _ => {}
             }
         }
         if self.open.get() == 0 {
             self.empty.notify_waiters();
         }
+    }
+
+    /// How long a connection of HTTP/1 may wait for its next request, milliseconds.
+    pub(crate) fn idle_limit(&self) -> u64 {
+        let idle = self.times.get().idle;
+        if self.draining.get() { self.grace.get().min(idle) } else { idle }
     }
 
     /// Waits until no connection is left.

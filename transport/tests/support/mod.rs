@@ -96,7 +96,7 @@ impl Server {
                 while let Some(order) = inbox.recv().await {
                     match order {
                         Order::Drain => {
-                            worker.drain();
+                            worker.drain(std::time::Duration::from_secs(1));
                             worker.drained().await;
                         }
                         Order::Quit => return,
