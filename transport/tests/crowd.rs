@@ -114,8 +114,7 @@ fn who_asked_while_it_waited_is_not_one_of_them() {
         };
         std::thread::scope(|scope| {
             for _ in 0..40 {
-                let peer = server.connect();
-                scope.spawn(|| ask(peer));
+                scope.spawn(|| ask(server.connect()));
             }
         });
         assert!(server.counters.connections_shed.get() > 0, "the slow one made room");
