@@ -7,6 +7,7 @@ mod question;
 use super::table::{Parameter, integer, one_of, text};
 use super::{Admin, Answer, Asked, problem, problem_at};
 use larder_semantics::coding::Coding;
+use larder_semantics::secret;
 use larder_semantics::tags;
 use larder_stdx::clock::{self, WallTime, precise_micros};
 use larder_store::disk::listing as below;
@@ -327,13 +328,24 @@ impl<'a> Object<'a> {
     }
 }
 
+/// One line of a variant key, `name=value`, without what is a client's secret.
+fn selected_by(line: &[u8]) -> String {
+    let Some(at) = line.iter().position(|it| *it == b'=') else { return lossy(line) };
+    let name = lossy(&line[..at]);
+    let value = lossy(&secret::shown(&name, &line[at + 1..]));
+    format!("{name}={value}")
+}
+
 fn variant_json(stored: &Stored, now: WallTime) -> Value {
     let meta = &stored.meta;
     let (age, lifetime) = (meta.age(now), meta.lifetime.seconds);
-    let fields: Vec<[String; 2]> =
-        stored.fields.iter().map(|it| [it.name.to_owned(), lossy(it.value)]).collect();
+    let fields: Vec<[String; 2]> = stored
+        .fields
+        .iter()
+        .map(|it| [it.name.to_owned(), lossy(&secret::shown(it.name, it.value))])
+        .collect();
     let selected: Vec<String> =
-        stored.variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(lossy).collect();
+        stored.variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(selected_by).collect();
     let mut forms = Vec::new();
     if let Some(all) = &stored.forms {
         let codings = [

@@ -18,6 +18,7 @@ use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::{self, ForwardReason, Reuse};
+use larder_semantics::secret;
 use larder_semantics::storable::{self, Storable};
 use larder_semantics::tiers;
 use larder_semantics::trace::{Outcome, Record, Rule};
@@ -264,7 +265,9 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Reco
     let sentence = bypass.sentence();
     let is_of_a_field = matches!(bypass, Bypass::Override | Bypass::Unkeyed);
     let evidence = match forward::overriding(policy, fields).next().filter(|_| is_of_a_field) {
-        Some((it, _)) => format!("{}: {} ({sentence})", it.name, beginning(it.value)),
+        Some((it, _)) => {
+            format!("{}: {} ({sentence})", it.name, beginning(&secret::shown(it.name, it.value)))
+        }
         None => sentence.to_owned(),
     };
     let told = format!("Passes the cache: {evidence}.");
@@ -455,8 +458,12 @@ fn refusal_sentence(status: u16) -> &'static str {
 
 /// A variant key as a person reads it: `accept-encoding: gzip, accept-language: absent`.
 fn fields_of(variant: &[u8]) -> String {
-    let one = |line: &[u8]| match readable(line).split_once('=') {
-        Some((name, value)) => format!("{name}: {value}"),
+    let one = |line: &[u8]| match line.iter().position(|it| *it == b'=') {
+        Some(at) => {
+            let name = readable(&line[..at]);
+            let value = secret::shown(&name, &line[at + 1..]);
+            format!("{name}: {}", readable(&value))
+        }
         None => format!("{}: absent", readable(line)),
     };
     variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(one).collect::<Vec<_>>().join(", ")

@@ -198,7 +198,7 @@ fn start(
     started::tell(&errors, &plan, &public, &admin, workers);
     let run_file = started::write_run_file(&errors, &plan, &public, admin_at, &orders, &kept);
     let certificate = keeper.as_ref().map_or_else(String::new, tls::Keeper::tell);
-    let way_in = WayIn { link: access.link_here(), token: &token, kept: &kept };
+    let way_in = WayIn { link: access.link_here(), kept: &kept };
     announce(&public, &certificate, &admin, &way_in, after);
     let house = House { shared, orders, log, errors, plan, public, admin_at, desk, nodes: None, keeper };
     Ok(Started { house, clerk, nodes, threads, admin, access, audit, inbox, run_file })
@@ -256,20 +256,23 @@ fn tell_warning(errors: &ErrorLog, it: &Problem) {
 /// How somebody gets into the admin.
 struct WayIn<'a> {
     link: Option<String>,
-    token: &'a Token,
     kept: &'a Kept,
 }
 
 impl WayIn<'_> {
-    /// As it is printed at the start: a link for a browser; and the token, where it is in no file.
+    /// As it is printed at the start: a link for a browser. Where the token is in no file, standard error says what to do; the token itself
+    /// is never printed, as the output of a service is kept where others read it.
     fn tell(&self) -> String {
         let mut text = String::new();
         if let Some(link) = &self.link {
             text.push_str(&format!("log in at {link} (once, within ten minutes)\n"));
         }
         if let Kept::Nowhere(why) = self.kept {
-            let token = self.token.text();
-            text.push_str(&format!("admin token {token} (of this run only: {why})\n"));
+            eprintln!(
+                "larder: The admin token cannot be kept ({why}), so commands cannot log in; set admin.token_file to a file that larder can \
+                 write, or set {}.",
+                token::VARIABLE
+            );
         }
         text
     }

@@ -1,6 +1,7 @@
 //! Field lines (RFC 9110 §5): borrowed as a head is read, owned as one is kept. Parsing of a whole
 //! head is not here (`wire`), nor is the meaning of any one field.
 
+use crate::secret;
 use std::fmt;
 
 /// One field line. The name's case is as received; compare with [`Field::is`].
@@ -33,7 +34,8 @@ pub fn first<'a>(fields: &[Field<'a>], name: &str) -> Option<&'a [u8]> {
 
 /// All lines of `name` as evidence for people: `Name: value, value`, or `no Name`.
 pub(crate) fn lines(fields: &[Field<'_>], name: &str) -> String {
-    let values: Vec<_> = all(fields, name).map(String::from_utf8_lossy).collect();
+    let value = |it| String::from_utf8_lossy(&secret::shown(name, it)).into_owned();
+    let values: Vec<_> = all(fields, name).map(value).collect();
     if values.is_empty() { format!("no {name}") } else { format!("{name}: {}", values.join(", ")) }
 }
 

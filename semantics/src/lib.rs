@@ -26,6 +26,7 @@ pub mod request;
 pub mod resume;
 pub mod reuse;
 pub mod scheme;
+pub mod secret;
 pub mod storable;
 pub mod stored;
 pub mod tags;

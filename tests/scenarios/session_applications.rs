@@ -291,3 +291,40 @@ fn what_has_no_lifetime_is_served_stale_by_its_own_or_the_routes_word_alone() {
         }
     }
 }
+
+/// Operators see names, schemes and attributes: in `explain`, in what it tells of a refused answer, and in what is stored.
+#[test]
+fn no_view_of_operators_shows_a_visitors_secrets() {
+    const SECRET: &str = "s3cr3t";
+    let origin = Origin::new(|request| match request.target() {
+        "/set" => {
+            format!("HTTP/1.1 200 OK\nCache-Control: max-age=60\nSet-Cookie: sid={SECRET}; Path=/\n\nset")
+        }
+        "/vary" => "HTTP/1.1 200 OK\nCache-Control: public, max-age=60\nVary: Cookie, Authorization\n\nvary"
+            .to_owned(),
+        _ => "HTTP/1.1 200 OK\nETag: \"1\"\n\nsilent".to_owned(),
+    });
+    let larder = Larder::before(&origin, "");
+    let lines = format!("Cookie: sid={SECRET}; b={SECRET}\r\nAuthorization: Bearer {SECRET}\r\n");
+    let headers =
+        format!("[[\"Cookie\", \"sid={SECRET}; b={SECRET}\"], [\"Authorization\", \"Bearer {SECRET}\"]]");
+    for target in ["/set", "/vary", "/silent"] {
+        larder.client().get_with(target, &lines);
+        for headers in [&*headers, "[]", "[[\"Cookie\", \"other=1\"]]"] {
+            let body = format!("{{\"url\": \"http://h{target}\", \"headers\": {headers}}}");
+            let told = larder.admin_post("/cache/explain", &body).text();
+            assert!(told.contains("verdict") && !told.contains(SECRET), "{target}: {told}");
+        }
+    }
+    let told = larder.admin_post("/cache/explain", "{\"url\": \"http://h/set\"}").text();
+    assert!(told.contains("sid=***; Path=/"), "{told}");
+    for path in ["/api/v1/objects", "/cache/objects"] {
+        let told = larder.admin_get(path).text();
+        assert!(!told.contains(SECRET), "{told}");
+        let value: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+        for it in value["objects"].as_array().into_iter().flatten() {
+            let one = larder.admin_get(&format!("{path}/{}", it["id"].as_str().unwrap_or_default())).text();
+            assert!(!one.contains(SECRET), "{one}");
+        }
+    }
+}

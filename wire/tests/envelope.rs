@@ -243,7 +243,7 @@ fn sections_that_cannot_be_meant_are_refused() {
     for bad in [
         [0u8; 49].to_vec(),
         [0xff; 50].to_vec(),
-        [&[0; 49][..], &[8]].concat(),
+        [&[0; 49][..], &[16]].concat(),
         [&[0; 48][..], &[10, 0]].concat(),
     ] {
         check_refused(Broken::Section(3), &[key, (3, &bad)]);

@@ -3,6 +3,7 @@
 use super::escape;
 use super::fields::{Entry, FIELDS, Stamp};
 use larder_semantics::field::{self, is_token};
+use larder_semantics::secret;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -127,7 +128,7 @@ impl Template {
                         if number > 0 {
                             out.extend_from_slice(b", ");
                         }
-                        escape::escaped(value, out);
+                        escape::escaped(&secret::shown(name, value), out);
                     }
                     end(from, *within_quotes, out);
                 }

@@ -4,7 +4,7 @@
 use super::{BodyInfo, Envelope, section, tag};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
-use larder_semantics::policy::Policy;
+use larder_semantics::policy::{Policy, StaleIfError};
 use larder_semantics::stored::Meta;
 use larder_stdx::clock::WallTime;
 
@@ -59,7 +59,7 @@ impl Mark {
         let of = Envelope {
             key: key.into(),
             variant: Box::default(),
-            meta: Meta { lifetime, etag, vary, partial, ..meta.clone() },
+            meta: Meta { lifetime, etag, vary, partial, implicit: false, ..meta.clone() },
             fields: FieldList::new(),
             trailers: None,
             tags: Box::default(),
@@ -73,7 +73,9 @@ impl Mark {
     /// What stands for `seconds` in the place of what was removed at `now`. Its status tells nothing (410, "gone").
     #[must_use]
     pub fn of_removal(key: &[u8], now: WallTime, seconds: u32) -> Mark {
-        let meta = Meta::of(410, &[], &Policy::default(), now, now);
+        // The bytes that earlier versions wrote; nothing of them is ever served stale.
+        let policy = Policy { stale_if_error: StaleIfError::Set(86_400), ..Policy::default() };
+        let meta = Meta::of(410, &[], &policy, now, now);
         Mark::new(key, &meta, Vec::new(), Unshared::Removed, seconds)
     }
 
