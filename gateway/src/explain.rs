@@ -326,7 +326,7 @@ impl Verdict {
         });
         if let (Some((status, seconds)), "miss" | "revalidate") = (found, self.name) {
             self.sentence.push_str(&format!(
-                " Another node found that it may not be shared until {seconds} s from now (the origin answered {status}): \
+                " A node of this fleet, perhaps this one, found that it may not be shared until {seconds} s from now (the origin answered {status}): \
                  nobody waits for another's answer."
             ));
         }

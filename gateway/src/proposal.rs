@@ -9,7 +9,8 @@ use crate::route::{self, Gateway};
 use larder_semantics::field::{self, Field};
 use larder_semantics::flip::{self, Change, Exchange};
 use larder_semantics::policy::Policy;
-use larder_semantics::reuse::{ForwardReason, Reuse};
+use larder_semantics::request::RequestFacts;
+use larder_semantics::reuse::{self, ForwardReason, Reuse};
 use larder_semantics::scheme::Scheme;
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
@@ -34,6 +35,10 @@ const FAILED: &str =
 /// The same of a request that would not be answered from the store even then.
 const FAILS_FIRST: &str =
     "Let the origin answer validly first: at the last asking that is remembered it did not.";
+
+/// Of a response that no advice may make public.
+const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. Its response is for one visitor: it says private or no-store, sets a cookie, or \
+     answers credentials and does not say that it may be shared.";
 
 /// What is to be done where nobody knows what the origin would answer, and why nobody does.
 #[derive(Clone, Copy)]
@@ -130,8 +135,14 @@ impl Proposal {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
         let meta = &stored.meta;
         if matches!(verdict, "hit" | "stale-hit") {
-            return change::to_the_origin(&self.asked, meta, self.now).map(|it| change::of_remedies(&it));
+            return None; // There is nothing to mend.
         }
+        let fields = self.asked.fields.view();
+        let facts = RequestFacts::read(&self.asked.method, &fields);
+        if reuse::is_for_others(meta, &facts, &self.asked.policy) {
+            return Some(ONE_VISITORS.to_owned());
+        }
+        drop(fields);
         self.for_reuse(stored).map(|it| self.told(&it))
     }
 
@@ -178,6 +189,9 @@ impl Proposal {
         let response = refused.response.view();
         let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
         let own = Exchange { method: &self.asked.method, request: &own, ..theirs };
+        if flip::is_one_visitors(&theirs) || flip::is_one_visitors(&own) {
+            return Some(ONE_VISITORS.to_owned());
+        }
         match (flip::is_a_hit_again(&own), self.before.is_empty()) {
             (false, _) => flip::smallest(&own).map(|it| self.told(&it)),
             (true, true) => (!flip::is_a_hit_again(&theirs)).then(|| ANOTHER.sentence()),

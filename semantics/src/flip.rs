@@ -5,7 +5,7 @@
 mod search;
 
 use crate::cache_control::directives;
-use crate::field::{Field, FieldList, all};
+use crate::field::{Field, FieldList, all, first};
 use crate::policy::{LONGEST_LIFETIME, Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
 use crate::reuse::{self, ForwardReason, Reuse};
@@ -160,7 +160,25 @@ pub struct Exchange<'e> {
     pub response_time: WallTime,
 }
 
-/// The fewest changes that make the response storable, and the same request, asked again, a hit. `None` where it is so
+/// Whether the response is one visitor's, so that nothing may be proposed to share it: it says `private` or `no-store`, in a targeted field or
+/// beside one, it sets a cookie, or it answers credentials and does not say that it may be shared (RFC 9111 §3, §3.5).
+#[must_use]
+pub fn is_one_visitors(exchange: &Exchange<'_>) -> bool {
+    let Exchange { request, response, policy, .. } = *exchange;
+    let untargeted = Policy { targets: Vec::new(), ..policy.clone() };
+    let forbids = [policy, &untargeted].iter().any(|policy| {
+        let said = crate::targeted::directives(response, policy).0;
+        said.private.is_whole() || said.no_store
+    });
+    let facts = RequestFacts::read(exchange.method, request);
+    let meta = Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time);
+    let said = crate::targeted::directives(response, policy).0;
+    let unshared = facts.has_credentials(policy) && meta.implicit;
+    let unauthorized = facts.authorization && !said.shares_authorized();
+    forbids || first(response, "set-cookie").is_some() || unshared || unauthorized
+}
+
+/// The fewest changes that make the response storable, where it is not [`is_one_visitors`]: whoever proposes them asks that first.  and the same request, asked again, a hit. `None` where it is so
 /// already, or where nothing that is known suffices.
 #[must_use]
 pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
