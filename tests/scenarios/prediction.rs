@@ -324,10 +324,10 @@ fn where_the_origin_fails_no_other_request_is_told() {
 #[test]
 fn the_method_and_the_response_are_told_together() {
     for (head, lines, more) in [
-        ("Cache-Control: private\n", "", ""),
+        ("Cache-Control: max-age=0\n", "", ""),
         ("", "", ""),
         (
-            "Cache-Control: private\n",
+            "Cache-Control: max-age=0\n",
             "Cache-Control: only-if-cached\r\n",
             "Send the request without Cache-Control.",
         ),

@@ -316,6 +316,7 @@ fn no_view_of_operators_shows_a_visitors_secrets() {
             assert!(told.contains("verdict") && !told.contains(SECRET), "{target}: {told}");
         }
     }
+    larder.client().get("/set");
     let told = larder.admin_post("/cache/explain", "{\"url\": \"http://h/set\"}").text();
     assert!(told.contains("sid=***; Path=/"), "{told}");
     for path in ["/api/v1/objects", "/cache/objects"] {

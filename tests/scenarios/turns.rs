@@ -138,7 +138,7 @@ fn a_mark_is_told_of_and_a_purge_is_past_it() {
         run(folder, &["explain", "http://h/", "--admin", &b.admin.to_string()]).out
     };
     until("the mark is there", || {
-        explained().contains("Another node found that it may not be shared until ")
+        explained().contains("A node of this fleet, perhaps this one, found that it may not be shared until ")
     });
     assert!(explained().contains("fleet    nothing; another node marked it"), "{}", explained());
     assert_eq!(200, b.admin_post("/cache/purge", "{\"url\": \"http://h/\"}").status);
