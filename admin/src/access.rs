@@ -77,32 +77,37 @@ impl Refusal {
         match self {
             Refusal::Host => (
                 421,
-                "The Host of this request is not this admin's own address; names of a proxy before it belong into admin.hosts.",
+                "The Host of this request is not the address of this admin; add the name of a proxy in front of it \
+                 to admin.hosts.",
                 "Host",
             ),
             Refusal::Circle => (
                 403,
-                "This request came through a route of this larder, whose origin is the admin; no route may lead here.",
+                "This request came through a route of this larder; a route must not have the admin as its origin.",
                 "CDN-Loop",
             ),
             Refusal::Origin => (
                 403,
-                "This request was made by a page of another origin (Origin or Sec-Fetch-Site).",
+                "This request was made by a page of another web origin (Origin or Sec-Fetch-Site).",
                 "Origin",
             ),
             Refusal::NoToken => (
                 401,
-                "This needs the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, `larder login` prints a link.",
+                "This request requires the admin's token: send \"Authorization: Bearer TOKEN\"; for the page, \
+                 `larder login` prints a link.",
                 "Authorization",
             ),
             Refusal::WrongToken => (
                 401,
-                "This is not the admin's token, or the session has ended; `larder login` prints a new link.",
+                "This is not the admin's token, or the session has expired; `larder login` prints a new link.",
                 "Authorization",
             ),
-            Refusal::TooMany => {
-                (429, "Too many wrong tokens; the right one is let in at any time.", "Authorization")
-            }
+            Refusal::TooMany => (
+                429,
+                "Too many requests with a wrong token; a request with the correct token is accepted at any \
+                       time.",
+                "Authorization",
+            ),
         }
     }
 }
@@ -379,7 +384,7 @@ impl Admin {
             Err(Refusal::TooMany) => Refusal::TooMany.into(),
             Err(_) => problem_at(
                 403,
-                "This login link was used already, or is over ten minutes old; `larder login` prints a new one.",
+                "This login link was already used, or is older than 10 minutes; `larder login` prints a new one.",
                 "code",
             ),
         }
@@ -419,7 +424,8 @@ impl Admin {
             }
             _ => problem_at(
                 409,
-                "Only a session can be ended; the token itself stays until its file is removed and larder started anew.",
+                "Only a session can be ended; the token stays valid until its file is removed and larder is \
+                 restarted.",
                 "Authorization",
             ),
         }

@@ -123,7 +123,7 @@ impl Audit {
         if let Some(status) = &status {
             values.insert(1, ("status", status));
         }
-        self.event(Level::Warn, "admin-refused-more", &values);
+        self.event(Level::Warn, "admin-refused-summary", &values);
     }
 
     fn tell(&self, level: Level, event: &str, entry: &Entry<'_>) {

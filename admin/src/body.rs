@@ -24,7 +24,7 @@ pub fn read(endpoint: &Endpoint, body: &[u8]) -> Result<Value, Wrong> {
         None if matches!(body.trim_ascii(), b"" | b"{}") => return Ok(Value::Null),
         None => {
             let detail = format!(
-                "{} {} takes no body, and this has one of {} bytes; send none.",
+                "{} {} does not accept a body; this request has {} bytes.",
                 endpoint.method,
                 endpoint.path,
                 body.len()
@@ -43,7 +43,7 @@ fn json(body: &[u8]) -> Result<Value, Wrong> {
     once::read(body).map_err(|it| match it {
         Unread::Twice(at) => {
             let at = short(&at);
-            let detail = format!("{at:?} is given twice; which of the two is meant?");
+            let detail = format!("{at:?} is duplicate; send it once.");
             Wrong::at(at, detail)
         }
         Unread::NoJson(it) => {
@@ -105,9 +105,9 @@ fn unknown(name: &str, known: &Map<String, Value>) -> String {
     let names: Vec<&str> = known.keys().map(String::as_str).collect();
     let told = short(name);
     match nearest(name, names.iter().copied()) {
-        Some(near) => format!("{told:?} is not known; did you mean {near:?}?"),
-        None if names.len() == 1 => format!("{told:?} is not known; known is {}.", names[0]),
-        None => format!("{told:?} is not known; known are {}.", names.join(", ")),
+        Some(near) => format!("{told:?} is unknown; did you mean {near:?}?"),
+        None if names.len() == 1 => format!("{told:?} is unknown; the only known name is {}.", names[0]),
+        None => format!("{told:?} is unknown; known names are {}.", names.join(", ")),
     }
 }
 
@@ -158,7 +158,7 @@ fn allowed(schema: &Value) -> String {
     }
     match (schema["minimum"].as_i64(), schema["maximum"].as_i64()) {
         (Some(least), Some(most)) => drop(write!(all, " from {least} to {most}")),
-        (Some(least), None) => drop(write!(all, " from {least} on")),
+        (Some(least), None) => drop(write!(all, " of at least {least}")),
         _ => {}
     }
     match (schema["minItems"].as_u64(), schema["maxItems"].as_u64()) {
@@ -214,8 +214,8 @@ mod tests {
         let open = "The body is not JSON: EOF while parsing an object at line 1 column 1.";
         check(PURGE, "{", Err(("line 1, column 1", open)));
         check(PURGE, "[1]", Err(("body", "The body is an object, not a list of 1.")));
-        check(PURGE, r#"{"tga":"x"}"#, Err(("tga", "\"tga\" is not known; did you mean \"tag\"?")));
-        let known = "\"colour\" is not known; known are url, prefix, tag, where, all, soft, validate, hard, host, wait.";
+        check(PURGE, r#"{"tga":"x"}"#, Err(("tga", "\"tga\" is unknown; did you mean \"tag\"?")));
+        let known = "\"colour\" is unknown; known names are url, prefix, tag, where, all, soft, validate, hard, host, wait.";
         check(PURGE, r#"{"colour":1}"#, Err(("colour", known)));
         check(PURGE, r#"{"tag":5}"#, Err(("tag", "\"tag\" is a text, not 5.")));
         check(PURGE, r#"{"tag":null}"#, Err(("tag", "\"tag\" is a text, not null.")));
@@ -225,13 +225,13 @@ mod tests {
         check(
             "POST /api/v1/login",
             "{\"kode\":\"\"}",
-            Err(("kode", "\"kode\" is not known; did you mean \"code\"?")),
+            Err(("kode", "\"kode\" is unknown; did you mean \"code\"?")),
         );
         let every = "\"every\" is a whole number from 0 to 4294967295, not -1.";
         check(SAMPLING, r#"{"route":"*","every":-1}"#, Err(("every", every)));
         check(SAMPLING, r#"{"route":"*","every":4294967295}"#, Ok(()));
         check(EDIT, r#"{"text":"","set":[{"path":["a",0],"value":null}]}"#, Ok(()));
-        let to = "\"too\" is not known; did you mean \"to\"?";
+        let to = "\"too\" is unknown; did you mean \"to\"?";
         check(
             EDIT,
             r#"{"text":"","set":[{"path":["a"],"to":1},{"path":["a"],"too":1}]}"#,
@@ -246,7 +246,7 @@ mod tests {
     /// Of two values one reader takes the first and another the last: neither is taken here.
     #[test]
     fn a_name_stands_once() {
-        let twice = |at: &str| format!("{at:?} is given twice; which of the two is meant?");
+        let twice = |at: &str| format!("{at:?} is duplicate; send it once.");
         check("POST /api/v1/purge", r#"{"tag":"a","tag":"b"}"#, Err(("tag", &twice("tag"))));
         check("POST /api/v1/purge", r#"{"tag":"a","all":true,"t\u0061g":"a"}"#, Err(("tag", &twice("tag"))));
         let path = r#"{"text":"","set":[{"path":["a"],"to":1},{"path":["a"],"to":{"b":{},"b":0}}]}"#;
@@ -266,7 +266,7 @@ mod tests {
         for body in ["", " \n", "{}"] {
             check("POST /api/v1/login-links", body, Ok(()));
         }
-        let none = "POST /api/v1/login-links takes no body, and this has one of 9 bytes; send none.";
+        let none = "POST /api/v1/login-links does not accept a body; this request has 9 bytes.";
         check("POST /api/v1/login-links", r#"{"ttl":1}"#, Err(("body", none)));
     }
 

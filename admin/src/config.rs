@@ -106,7 +106,7 @@ impl Configuring {
     /// The file, or why there is none to edit.
     fn store(&self) -> Result<Store, String> {
         let file = self.plan.file().ok_or(
-            "larder was started without a configuration file; write one and start it with `larder run -c FILE`.",
+            "larder was started without a configuration file; create one and start larder with `larder run -c FILE`.",
         )?;
         Ok(Store::at(&file))
     }
@@ -133,8 +133,8 @@ impl Configuring {
         }
         let Err(why) = self.order(deed).await else { return Ok(()) };
         let now = match store.replace(old) {
-            Ok(()) => "The file is as it was.".to_owned(),
-            Err(why) => format!("And the file could not be put back: {why}"),
+            Ok(()) => "The file is unchanged.".to_owned(),
+            Err(why) => format!("The file could not be restored: {why}"),
         };
         store.forget(kept);
         Err(NotSwapped::Reload(format!("{why} {now}")))
@@ -198,7 +198,7 @@ impl Admin {
                 Err(refusal) => return refusal,
             },
             _ => {
-                let detail = "Either \"text\" is what is checked, or \"to\" names a text of the history.";
+                let detail = "Send either \"text\", or \"to\" with an id of the history.";
                 return problem_at(400, detail, "text");
             }
         };
@@ -258,11 +258,11 @@ impl Admin {
             it => it.as_u64(),
         };
         let id = id.ok_or_else(|| {
-            problem_at(400, "\"to\" is no id of the history; GET /api/v1/config lists them.", "to")
+            problem_at(400, "\"to\" is not an id of the history; GET /api/v1/config lists the ids.", "to")
         })?;
         let store = self.configuring.store().map_err(|why| problem_at(409, why, "path"))?;
         store.past(id).ok_or_else(|| {
-            let detail = format!("The history has no text {id}; GET /api/v1/config lists what it has.");
+            let detail = format!("The history has no configuration {id}; GET /api/v1/config lists the ids.");
             problem_at(404, detail, "to")
         })
     }
@@ -278,7 +278,7 @@ impl Admin {
         };
         if base.is_some_and(|it| it != hash(&old)) {
             let detail =
-                "The file was changed meanwhile; read it again, and make your change to what it says now.";
+                "The file was changed in the meantime; read it again and apply the change to the new text.";
             return Answer::Json(
                 409,
                 json!({ "status": 409, "detail": detail, "where": "base", "hash": hash(&old) }),
@@ -347,7 +347,8 @@ fn needing_start(asked: &Value) -> Result<NeedingStart, Answer> {
         Some(Some("restart")) => Ok(NeedingStart::Waits),
         Some(_) => Err(problem_at(
             400,
-            "\"when\" is \"now\", or \"restart\" to leave what needs one in the file for the next start.",
+            "\"when\" must be \"now\" or \"restart\"; \"restart\" writes keys that require a restart to the file for \
+             the next start.",
             "when",
         )),
     }
@@ -368,7 +369,8 @@ impl Checked {
     fn refusal(self, text: &str) -> Answer {
         let sections = Sections::of(text);
         let of_start = |(key, source): (&&'static str, Source)| {
-            let text = "cannot change while running: have it wait in the file (\"when\":\"restart\"), and restart larder"
+            let text = "cannot change while larder runs: write it to the file for the next start \
+                        (\"when\":\"restart\"), and restart larder"
                 .to_owned();
             problem_json(&Problem { source, key: dotted(key), text }, &sections)
         };
@@ -385,7 +387,7 @@ impl Checked {
         let detail = match (first, problems.len()) {
             (Some(first), 1) => first,
             (Some(first), count) => format!("{first} (and {} more)", count - 1),
-            (None, _) => "The text is no configuration.".to_owned(),
+            (None, _) => "The text is not a valid configuration.".to_owned(),
         };
         Answer::Json(422, json!({ "status": 422, "detail": detail, "where": place, "problems": problems }))
     }
@@ -499,7 +501,7 @@ mod tests {
         let taken = (Ok(()), "new".to_owned(), "new".to_owned(), 1);
         for deed in [Deed::TakeOver, Deed::LeaveForStart] {
             assert_eq!(taken, swapped(deed, Ok(())));
-            let why = NotSwapped::Reload("No. The file is as it was.".to_owned());
+            let why = NotSwapped::Reload("No. The file is unchanged.".to_owned());
             assert_eq!(
                 (Err(why), "new".to_owned(), "old".to_owned(), 0),
                 swapped(deed, Err("No.".to_owned()))

@@ -72,10 +72,10 @@ impl Admin {
             && let Some(name) = answer["verdict"]["name"].as_str().filter(|it| *it != "refused")
         {
             let why = match other.starts_with("http:") {
-                true => "as a proxy in front of larder asks that ends TLS",
-                false => "as its listener speaks",
+                true => "as requested by a proxy in front of larder that terminates TLS",
+                false => "the scheme of its listener",
             };
-            told["change"] = format!("Explain {other}, {why}: {name}.").into();
+            told["change"] = format!("Explain {other} instead, {why}: {name}.").into();
         }
         Answer::Json(200, told)
     }
@@ -83,21 +83,21 @@ impl Admin {
     /// Explains a request that was answered before, as it would be answered now, with what was told of it then.
     async fn explain_past(&self, asked: &Value, limits: &Limits) -> Answer {
         if ["url", "method", "headers"].iter().any(|it| !asked[*it].is_null()) {
-            return problem_at(400, "\"id\" names a whole request; leave out url, method and headers.", "id");
-        }
-        let Some(id) = asked["id"].as_str().and_then(Id::parse) else {
             return problem_at(
                 400,
-                "\"id\" is eight letters and digits, as the live stream tells them.",
+                "\"id\" selects a complete request; remove url, method and headers.",
                 "id",
             );
+        }
+        let Some(id) = asked["id"].as_str().and_then(Id::parse) else {
+            return problem_at(400, "\"id\" must be eight letters and digits, as in the live stream.", "id");
         };
         let Some(kept) = self.recent.find(id) else {
             return problem_at(
                 404,
                 format!(
-                    "Nothing is known of the request {id} any more: of those that the live stream or a trace told \
-                     of, the latest {KEPT} at most are kept. Ask by its URL."
+                    "The request {id} is no longer recorded: the latest {KEPT} requests of the live stream and of \
+                     traces are kept. Explain its URL instead."
                 ),
                 "id",
             );
@@ -161,7 +161,7 @@ impl Admin {
                 }
                 let live = self.live.borrow();
                 let Some(row) = live.config.sites.get(site).and_then(|it| it.routes.get(route)) else {
-                    return problem_at(409, "The configuration was changed meanwhile; ask again.", "url");
+                    return problem_at(409, "The configuration changed in the meantime; retry.", "url");
                 };
                 let mut told = explanation_json(&proxied.name, site, &explanation, settings, &row.decided);
                 told["nodes"] = self.nodes.as_ref().map(|it| it.standing()).into();
@@ -194,8 +194,8 @@ fn is_misdirected(listeners: &[String], scheme: Scheme, authority: &str) -> bool
 }
 
 /// What is said of `CONNECT`, which HTTP/2 has in another form as well (RFC 8441).
-const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 asks for another protocol: explain it as the GET that does so over \
-                                HTTP/1.1, with -H 'Connection: upgrade' -H 'Upgrade: websocket'.";
+const EXTENDED_CONNECT: &str = "An extended CONNECT of HTTP/2 requests an upgrade: explain it as the equivalent GET of HTTP/1.1, with \
+             -H 'Connection: upgrade' -H 'Upgrade: websocket'.";
 
 /// The answer where no route is asked: larder refuses the request itself.
 fn refused(status: u16, sentence: &str) -> Value {
@@ -207,7 +207,8 @@ fn refused(status: u16, sentence: &str) -> Value {
 /// be done with it now.
 fn refused_then(reject: Reject) -> Value {
     let (status, why) = (reject.status(), reject.sentence());
-    let sentence = format!("larder refused it with {status}: {why} A head that is refused is not kept.");
+    let sentence =
+        format!("larder rejected the request with {status}: {why} A rejected head is not recorded.");
     json!({ "verdict": { "name": "refused", "sentence": sentence, "status": status } })
 }
 
@@ -215,10 +216,10 @@ fn refused_then(reject: Reject) -> Value {
 fn laid_over(overlay: &Told, route: Option<&str>) -> Value {
     let until = match overlay.expires {
         Some(it) => format!("until {}", date::format(it)),
-        None => "until it is taken away".to_owned(),
+        None => "until it is removed".to_owned(),
     };
     let sentence = format!(
-        "An overlay lies over {}: it answers GET and HEAD {until}. Set {} by {}.",
+        "An overlay is set for {}: it answers GET and HEAD {until}. Set {} by {}.",
         overlay.uri,
         date::format(overlay.set_at),
         overlay.by
@@ -236,9 +237,10 @@ fn purges(matched: &Matched) -> Value {
     match matched.purge.method {
         PurgeMethod::Allowed => json!({ "route": matched.target.name(), "verdict": {
             "name": "purge",
-            "sentence": "Purges what it names, where the client's address is in cache.purge.from; else larder refuses it with 403.",
+            "sentence": "Purges the named URL or tags if the client address is in cache.purge.from; otherwise larder \
+                         rejects it with 403.",
         } }),
-        _ => refused(405, "PURGE is switched off for this route by cache.purge.method."),
+        _ => refused(405, "PURGE is disabled for this route (cache.purge.method)."),
     }
 }
 
@@ -252,12 +254,12 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
         .as_str()
         .ok_or_else(|| Wrong::at("url", "\"url\" is missing: http://HOST[:PORT]/PATH."))?;
     let (scheme, rest) = Scheme::split(url).ok_or_else(|| {
-        Wrong::at("url", format!("{url:?} is not a URL that is served here; write http://HOST[:PORT]/PATH."))
+        Wrong::at("url", format!("{url:?} is not a URL of this server; write http://HOST[:PORT]/PATH."))
     })?;
     let at = rest.find(['/', '?']).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(at);
     if authority.contains('*') {
-        let detail = format!("{url:?} is no URL but a pattern; write the URL of one page.");
+        let detail = format!("{url:?} is a pattern, not a URL; write the URL of one page.");
         return Err(Wrong::at("url", detail));
     }
     let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
@@ -275,7 +277,8 @@ fn question(asked: &Value, limits: &Limits) -> Result<Result<Request, Reject>, W
         };
         if value.bytes().any(|it| matches!(it, b'\r' | b'\n' | 0)) {
             let detail = format!(
-                "The value of {name:?} in \"headers\" has a line end or a NUL in it; no request has."
+                "The value of {name:?} in \"headers\" contains a line break or a NUL, which is not valid in a \
+                 request."
             );
             return Err(Wrong::at("headers", detail));
         }

@@ -231,7 +231,7 @@ impl Handler for Admin {
             (Read::Gone, _) => return,
             (_, Err(refused)) => (refused.who, None, &none, refused.answer),
             (Read::TooLarge, Ok(it)) => {
-                let answer = problem_at(413, format!("The body is over {most} bytes."), "body");
+                let answer = problem_at(413, format!("The body exceeds {most} bytes."), "body");
                 (it.who, Some(it.endpoint), &none, answer)
             }
             (Read::Malformed, Ok(it)) => {
@@ -239,7 +239,7 @@ impl Handler for Admin {
                 (it.who, Some(it.endpoint), &none, answer)
             }
             (Read::NoRoom, Ok(it)) => {
-                let answer = problem(503, "The bodies of other requests are on their way; try again.");
+                let answer = problem(503, "Too many request bodies are being received; retry.");
                 (it.who, Some(it.endpoint), &none, answer)
             }
             (Read::Whole(body), Ok(Let { endpoint, named, who })) => {
@@ -415,7 +415,8 @@ impl Admin {
                 return Err(Refused { who, answer });
             }
             _ => {
-                let detail = format!("There is nothing at {path}; /api/v1/openapi.json tells what is.");
+                let detail =
+                    format!("No endpoint exists at {path}; /api/v1/openapi.json lists the endpoints.");
                 let answer = problem_at(404, detail, "path");
                 return Err(Refused { who, answer });
             }

@@ -36,14 +36,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The parameters of a listing.
 #[rustfmt::skip]
 pub const QUERY: &[Parameter] = &[
-    text("search", "a part of the key; or, with *, a pattern for all of it, from the host or the path on"),
+    text("search", "a part of the key; with *, a pattern for the whole key, starting at the host or the path"),
     text("tag", "only entries with this tag"),
     text("status", "only entries with this status: 404, 4xx or 400-499"),
-    one_of("tier", &["all", "ram", "disk"], "only what is there; all: what is in RAM, sorted, and then what is on disk alone (all)"),
-    one_of("sort", &["key", "size", "age", "hits", "expires"], "by what (key); on disk by size, hits or age: when it was written (age)"),
+    one_of("tier", &["all", "ram", "disk"], "only entries of this tier; all: entries in RAM, sorted, then those on disk only (all)"),
+    one_of("sort", &["key", "size", "age", "hits", "expires"], "sort key (key); on disk by size, hits or age since it was written (age)"),
     one_of("order", &["asc", "desc"], "sort order (asc for key and expires, desc for the others)"),
-    integer("limit", 1, MOST as i64, "how many at most (100)"),
-    text("cursor", "what the page before gave as next"),
+    integer("limit", 1, MOST as i64, "maximum number of entries (100)"),
+    text("cursor", "the `next` value of the previous page"),
 ];
 
 /// The schema of a listing.
@@ -129,17 +129,20 @@ impl Admin {
         if let Some(query) = ram {
             let store = self.gateway.store.clone();
             let Ok(walk) = self.listing.ram.begin(PATIENCE, move || store.list(&query)).await else {
-                return problem(503, "Too many list what is stored at the same time; ask again.");
+                return problem(503, "Too many listings of stored objects are in progress; retry.");
             };
             let Ok(page) = walk.await else {
-                return problem(500, "The listing was given up; ask again.");
+                return problem(500, "The listing was cancelled; retry.");
             };
             self.tell_ram(&mut told, &page, sort);
         }
         if tier != Tier::Ram {
             disk.limit = room - told.objects.len();
             if let Err(Slow) = self.list_disk(&mut told, disk, began).await {
-                return problem(503, "The disk does not answer, or is listed for somebody else; ask again.");
+                return problem(
+                    503,
+                    "The disk does not respond, or another listing of it is in progress; retry.",
+                );
             }
         }
         Answer::Json(200, told.json(precise_micros() - began))
@@ -205,13 +208,14 @@ impl Admin {
 
     /// `GET /api/v1/objects/{id}`.
     pub(super) async fn object(&self, asked: Asked<'_>) -> Answer {
-        const GONE: &str = "There is no such object, or it has gone meanwhile; ids of objects in RAM hold until larder is started again.";
+        const GONE: &str = "The object does not exist, or was removed in the meantime; ids of objects in RAM are valid \
+                     until larder restarts.";
         let id = asked.named.unwrap_or_default();
         match Id::read(id) {
             None => problem_at(
                 400,
                 format!(
-                    "{id:?} is no object's id: 32 hexadecimal digits, or 16 of one on disk, as the list gives them."
+                    "{id:?} is not an object id: 32 hexadecimal digits, or 16 for an object on disk, as in the list."
                 ),
                 "id",
             ),
@@ -225,7 +229,7 @@ impl Admin {
                 match self.reading_disk(move || disk.inspect(&store, id)).await {
                     Ok(Some(found)) => Answer::Json(200, self.on_disk(&found).in_full()),
                     Ok(None) => problem_at(404, GONE, "id"),
-                    Err(Slow) => problem(503, "The disk does not answer; ask again."),
+                    Err(Slow) => problem(503, "The disk does not respond; retry."),
                 }
             }
         }

@@ -91,8 +91,8 @@ fn operation(it: &Endpoint) -> Value {
         let schema = json!({ "$ref": format!("#/components/schemas/{schema}") });
         json!({ "description": what, "content": { "application/json": { "schema": schema } } })
     };
-    let refused = problem("Refused, and nothing was changed.", "Refusal");
-    let failed = problem("It could not be done.", "Problem");
+    let refused = problem("Rejected; nothing was changed.", "Refusal");
+    let failed = problem("The operation failed.", "Problem");
     let done = json!({ "description": it.summary, "content": content(it.gives) });
     operation.insert("responses".to_owned(), json!({ "200": done, "4XX": refused, "default": failed }));
     Value::Object(operation)

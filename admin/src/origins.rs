@@ -35,7 +35,7 @@ impl Admin {
         match named(&live.scopes, asked) {
             Ok(origin) if origin.drained_by() == Some(Drained::ByConfiguration) => {
                 let detail = format!(
-                    "{} is drained by the configuration: take the \"drain\" behind it in proxy.to away, and reload.",
+                    "{} is drained by the configuration: remove \"drain\" after it in proxy.to, and reload.",
                     origin.name
                 );
                 problem_at(409, detail, "origin")

@@ -45,7 +45,7 @@ impl Admin {
         let named = asked.named.unwrap_or("");
         match FILES.iter().find(|it| it.name.strip_prefix("assets/") == Some(named)) {
             Some(file) => file.answer(asked.request),
-            None => problem_at(404, format!("The page has no file {named:?}; load it anew."), "path"),
+            None => problem_at(404, format!("The page has no file {named:?}; reload the page."), "path"),
         }
     }
 }

@@ -60,9 +60,9 @@ impl Admin {
         type Row = (u64, u64, u64);
         type Gauge = (&'static str, &'static str, fn(&Row) -> u64);
         let gauges: [Gauge; 3] = [
-            ("larder_tier_objects", "Keys (RAM) or responses (disk) that are kept.", |it| it.0),
-            ("larder_tier_used_bytes", "Bytes that the tier takes.", |it| it.1),
-            ("larder_tier_budget_bytes", "Bytes that the tier may take.", |it| it.2),
+            ("larder_tier_objects", "Stored keys (RAM) or responses (disk).", |it| it.0),
+            ("larder_tier_used_bytes", "Bytes in use by the tier.", |it| it.1),
+            ("larder_tier_budget_bytes", "Size limit of the tier in bytes.", |it| it.2),
         ];
         for (name, help, of) in gauges {
             out.head(name, help, "gauge");
@@ -74,7 +74,7 @@ impl Admin {
         let memory = self.memory();
         out.head("larder_resident_bytes", "Resident memory of the process, the arena included.", "gauge");
         out.sample("larder_resident_bytes", &[], memory.resident);
-        out.head("larder_memory_bytes", "What resident memory is used for.", "gauge");
+        out.head("larder_memory_bytes", "Resident memory by purpose.", "gauge");
         for it in &memory.parts {
             out.sample("larder_memory_bytes", &[("tier", it.tier), ("purpose", it.purpose)], it.bytes);
         }
@@ -140,7 +140,7 @@ impl Text {
             self.counter("larder_route", row, &samples);
         }
         let name = "larder_route_request_duration_seconds";
-        self.head(name, "How long the requests of a route took; fast answers are sampled.", "histogram");
+        self.head(name, "Duration of the requests of a route; fast responses are sampled.", "histogram");
         labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
     }
 
@@ -157,34 +157,30 @@ impl Text {
         let name = "larder_origin_server_in_use";
         self.head(
             name,
-            "Whether an origin gets requests: 0 where it is left alone, tried, or drained.",
+            "1 if an origin receives requests; 0 if it is ejected, unhealthy, being probed or drained.",
             "gauge",
         );
         for (it, labels) in all.clone() {
             self.sample(name, labels, u8::from(matches!(it.state(), State::Up | State::Slow)));
         }
         let name = "larder_origin_server_in_flight";
-        self.head(name, "Requests of an origin that are under way, or wait for a connection to it.", "gauge");
+        self.head(name, "Requests to an origin in progress or waiting for a connection.", "gauge");
         for (it, labels) in all.clone() {
             self.sample(name, labels, it.standing.in_flight());
         }
         let name = "larder_origin_server_ejections_total";
-        self.head(name, "How often an origin was left alone.", "counter");
+        self.head(name, "Ejections of an origin.", "counter");
         for (it, labels) in all {
             self.sample(name, labels, it.standing.ejections());
         }
         let name = "larder_origin_server_response_seconds";
-        self.head(name, "From a request to the head of the origin's final response.", "histogram");
+        self.head(name, "Time from a request to the head of the final response of the origin.", "histogram");
         labels.iter().zip(&sums).for_each(|(labels, sums)| self.histogram(name, labels, &sums.latency));
     }
 
     fn times(&mut self, scopes: &Scopes) {
         let name = "larder_request_duration_seconds";
-        self.head(
-            name,
-            "How long requests took, by what the cache did; fast answers are sampled.",
-            "histogram",
-        );
+        self.head(name, "Duration of requests by cache result; fast responses are sampled.", "histogram");
         for (cache, times) in ["hit", "miss", "pass", "other"].iter().zip(scopes.times()) {
             self.histogram(name, &[("cache", cache)], &times);
         }

@@ -12,7 +12,7 @@ pub fn pairs(query: &str) -> Result<Vec<(String, String)>, Wrong> {
     let pair = |it: &str| {
         let (name, value) = it.split_once('=').unwrap_or((it, ""));
         let bad = || {
-            let detail = format!("The query has {it:?}, which is not valid: %XX must stand for UTF-8.");
+            let detail = format!("The query contains {it:?}: %XX must decode to valid UTF-8.");
             Wrong::at("query", detail)
         };
         Ok((decoded(name).ok_or_else(bad)?, decoded(value).ok_or_else(bad)?))
@@ -35,7 +35,7 @@ pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
             return Err(unknown(endpoint, name));
         };
         if seen.contains(&name) {
-            return Err(Wrong { detail: format!("The parameter {name} is given twice."), at: name });
+            return Err(Wrong { detail: format!("The parameter {name} is duplicate."), at: name });
         }
         if let Err(allowed) = fits(parameter, &value) {
             let detail = format!("The parameter {name}: found {value:?}; allowed: {allowed}.");
@@ -55,7 +55,7 @@ pub fn check(endpoint: &Endpoint, query: &str) -> Result<(), Wrong> {
 fn unknown(endpoint: &Endpoint, name: String) -> Wrong {
     let known: Vec<&str> = endpoint.query.iter().map(|it| it.name).collect();
     let what = match (&known[..], nearest(&name, known.iter().copied())) {
-        ([], _) => "there is none here.".to_owned(),
+        ([], _) => "this endpoint has no parameters.".to_owned(),
         (_, Some(near)) => format!("did you mean {near}?"),
         (known, None) => format!("known here: {}.", known.join(", ")),
     };
@@ -112,7 +112,7 @@ mod tests {
         check_clock("advance=-5", Ok(()));
         check_clock("&advance=%35&", Ok(()));
         check_clock("", Err("The parameter advance is missing: seconds."));
-        check_clock("advance=1&advance=2", Err("The parameter advance is given twice."));
+        check_clock("advance=1&advance=2", Err("The parameter advance is duplicate."));
         check_clock(
             "advance=x",
             Err(
@@ -126,7 +126,7 @@ mod tests {
         );
         let Found::Endpoint(stats, _) = table::find("HEAD", "/cache/stats") else { panic!("no stats") };
         assert_eq!(
-            "The parameter \"a\" is unknown; there is none here.",
+            "The parameter \"a\" is unknown; this endpoint has no parameters.",
             check(stats, "a").unwrap_err().detail
         );
     }

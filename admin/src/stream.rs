@@ -25,14 +25,14 @@ impl Admin {
                 Ok(filter) => Some(filter),
                 Err(wrong) => {
                     let place = format!("column {}", wrong.column);
-                    let detail = format!("The filter is wrong at {place}: {}.", wrong.sentence);
+                    let detail = format!("The filter is invalid at {place}: {}.", wrong.sentence);
                     return problem_at(400, detail, place);
                 }
             },
         };
         let Some(listening) = self.stream.listen(filter) else {
             let detail = format!(
-                "{LISTENERS} listen to the live stream already, which is the most; try again when one has ended."
+                "The live stream has the maximum of {LISTENERS} listeners; retry when one has ended."
             );
             return super::problem(503, detail);
         };

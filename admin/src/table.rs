@@ -160,7 +160,7 @@ pub enum Found<'a> {
     Nothing,
 }
 
-const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one; https://HOST/PATH is the same, and both are told as *://HOST/PATH: an overlay lies over http and https").required();
+const URI: Parameter = text("uri", "/PATH for every host, or http://HOST/PATH for one host; https://HOST/PATH is equivalent, and both are listed as *://HOST/PATH").required();
 
 const ORIGIN: Parameter =
     text("origin", "its address as in proxy.to, such as http://10.0.0.2:8000").required();
@@ -168,7 +168,7 @@ const ORIGIN: Parameter =
 /// What says what is put where.
 const OVER: &[Parameter] = &[
     URI,
-    integer("ttl", 1, LONGEST_LIFETIME as i64, "seconds; without it, it stays"),
+    integer("ttl", 1, LONGEST_LIFETIME as i64, "seconds until it expires; default: never"),
     integer("status", 200, 599, "200, or 400 to 599"),
 ];
 
@@ -287,55 +287,55 @@ impl Endpoint {
 #[rustfmt::skip]
 pub static ENDPOINTS: &[Endpoint] = &[
     row("GET", "/", "The page.", |it, asked| Box::pin(async move { it.page(asked) })).open().gives_any("text/html"),
-    row("GET", "/assets/{name}", "A file of the page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
+    row("GET", "/assets/{name}", "Returns a file of the admin page.", |it, asked| Box::pin(async move { it.asset(asked) })).open().gives_any("*/*"),
     row("GET", "/api/v1/openapi.json", "This description.", |it, _| Box::pin(async move { it.openapi() })).gives(DESCRIPTION),
-    row("GET", "/healthz", "Whether larder runs: one word, for those who watch it.", |it, _| Box::pin(async move { it.healthz() })).open().gives_any("text/plain"),
-    row("POST", "/api/v1/login", "Takes the code of a login link and begins a session.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
-    row("POST", "/api/v1/login-links", "Makes a login link, which works once.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
-    row("POST", "/api/v1/logout", "Ends the session that asks.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
+    row("GET", "/healthz", "Health check of larder for monitoring: returns one word.", |it, _| Box::pin(async move { it.healthz() })).open().gives_any("text/plain"),
+    row("POST", "/api/v1/login", "Starts a session with the code of a login link.", |it, asked| Box::pin(async move { it.login(asked) })).open().takes(CODE).gives(SESSION),
+    row("POST", "/api/v1/login-links", "Creates a single-use login link.", |it, asked| Box::pin(async move { it.login_link(asked) })).gives(LINK).example("", ""),
+    row("POST", "/api/v1/logout", "Ends the session of the request.", |it, asked| Box::pin(async move { it.logout(asked) })).gives(ENDED),
     row("GET", "/cache/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
     row("GET", "/api/v1/stats", "The statistics.", |it, _| Box::pin(it.stats())).gives(STATS),
-    row("GET", "/metrics", "The statistics for Prometheus.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
-    row("POST", "/cache/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
-    row("POST", "/api/v1/explain", "What would be done with a request, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
-    row("POST", "/cache/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
-    row("POST", "/api/v1/purge", "Removes what is stored.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
-    row("GET", "/api/v1/overlays", "The overlays: pages put over whatever is there.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
-    row("PUT", "/api/v1/overlays", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
-    row("DELETE", "/api/v1/overlays", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),
-    row("POST", "/cache/add/{uri}", "Puts the body over a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
-    row("POST", "/cache/reset/{uri}", "Takes an overlay away: the original returns.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
-    row("GET", "/cache/reset/{uri}", "The same, for those who know it so from the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
-    row("GET", "/api/v1/origins", "The origins of all routes, and how they are.", |it, _| Box::pin(async move { it.origins() })).gives(schemas::ORIGINS).example("", ""),
-    row("PUT", "/api/v1/origins/drain", "Takes an origin out of use: what it has under way ends, and it gets nothing new until it is put back, or larder is restarted; a reload that keeps its address keeps that.", |it, asked| Box::pin(async move { it.drain_origin(&asked) }))
+    row("GET", "/metrics", "Returns the statistics in the Prometheus text format.", |it, _| Box::pin(it.metrics())).gives_any("text/plain"),
+    row("POST", "/cache/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/api/v1/explain", "Explains how a request would be served, and why.", |it, asked| Box::pin(it.explain(asked))).reads().takes(QUESTION).gives(EXPLANATION).example("", r#"{"url":"http://www.example.com/","headers":[["Cookie","a=b"]]}"#),
+    row("POST", "/cache/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("POST", "/api/v1/purge", "Purges stored responses.", |it, asked| Box::pin(it.purge(asked))).takes(PURGE).gives(PURGED).example("", r#"{"tag":"product-17","soft":true}"#),
+    row("GET", "/api/v1/overlays", "Lists the overlays: pages that replace the response of a URI.", |it, _| Box::pin(async move { it.overlays() })).gives(OVERLAYS),
+    row("PUT", "/api/v1/overlays", "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).query(OVER).takes_any("*/*").gives(schemas::OVERLAY).example("uri=/late&ttl=60&status=503", "<p>Back soon"),
+    row("DELETE", "/api/v1/overlays", "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).query(&[URI]).gives(schemas::OVERLAY).example("uri=/late", ""),
+    row("POST", "/cache/add/{uri}", "Sets an overlay: the body replaces the response of a URI.", |it, asked| Box::pin(async move { it.put_overlay(&asked) })).most(OVERLAY).free_query().takes_any("*/*").gives(schemas::OVERLAY),
+    row("POST", "/cache/reset/{uri}", "Removes an overlay.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).free_query().gives(schemas::OVERLAY),
+    row("GET", "/cache/reset/{uri}", "Alias of the same endpoint in the older plugin.", |it, asked| Box::pin(async move { it.remove_overlay(&asked) })).writes().free_query().gives(schemas::OVERLAY),
+    row("GET", "/api/v1/origins", "Lists the origins of all routes with their state.", |it, _| Box::pin(async move { it.origins() })).gives(schemas::ORIGINS).example("", ""),
+    row("PUT", "/api/v1/origins/drain", "Drains an origin: requests in progress finish, and it receives no new ones until it is restored or larder restarts. A reload that keeps its address keeps the drain.", |it, asked| Box::pin(async move { it.drain_origin(&asked) }))
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
-    row("DELETE", "/api/v1/origins/drain", "Puts an origin back that was taken out of use so.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
+    row("DELETE", "/api/v1/origins/drain", "Restores a drained origin.", |it, asked| Box::pin(async move { it.restore_origin(&asked) }))
         .query(&[ORIGIN]).gives(schemas::ORIGIN).example("origin=http://10.0.0.2:8000", ""),
-    row("GET", "/api/v1/objects", "What is stored: a page of it, searched and sorted.", |it, asked| Box::pin(it.objects(asked)))
+    row("GET", "/api/v1/objects", "Lists stored objects, page by page, with search and sort order.", |it, asked| Box::pin(it.objects(asked)))
         .query(objects::QUERY).gives(objects::PAGE).example("search=/a*&sort=size&order=desc&limit=10", ""),
-    row("GET", "/api/v1/objects/{id}", "One stored object, with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
-    row("GET", "/api/v1/traces", "The latest traces, and how often they are taken.", |it, asked| Box::pin(async move { it.traces(&asked) }))
-        .query(&[text("route", "of this route only"), integer("limit", 1, 4096, "how many at most (200)")]).gives(TRACES),
-    row("PUT", "/api/v1/traces/sampling", "How often a route is traced, until the next reload or restart, or, for one who records it, for some seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
-    row("GET", "/api/v1/traces/stream", "Traces as they come.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
-        .query(&[text("route", "of this route only")]).events("`trace`: a trace; `lost`: how many were left out."),
-    row("GET", "/api/v1/top", "The URLs that weigh most.", |it, asked| Box::pin(it.top(asked)))
-        .query(&[one_of("by", &By::NAMES, "what is weighed"), integer("limit", 1, 1000, "how many at most")])
+    row("GET", "/api/v1/objects/{id}", "Returns one stored object with all its variants.", |it, asked| Box::pin(it.object(asked))).gives(objects::OBJECT),
+    row("GET", "/api/v1/traces", "Returns the latest traces and the sampling rates.", |it, asked| Box::pin(async move { it.traces(&asked) }))
+        .query(&[text("route", "only of this route"), integer("limit", 1, 4096, "maximum number of traces (200)")]).gives(TRACES),
+    row("PUT", "/api/v1/traces/sampling", "Sets the sampling rate of a route, until the next reload or restart, or for a number of seconds.", |it, asked| Box::pin(async move { it.set_sampling(&asked) })).takes(EVERY).gives(SAMPLING).example("", r#"{"route":"*","every":100}"#),
+    row("GET", "/api/v1/traces/stream", "Streams traces as server-sent events.", |it, asked| Box::pin(async move { it.stream_traces(&asked) }))
+        .query(&[text("route", "only of this route")]).events("`trace`: a trace; `lost`: number of dropped traces."),
+    row("GET", "/api/v1/top", "Lists the top URLs.", |it, asked| Box::pin(it.top(asked)))
+        .query(&[one_of("by", &By::NAMES, "sort column"), integer("limit", 1, 1000, "maximum number of entries")])
         .gives(TOP).example("by=bytes&limit=2", ""),
-    row("POST", "/api/v1/top/reset", "Counts the URLs anew.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
-    row("GET", "/api/v1/stream", "Finished requests as they come, as server-sent events; `filter` chooses.", |it, asked| Box::pin(async move { it.stream(asked) }))
-        .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: how many were left out."),
-    row("GET", "/api/v1/config", "The configuration: its text, every key, and the texts before it.", |it, _| Box::pin(async move { it.config() }))
+    row("POST", "/api/v1/top/reset", "Resets the counts of top URLs.", |it, _| Box::pin(it.forget_top())).gives(TOP_RESET).example("", ""),
+    row("GET", "/api/v1/stream", "Streams finished requests as server-sent events; `filter` selects requests.", |it, asked| Box::pin(async move { it.stream(asked) }))
+        .query(&[text("filter", "a condition such as status >= 500")]).events("`request`: a finished request; `lost`: number of dropped requests."),
+    row("GET", "/api/v1/config", "Returns the configuration: its text, every key, and its history.", |it, _| Box::pin(async move { it.config() }))
         .gives(config::TOLD).example("", ""),
-    row("PUT", "/api/v1/config", "Puts a text in force, unless the file was changed meanwhile (409) or it is not sound (422); what needs a restart waits in the file for it, with `when`.", |it, asked| Box::pin(it.put_config(asked)))
+    row("PUT", "/api/v1/config", "Saves and activates a configuration. Rejected with 409 if the file has changed, and with 422 if the text is invalid. With `when`, keys that require a restart are written for the next start.", |it, asked| Box::pin(it.put_config(asked)))
         .most(CONFIG).takes(config::TEXT_AND_BASE).gives(config::IN_FORCE),
-    row("POST", "/api/v1/config/check", "What is wrong with a text, or one of the history, and what it would change in the file.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
+    row("POST", "/api/v1/config/check", "Checks a configuration, or one of the history, and returns its problems and the differences.", |it, asked| Box::pin(async move { it.check_config(&asked) }))
         .reads().most(CONFIG).takes(config::TEXT).gives(config::CHECKED).example("", r#"{"text":"workers = 2"}"#),
-    row("POST", "/api/v1/config/edit", "A text with keys, sites or routes changed; its comments stay.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
+    row("POST", "/api/v1/config/edit", "Returns a text with edited keys, sites or routes; comments are preserved.", |it, asked| Box::pin(async move { it.edit_config(&asked) }))
         .reads().most(CONFIG).takes(config::EDITS_OF).gives(config::EDITED).example("", r#"{"text":"workers = 2","set":[{"path":["workers"],"value":3}]}"#),
-    row("POST", "/api/v1/config/rollback", "Puts an earlier text in force again.", |it, asked| Box::pin(it.roll_back(asked)))
+    row("POST", "/api/v1/config/rollback", "Activates an earlier configuration.", |it, asked| Box::pin(it.roll_back(asked)))
         .takes(config::BACK_TO).gives(config::IN_FORCE),
-    row("POST", "/test/clock", "Moves the clock.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
+    row("POST", "/test/clock", "Moves the clock, for tests.", |it, asked| Box::pin(async move { it.move_clock(asked) })).for_tests().reads()
         .query(&[integer("advance", -1_000_000_000, 1_000_000_000, "seconds").required(), integer("uptime", 0, 1_000_000_000, "milliseconds of the monotonic clock"), integer("hold", 0, 1, "1: only this endpoint moves the monotonic clock; 0: the machine does again")]),
 ];
 

@@ -40,7 +40,7 @@ impl Admin {
     pub(super) async fn forget_top(&self) -> Answer {
         match self.tops.forget().await {
             true => Answer::Json(200, json!({ "since": self.tops.since() })),
-            false => problem(503, "A worker did not answer in time; what it counted is still there."),
+            false => problem(503, "A worker did not answer in time; its counts were not reset."),
         }
     }
 }

@@ -115,7 +115,7 @@ impl Admin {
     fn unknown_route(&self, route: &str) -> Option<Answer> {
         let names: Vec<String> = self.traces.sampling.rates().into_iter().map(|it| it.route).collect();
         let known = names.iter().any(|it| it == route);
-        let detail = || format!("There is no route {route:?}; there are {}.", names.join(", "));
+        let detail = || format!("Unknown route {route:?}; the routes are {}.", names.join(", "));
         (!known).then(|| problem_at(404, detail(), "route"))
     }
 

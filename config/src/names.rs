@@ -50,7 +50,7 @@ pub fn unknown_of(config: &Config) -> Vec<String> {
             Ok(it) => told.push(it.to_string()),
             Err(RecvTimeoutError::Disconnected) => return told,
             Err(RecvTimeoutError::Timeout) => {
-                told.push("not all names could be looked up: the name server does not answer".to_owned());
+                told.push("not all names were resolved: the name server does not respond".to_owned());
                 return told;
             }
         }
@@ -66,7 +66,7 @@ fn names(config: &Config) -> Vec<Named> {
             names.push(Named {
                 source: route.decided.by("site[].route[].proxy.to"),
                 key: "site.route.proxy.to",
-                until_then: "what would go there is answered with 502",
+                until_then: "its requests are answered with 502",
                 host: host.clone(),
                 port: *port,
             });
@@ -77,7 +77,7 @@ fn names(config: &Config) -> Vec<Named> {
         names.push(Named {
             source: config.decided.by("cache.fleet.servers"),
             key: "cache.fleet.servers",
-            until_then: "it is taken for a server that does not answer",
+            until_then: "it counts as a failed server",
             host: host.clone(),
             port: *port,
         });
@@ -126,10 +126,8 @@ mod tests {
         assert_eq!(["gone.test", "here.test", "gone.test"], asked.borrow().as_slice());
         assert_eq!(
             [
-                "t.toml:5: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, \
-                 what would go there is answered with 502",
-                "t.toml:1: cache.fleet.servers: the name gone.test cannot be resolved now (no such name); until it can, \
-                 it is taken for a server that does not answer"
+                "t.toml:5: site.route.proxy.to: the name gone.test cannot be resolved now (no such name); until it can, its requests are answered with 502",
+                "t.toml:1: cache.fleet.servers: the name gone.test cannot be resolved now (no such name); until it can, it counts as a failed server"
             ],
             told.borrow().as_slice()
         );

@@ -25,15 +25,15 @@ pub fn beginning(text: &str, host: Option<&str>) -> Result<(Scheme, String, Stri
     let start = text.strip_suffix('*').unwrap_or(text);
     if start.contains('*') {
         return Err(format!(
-            "{text:?} is a pattern, and a prefix is the beginning of URLs; write it up to the first `*`, or purge with \
-             \"where\" and a condition such as path ~ \"^/a/.*/b\"."
+            "{text:?} is a pattern, not a prefix; write it up to the first `*`, or use \"where\" with a condition \
+             such as path ~ \"^/a/.*/b\"."
         ));
     }
     // A word alone is as likely a path whose slash was forgotten as a host.
     let is_word = !start.is_empty() && start != "localhost" && !start.contains(['.', ':', '/', '?', '#']);
     if is_word {
         return Err(format!(
-            "{text:?} may be a host or a path; write http://{start}/ for all of a host, or /{start} and the host beside it."
+            "{text:?} is ambiguous: host or path; write http://{start}/ for a whole host, or /{start} with \"host\"."
         ));
     }
     split(start, host)
@@ -51,13 +51,13 @@ pub fn page(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), 
         && !after.starts_with('/')
     {
         return Err(format!(
-            "{text:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+            "{text:?} is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"."
         ));
     }
     if text.split('?').next().is_some_and(|it| it.contains('*')) {
         return Err(format!(
-            "{text:?} is a pattern, and a URL is one page; purge all that begins so by its prefix, or with \"where\" and a \
-             condition such as path == \"/a*\" where the page has that very name."
+            "{text:?} is a pattern, not a URL; purge by prefix, or use \"where\" with a condition such as path == \
+             \"/a*\" if the name contains the `*`."
         ));
     }
     split(text, host)
@@ -75,7 +75,7 @@ fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Str
     if let (None, Some((scheme, _))) = (after_scheme, text.split_once("://"))
         && scheme.bytes().all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it))
     {
-        return Err(format!("{text:?} is of another scheme than is served here; write http://HOST/PATH."));
+        return Err(format!("{text:?} has a scheme that this server does not use; write http://HOST/PATH."));
     }
     let (scheme, rest) = after_scheme.unwrap_or((Scheme::default(), text));
     let rest = rest.split('#').next().unwrap_or(rest);
@@ -84,17 +84,15 @@ fn split(text: &str, host: Option<&str>) -> Result<(Scheme, String, String), Str
     let named = match (named, host) {
         ("", Some(host)) => host.trim(),
         ("", None) => {
-            return Err(format!(
-                "{text:?} names no host; write http://HOST/PATH, or give the host beside it."
-            ));
+            return Err(format!("{text:?} has no host; write http://HOST/PATH, or add \"host\"."));
         }
         (named, Some(host)) if !named.eq_ignore_ascii_case(host.trim()) => {
-            return Err(format!("{text:?} names another host than {host:?}."));
+            return Err(format!("{text:?} has a different host than {host:?}."));
         }
         (named, _) => named,
     };
     if !is_authority(named.as_bytes()) {
-        return Err(format!("{named:?} is no host; write http://HOST/PATH."));
+        return Err(format!("{named:?} is not a host; write http://HOST/PATH."));
     }
     let mut authority = String::new();
     key::authority(scheme.name(), named, &mut authority);

@@ -152,8 +152,7 @@ fn wrong_values_say_what_is_allowed() {
     refuse("[cache]\nenabled = \"yes\"", "t.toml:2: cache.enabled: found \"yes\"; allowed: true or false");
     refuse(
         "[log]\nformat = \"xml\"",
-        "t.toml:2: log.format: found \"xml\"; allowed: \"combined\", \"common\", \"json\", or a line of one's own in \
-         which fields stand in braces, such as \"{time} {status} {target} {header:X-Forwarded-For}\"",
+        "t.toml:2: log.format: found \"xml\"; allowed: \"combined\", \"common\", \"json\", or a template with fields in braces, such as \"{time} {status} {target} {header:X-Forwarded-For}\"",
     );
     refuse("limits = 3", "t.toml:1: limits: expected a section, [limits]; found 3");
     refuse(
@@ -228,7 +227,7 @@ fn what_belongs_together() {
     refuse_whole(
         &route("to = [\"https://a\"], tls = { ca = \"Cargo.toml\" }"),
         &format!(
-            "t.toml:4: site.route.proxy.tls.ca: {}/Cargo.toml: no certificate in PEM",
+            "t.toml:4: site.route.proxy.tls.ca: {}/Cargo.toml: not a certificate in PEM",
             env!("CARGO_MANIFEST_DIR")
         ),
     );

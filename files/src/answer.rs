@@ -43,7 +43,7 @@ pub(crate) fn to_other_method(method: &str) -> Option<Answer> {
     let mut answer = match method {
         "GET" | "HEAD" => return None,
         "OPTIONS" => Answer { status: 204, fields: FieldList::new(), pieces: Vec::new() },
-        _ => Answer::text(405, PLAIN, "This is a file: it can be read, and nothing else.\n", method),
+        _ => Answer::text(405, PLAIN, "This resource is a file; the method is not allowed.\n", method),
     };
     answer.fields.push("Allow", ALLOW);
     Some(answer)
@@ -88,12 +88,14 @@ impl NotServed {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            NotServed::Malformed => "The address is not well-formed.",
-            NotServed::NotFound => "There is nothing at this address.",
-            NotServed::Forbidden => "This may not be read.",
-            NotServed::TooLong => "The address is too long.",
-            NotServed::Busy | NotServed::NoDescriptor => "Too busy to read this now; try again in a moment.",
-            NotServed::Failed => "This could not be read.",
+            NotServed::Malformed => "The URL is malformed.",
+            NotServed::NotFound => "No resource exists at this URL.",
+            NotServed::Forbidden => "Access to this resource is forbidden.",
+            NotServed::TooLong => "The URL is too long.",
+            NotServed::Busy | NotServed::NoDescriptor => {
+                "The server is too busy to read this file; retry later."
+            }
+            NotServed::Failed => "The file could not be read.",
         }
     }
 

@@ -140,7 +140,7 @@ fn html(path: &[u8], lines: &[Line], cut: Cut) -> String {
     }
     page.push_str("</table>\n");
     if cut == Cut::Short {
-        let _ = writeln!(page, "<p>There are more than these {MAX_LISTED}.</p>");
+        let _ = writeln!(page, "<p>The listing is limited to {MAX_LISTED} entries.</p>");
     }
     page.push_str("</body></html>\n");
     page

@@ -94,7 +94,7 @@ fn to_directory(job: &Job) -> Answer {
     crate::path::encode(&job.path, &mut location);
     location.push('/');
     location.push_str(&job.query);
-    let mut answer = Answer::text(301, "text/plain; charset=utf-8", "This is a directory.\n", "GET");
+    let mut answer = Answer::text(301, "text/plain; charset=utf-8", "This resource is a directory.\n", "GET");
     answer.fields.push("Location", location);
     answer
 }

@@ -113,14 +113,18 @@ fn not_modified(file: &OpenFile) -> Answer {
 }
 
 fn failed(file: &OpenFile, method: &str) -> Answer {
-    let mut answer =
-        Answer::text(412, "text/plain; charset=utf-8", "The file is not what you expect.\n", method);
+    let mut answer = Answer::text(
+        412,
+        "text/plain; charset=utf-8",
+        "A precondition of the request failed for this file.\n",
+        method,
+    );
     copy(&file.fields, "ETag", &mut answer.fields);
     answer
 }
 
 fn unsatisfiable(file: &OpenFile, method: &str) -> Answer {
-    let sentence = "The file has no such bytes.\n";
+    let sentence = "The requested range is outside the file.\n";
     let mut answer = Answer::text(416, "text/plain; charset=utf-8", sentence, method);
     answer.fields.push("Content-Range", format!("bytes */{}", file.length()));
     copy(&file.fields, "ETag", &mut answer.fields);

@@ -173,7 +173,7 @@ fn directories() {
         let said = got.find("location").map_or_else(|| got.text(), str::to_owned);
         assert_eq!((status, expect), (got.status, said.as_str()), "{target}");
     };
-    let absent = "There is nothing at this address.\n";
+    let absent = "No resource exists at this URL.\n";
     check("/", 200, "home");
     check("/?q", 200, "home");
     check("/dir/", 200, "inner");
@@ -293,7 +293,7 @@ fn a_listing_says_where_it_was_cut() {
     let page = site.get("/").text();
     assert_eq!(
         (10_000, true),
-        (page.matches("<tr>").count(), page.contains("There are more than these 10000."))
+        (page.matches("<tr>").count(), page.contains("The listing is limited to 10000 entries."))
     );
 }
 

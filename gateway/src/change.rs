@@ -66,7 +66,7 @@ impl Remedy {
             Remedy::NoBody => "Send the request without a body.",
             Remedy::NoCookie => "Send the request without Cookie.",
             Remedy::NoOverride => {
-                "Send the request without the field that may mean another target, method or user."
+                "Send the request without the field that may change the target, method or user."
             }
             Remedy::NoMaxForwards => "Send the request without Max-Forwards.",
             Remedy::NoOnlyIfCached => "Send the request without only-if-cached.",
@@ -173,7 +173,7 @@ pub fn without_overriding(asked: &Asked) -> String {
     }
     let without = format!("Send the request without {}", all.join(" and "));
     match of_keys.len() == all.len() {
-        true => format!("{without}, or name it in cache.key.headers to keep pages by its value."),
+        true => format!("{without}, or add it to cache.key.headers to store one response per value."),
         // Of a method no key is.
         false => format!("{without}."),
     }
@@ -252,7 +252,7 @@ pub fn sentences(all: impl IntoIterator<Item = impl Into<String>>) -> String {
     let told = all.join(" ");
     match all.len() {
         ..=FEW => told,
-        count => format!("{count} things stand in the way, and each of these is needed: {told}"),
+        count => format!("{count} conditions prevent it, and each of these changes is required: {told}"),
     }
 }
 

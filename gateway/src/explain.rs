@@ -196,8 +196,7 @@ impl Gateway {
         verdict.tell_of(&route.origins);
         let ends_here = refused.is_none() && forward::max_forwards(&request.method, &fields) == Some(0);
         if ends_here {
-            let sentence =
-                "larder answers itself: the request may go no further (Max-Forwards: 0).".to_owned();
+            let sentence = "larder answers itself: Max-Forwards: 0 forbids forwarding.".to_owned();
             verdict = Verdict { name: "answered", sentence, status: Some(200) };
             (bypass, record) = (None, Record::default());
         }
@@ -270,7 +269,7 @@ fn pass(bypass: Bypass, policy: &Policy, fields: &[Field<'_>], record: &mut Reco
         }
         None => sentence.to_owned(),
     };
-    let told = format!("Passes the cache: {evidence}.");
+    let told = format!("Bypasses the cache: {evidence}.");
     record.0.push(Rule { source: "RFC 9111 §4", name: "bypass", evidence, outcome: Outcome::Decided });
     Verdict { name: "pass", sentence: told, status: None }
 }
@@ -305,16 +304,16 @@ impl Verdict {
     fn tell_of(&mut self, origins: &Group) {
         let is_asked = matches!(self.name, "miss" | "revalidate" | "pass");
         let Some(why) = origins.out_of_use().filter(|_| is_asked) else { return };
-        let why = if matches!(why, OriginError::Drained) { "drained" } else { "left alone or drained" };
-        self.sentence.push_str(" None of its origins may be: each is ");
+        let why = if matches!(why, OriginError::Drained) { "drained" } else { "ejected or drained" };
+        self.sentence.push_str(" No origin is available: each is ");
         self.sentence.push_str(why);
-        self.sentence.push_str(". The answer is 503, or something stale where that may be served.");
+        self.sentence.push_str(". The response is 503, or a stale response if it may be served.");
     }
 
     /// The server answers itself, before the cache or an origin is asked.
     #[must_use]
     pub fn refused(status: u16, sentence: &str) -> Self {
-        let sentence = format!("larder refuses it with {status}: {sentence}");
+        let sentence = format!("larder rejects the request with {status}: {sentence}");
         Self { name: "refused", sentence, status: Some(status) }
     }
 
@@ -336,8 +335,8 @@ impl Verdict {
     /// With where it lies, if it is not in RAM.
     fn in_tier(mut self, tier: Tier) -> Self {
         self.sentence.push_str(match (tier, self.name) {
-            (Tier::Disk, "hit" | "stale-hit") => " It lies on disk.",
-            (Tier::Fleet, "hit" | "stale-hit") => " It lies in the fleet.",
+            (Tier::Disk, "hit" | "stale-hit") => " It is stored on disk.",
+            (Tier::Fleet, "hit" | "stale-hit") => " It is stored in the fleet.",
             _ => "",
         });
         self
@@ -363,7 +362,8 @@ fn decide(
         record.0.push(Rule {
             source: "config",
             name: "local-ttl",
-            evidence: "cache.fleet.local_ttl has passed, and the fleet does not have it any more".to_owned(),
+            evidence: "cache.fleet.local_ttl has expired, and the fleet no longer has the response"
+                .to_owned(),
             outcome: Outcome::Decided,
         });
     }
@@ -381,10 +381,10 @@ fn decide(
         _ => None,
     };
     sentence.push_str(match status {
-        Some(206) => " The answer is 206: a part was asked for.",
-        Some(304) => " The answer is 304: the client's copy is current.",
-        Some(412) => " The answer is 412: a precondition fails.",
-        Some(416) => " The answer is 416: there are no such bytes.",
+        Some(206) => " The response is 206: a range was requested.",
+        Some(304) => " The response is 304: the copy of the client is current.",
+        Some(412) => " The response is 412: a precondition failed.",
+        Some(416) => " The response is 416: the range is not satisfiable.",
         _ => "",
     });
     Verdict { name, sentence, status }
@@ -417,7 +417,7 @@ fn stored_facts(
 fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
     let seconds_ago = now.seconds_since(refused.response_time);
     if let Some(failure) = &refused.failure {
-        let (status, sentence) = (refused.status, format!("No valid answer came: {failure}."));
+        let (status, sentence) = (refused.status, format!("No valid response: {failure}."));
         return RefusalFacts { seconds_ago, status, rules: Vec::new(), sentence, change: None };
     }
     let (request, response) = (refused.request.view(), refused.response.view());
@@ -434,7 +434,9 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
     );
     let sentence = match verdict {
         Storable::Refuse(refusal) => refusal.sentence(),
-        Storable::Store => "It would be stored now: the configuration changed, or the body was too large.",
+        Storable::Store => {
+            "It would be stored now: the configuration has changed, or the body was too large."
+        }
     };
     let exchange = exchange(refused, &request, &response, &route.policy);
     RefusalFacts {
@@ -450,7 +452,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
 fn refusal_sentence(status: u16) -> &'static str {
     match status {
         508 => {
-            "The request has been here before: it goes in circles. Let the origin be the application, not larder itself."
+            "Request loop: the request already passed this larder. Set the origin to the application, not to larder."
         }
         _ => error_sentence(status),
     }
@@ -476,28 +478,28 @@ fn readable(bytes: &[u8]) -> String {
 
 /// The sentence of the 504 for a request that forbids asking the origin.
 pub const ONLY_IF_CACHED: &str =
-    "Nothing that is stored may answer this request, and it forbids asking the application (only-if-cached).";
+    "No stored response may be used, and the request forbids contacting the origin (only-if-cached).";
 
 /// The sentence of the 503 where every origin is drained: somebody wants that.
-pub const DRAINED: &str = "The application is out of use at the moment: all of its origins are drained.";
+pub const DRAINED: &str = "The service is unavailable: all origins are drained.";
 
 /// The sentence of the 501 for an extended CONNECT of HTTP/2 (RFC 8441) where nobody passes its protocol on.
-pub const NOT_PASSED: &str = "Nothing here goes on in the protocol that was asked for.";
+pub const NOT_PASSED: &str = "This resource does not support the requested upgrade.";
 
 /// One sentence for the error page of a status that larder makes itself.
 #[must_use]
 pub fn error_sentence(status: u16) -> &'static str {
     match status {
-        400 => "The request's body is malformed or was cut short.",
+        400 => "The request body is malformed or incomplete.",
         405 => "This server does not allow the method.",
-        508 => "The request has been here before: it goes in circles.",
-        408 => "The request's body did not arrive in time.",
-        413 => "The request's body is too large.",
-        500 => "The server made a mistake.",
+        508 => "Request loop: the request already passed this server.",
+        408 => "The request body timed out.",
+        413 => "The request body is too large.",
+        500 => "Internal server error.",
         501 => NOT_PASSED,
-        503 => "The application has no connection free for this request; try again shortly.",
-        504 => "The application did not answer in time.",
-        _ => "The application could not be reached, or its answer was not valid.",
+        503 => "The origin is at its connection limit; retry later.",
+        504 => "The origin did not respond in time.",
+        _ => "The origin is unreachable, or its response was invalid.",
     }
 }
 

@@ -316,9 +316,9 @@ pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
 #[must_use]
 pub fn unasked(status: u16) -> &'static str {
     match status {
-        206 => "the origin answered with a part (206), though the whole was asked for (RFC 9110 §15.3.7)",
+        206 => "the origin answered 206 to a request without Range (RFC 9110 §15.3.7)",
         _ => {
-            "the origin answered that nothing changed (304), though nobody had asked that (RFC 9110 §15.4.5)"
+            "the origin answered 304 to a request without a condition (RFC 9110 §15.4.5)"
         }
     }
 }
@@ -440,10 +440,11 @@ impl Bypass {
     pub fn sentence(self) -> &'static str {
         match self {
             Bypass::Disabled => "the route does not use the cache (cache.enabled = false)",
-            Bypass::TwoWays => "the path can be read in two ways, of which different routes answer",
-            Bypass::Method => "only GET and HEAD are answered from the cache",
+            Bypass::TwoWays => "the path is ambiguous: two readings of it match different routes",
+            Bypass::Method => "only GET and HEAD use the cache",
             Bypass::Body => {
-                "the request has a body, which no key can hold: it is dropped, and nothing is kept"
+                "the request has a body, which is not part of the key: the body is dropped, and the response is not \
+                 stored"
             }
             Bypass::PassedBody => {
                 "the request has a body, which no key can hold: it is passed on (cache.get_bodies), and nothing is kept"
@@ -451,11 +452,11 @@ impl Bypass {
             Bypass::BrokenEscape => {
                 "the target has a % without two hexadecimal digits: it is passed on as it came, and nothing is kept"
             }
-            Bypass::Upgrade => "the request asks to go on in another protocol than HTTP (site.route.upgrade)",
+            Bypass::Upgrade => "the request asks for a protocol upgrade (site.route.upgrade)",
             Bypass::PrivateCookie => "the request carries one of cache.private_cookies",
-            Bypass::Override => "applications may take a header field for another target, method or user",
-            Bypass::Unkeyed => "the key is strict (cache.key.strict), and a header field is not in it",
-            Bypass::Target => "the target names no resource",
+            Bypass::Override => "a header field may change the target, method or user for the origin",
+            Bypass::Unkeyed => "the key is strict (cache.key.strict) and a header field is not part of it",
+            Bypass::Target => "the target is not a resource",
         }
     }
 }

@@ -29,12 +29,10 @@ pub(crate) struct Known {
 }
 
 /// Where no valid answer came, so that nobody knows what it would be.
-const FAILED: &str =
-    "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
+const FAILED: &str = "Retry once the origin responds correctly; its last recorded response was invalid.";
 
 /// The same of a request that would not be answered from the store even then.
-const FAILS_FIRST: &str =
-    "Let the origin answer validly first: at the last asking that is remembered it did not.";
+const FAILS_FIRST: &str = "Repair the origin first; its last recorded response was invalid.";
 
 /// Of a response that no advice may make public.
 const ONE_VISITORS: &str = "Nothing: the page is rightly not cached. Its response is for one visitor: it says private or no-store, sets a cookie, or \
@@ -48,26 +46,28 @@ struct Unknown {
 }
 
 /// Where what was not stored says nothing of this request.
-const ANOTHER: Unknown =
-    Unknown { ask: "Ask once", why: "what was not stored was the answer to another request." };
+const ANOTHER: Unknown = Unknown {
+    ask: "Send the request once",
+    why: "the response that was not stored belongs to another request.",
+};
 
 /// Where it was not stored, and would be now.
-const WOULD_BE_STORED: &str = "the last one was not stored, though its head allows it now.";
+const WOULD_BE_STORED: &str = "the last response was not stored, although its head allows it now.";
 
 impl Unknown {
     fn of(holds: Holds) -> Self {
         match holds {
             Holds::HitForMiss => Self {
-                ask: "Ask once more, and explain again",
-                why: "the last answer was not shared, and why is not remembered any more.",
+                ask: "Send the request once more, and run explain again",
+                why: "the last response was not shared, and the reason is no longer recorded.",
             },
             Holds::Variants(_) => Self {
-                ask: "Ask once",
-                why: "what is stored answers other requests, and no answer to this one is remembered.",
+                ask: "Send the request once",
+                why: "the stored responses match other requests, and no response to this one is recorded.",
             },
             _ => Self {
-                ask: "Ask once, and explain again",
-                why: "nothing is stored, and no answer is remembered.",
+                ask: "Send the request once, and run explain again",
+                why: "nothing is stored, and no response is recorded.",
             },
         }
     }
@@ -269,7 +269,7 @@ impl Proposal {
     }
 
     fn if_the_response_allows(&self, changes: &[Change], why: &str) -> String {
-        format!("{} Then it depends on the response: {why}", self.told(changes))
+        format!("{} The result then depends on the response: {why}", self.told(changes))
     }
 }
 

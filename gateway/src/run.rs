@@ -212,7 +212,7 @@ impl<'c> Machine<'_, 'c> {
             return Step::Error;
         }
         if forward::max_forwards(&self.request.method, self.fields) == Some(0) {
-            let sentence = "This server answers, since the request may go no further (Max-Forwards: 0).";
+            let sentence = "This server answers the request itself: Max-Forwards: 0 forbids forwarding.";
             self.answer = Some(Answer::Own { status: 200, sentence, report: None });
             return Step::Deliver;
         }

@@ -71,7 +71,7 @@ pub fn run(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|it| Stopped::AtStart(format!("The system gives no event loop: {it}.")))?;
+        .map_err(|it| Stopped::AtStart(format!("The event loop cannot be created: {it}.")))?;
     // Before anything is printed: whoever reads that may send one.
     let signals = {
         let _within = runtime.enter();
@@ -208,11 +208,11 @@ fn start(
 fn no_ram(error: &std::io::Error) -> String {
     let help = match error.kind() {
         std::io::ErrorKind::FileTooLarge => {
-            "; its arena is a file in memory, larger than `ulimit -f` allows here: raise that"
+            "; its arena is a file in memory that exceeds `ulimit -f`: raise that limit"
         }
         _ => "",
     };
-    format!("The RAM tier cannot be set up: {}{help}.", plain(error))
+    format!("The RAM tier cannot be created: {}{help}.", plain(error))
 }
 
 /// Why a log cannot be opened, and what would help.
@@ -220,9 +220,9 @@ fn cannot(what: &str, target: &Target, error: &std::io::Error) -> String {
     match target {
         Target::File(path) => {
             let help = match error.kind() {
-                std::io::ErrorKind::NotFound => "; its directory must be there",
+                std::io::ErrorKind::NotFound => "; its directory must exist",
                 std::io::ErrorKind::PermissionDenied => {
-                    "; let larder's user write there, or name another file"
+                    "; grant write access to the user of larder, or use another file"
                 }
                 _ => "",
             };
@@ -265,7 +265,7 @@ impl WayIn<'_> {
     fn tell(&self) -> String {
         let mut text = String::new();
         if let Some(link) = &self.link {
-            text.push_str(&format!("log in at {link} (once, within ten minutes)\n"));
+            text.push_str(&format!("log in at {link} (once, within 10 minutes)\n"));
         }
         if let Kept::Nowhere(why) = self.kept {
             eprintln!(
@@ -414,7 +414,7 @@ impl House {
                 Event::Reload(why) => drop(self.reload(why, admin.as_deref())),
                 Event::Ordered(order) => {
                     let outcome = match order.deed {
-                        Deed::TakeOver => self.reload("the admin asked for it", admin.as_deref()),
+                        Deed::TakeOver => self.reload("requested through the admin", admin.as_deref()),
                         Deed::LeaveForStart => self.leave_for_start(),
                     };
                     if let Some(file) = &mut file {
@@ -498,7 +498,7 @@ impl House {
     /// Takes over a changed configuration, or keeps the old one and says why.
     fn reload(&self, why: &str, admin: Option<&Admin>) -> Result<(), String> {
         let Some(file) = self.plan.file() else {
-            let why = "there is no file to read again";
+            let why = "larder was started without a configuration file";
             self.errors.event(Level::Warn, "reload-refused", &[("why", why)]);
             return Err(why.to_owned());
         };
@@ -531,7 +531,11 @@ impl House {
             }
             Err(problems) => {
                 self.shared.own.config_rejections.add_shared(1);
-                let values = [("because", why), ("why", problems.as_str()), ("now", "the running one stays")];
+                let values = [
+                    ("because", why),
+                    ("why", problems.as_str()),
+                    ("now", "the running configuration stays in force"),
+                ];
                 self.errors.event(Level::Error, "reload-refused", &values);
                 Err(problems)
             }
@@ -544,11 +548,11 @@ impl House {
         if keeper.changed() {
             let live = self.orders.borrow().live.clone();
             match keeper.take_over(&live.config, &self.errors) {
-                Ok(()) => self.errors.event(Level::Info, "certificates-taken", &[]),
+                Ok(()) => self.errors.event(Level::Info, "certificates-reloaded", &[]),
                 Err(why) => {
                     self.shared.own.config_rejections.add_shared(1);
-                    let values = [("why", why.as_str()), ("now", "the ones before stay")];
-                    self.errors.event(Level::Error, "certificates-refused", &values);
+                    let values = [("why", why.as_str()), ("now", "the previous certificates stay in use")];
+                    self.errors.event(Level::Error, "certificates-rejected", &values);
                 }
             }
         }
@@ -562,8 +566,8 @@ impl House {
         let file = self.plan.file().map_or(String::new(), |it| it.display().to_string());
         self.errors.event(
             Level::Info,
-            "left-for-restart",
-            &[("file", &file), ("now", "the running one stays")],
+            "restart-pending",
+            &[("file", &file), ("now", "the running configuration stays in force")],
         );
         Ok(())
     }
@@ -587,12 +591,16 @@ impl House {
             nodes.leave().await;
         }
         if stopped.is_err() {
-            self.errors.event(Level::Warn, "cut-off", &[("why", "requests did not finish in time")]);
+            self.errors.event(
+                Level::Warn,
+                "requests-cut",
+                &[("why", "requests did not finish within limits.drain_timeout")],
+            );
         }
         if self.log.close(LOG_CLOSE) == Closed::Late {
             self.errors.event(
                 Level::Warn,
-                "log-cut-off",
+                "access-log-incomplete",
                 &[("why", "the access log could not be written in time")],
             );
         }

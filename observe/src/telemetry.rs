@@ -93,11 +93,11 @@ impl Telemetry {
     fn start(settings: &Collector, counters: Arc<Counters>) -> Result<Arc<Self>, String> {
         let (queue, items) = mpsc::sync_channel(QUEUE);
         let sender = export::Sender::new(&settings.to, counters)
-            .map_err(|why| format!("Telemetry cannot be sent: {why}."))?;
+            .map_err(|why| format!("The telemetry exporter cannot start: {why}."))?;
         std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || sender.run(&items))
-            .map_err(|it| format!("The thread that sends telemetry cannot be started: {it}."))?;
+            .map_err(|it| format!("The telemetry thread cannot be started: {it}."))?;
         Ok(Arc::new(Self { every: settings.sample, follow: settings.follow, queue }))
     }
 

@@ -37,7 +37,7 @@ impl FromStr for Address {
             return unix(path).map_err(bad);
         }
         let Some((scheme, rest)) = text.split_once("://") else {
-            return Err(bad("it has no scheme"));
+            return Err(bad("the scheme is missing"));
         };
         if scheme.eq_ignore_ascii_case("https") {
             return Err(format!(
@@ -45,7 +45,7 @@ impl FromStr for Address {
             ));
         }
         if !scheme.eq_ignore_ascii_case("http") {
-            return Err(bad("its scheme is not \"http\""));
+            return Err(bad("the scheme is not \"http\""));
         }
         tcp(rest.strip_suffix('/').unwrap_or(rest)).map_err(bad)
     }
@@ -57,27 +57,27 @@ fn unix(path: &str) -> Result<Address, &'static str> {
         return Err("the path of the socket is missing");
     }
     if path.len() > MAX_UNIX_PATH {
-        return Err("the path of a socket may have 107 bytes at most");
+        return Err("the path of a socket is limited to 107 bytes");
     }
     if path.contains('\0') {
-        return Err("the path of the socket has a NUL in it");
+        return Err("the path of the socket contains a NUL byte");
     }
     Ok(Address::Unix(PathBuf::from(path)))
 }
 
 fn tcp(authority: &str) -> Result<Address, &'static str> {
     if authority.contains(['/', '?', '#']) {
-        return Err("an origin has no path");
+        return Err("an origin must not have a path");
     }
     if authority.contains('@') {
-        return Err("an origin has no user name");
+        return Err("an origin must not have a user name");
     }
     if let Some(rest) = authority.strip_prefix('[') {
-        let (host, after) = rest.split_once(']').ok_or("the bracket is not closed")?;
-        let host: Ipv6Addr = host.parse().map_err(|_| "what stands in brackets is no IPv6 address")?;
+        let (host, after) = rest.split_once(']').ok_or("the closing bracket is missing")?;
+        let host: Ipv6Addr = host.parse().map_err(|_| "the text in brackets is not an IPv6 address")?;
         let port = match after {
             "" => None,
-            _ => Some(after.strip_prefix(':').ok_or("after the bracket comes a colon and the port")?),
+            _ => Some(after.strip_prefix(':').ok_or("the bracket must be followed by a colon and the port")?),
         };
         return Ok(Address::Tcp(host.to_string(), port_of(port)?));
     }
@@ -86,14 +86,14 @@ fn tcp(authority: &str) -> Result<Address, &'static str> {
         None => (authority, None),
     };
     if port.is_some_and(|it| it.contains(':')) {
-        return Err("an IPv6 address stands in brackets");
+        return Err("an IPv6 address must be in brackets");
     }
     if host.is_empty() {
         return Err("the host is missing");
     }
     let is_name = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.' | b'_');
     if host.len() > MAX_HOST || !host.bytes().all(is_name) {
-        return Err("that is no host name");
+        return Err("the host name is invalid");
     }
     Ok(Address::Tcp(host.to_owned(), port_of(port)?))
 }
@@ -179,20 +179,20 @@ mod tests {
     #[test]
     fn what_is_wrong_with_an_address() {
         check("https://app", "HTTPS origins are not supported yet");
-        check("app:8000", "it has no scheme");
-        check("", "it has no scheme");
-        check("ftp://app", "its scheme is not \"http\"");
+        check("app:8000", "the scheme is missing");
+        check("", "the scheme is missing");
+        check("ftp://app", "the scheme is not \"http\"");
         check("http://", "the host is missing");
         check("http://:80", "the host is missing");
         check("http://app:", "the port is not a number");
         check("http://app:+80", "the port is not a number");
         check("http://app:0", "the port is not a number");
         check("http://app:65536", "the port is not a number");
-        check("http://app/base", "an origin has no path");
-        check("http://u:p@app", "an origin has no user name");
-        check("http://::1:80", "an IPv6 address stands in brackets");
-        check("http://[::1", "the bracket is not closed");
-        check("http://[::1]80", "after the bracket comes a colon");
+        check("http://app/base", "an origin must not have a path");
+        check("http://u:p@app", "an origin must not have a user name");
+        check("http://::1:80", "an IPv6 address must be in brackets");
+        check("http://[::1", "the closing bracket is missing");
+        check("http://[::1]80", "the bracket must be followed by a colon");
         check("http://[app]:80", "no IPv6 address");
         check("http://a b", "no host name");
         check("http://a\r\nb", "no host name");

@@ -100,21 +100,23 @@ impl OriginError {
     pub fn sentence(&self) -> Cow<'static, str> {
         Cow::Borrowed(match self {
             Self::Connect(why) => return Cow::Owned(format!("the origin cannot be reached: {why}")),
-            Self::Tls(why) => return Cow::Owned(format!("no TLS with the origin: {why}")),
-            Self::ConnectTimeout => "the origin did not accept a connection in time",
-            Self::NoDescriptor => "no descriptor is left for a connection to the origin",
-            Self::Disconnected => "the origin closed the connection before its response was whole",
-            Self::Timeout => "the origin did not answer in time",
+            Self::Tls(why) => return Cow::Owned(format!("TLS handshake with the origin failed: {why}")),
+            Self::ConnectTimeout => "the connection to the origin timed out",
+            Self::NoDescriptor => "no file descriptor is free for a connection to the origin",
+            Self::Disconnected => "the origin closed the connection before its response was complete",
+            Self::Timeout => "the origin timed out",
             Self::BadHead(why) => {
                 return Cow::Owned(format!("the origin's response is not valid HTTP: {}", said(*why)));
             }
-            Self::BadBody => "the origin's response body is not validly chunked, or longer than announced",
-            Self::Refused => "the origin refused to begin with the request",
-            Self::NotHttp2 => "the origin broke the rules of HTTP/2, or does not speak it",
-            Self::Unsayable => "the request cannot be said in HTTP/2",
-            Self::InterimFlood => "the origin sent more interim responses than are allowed",
+            Self::BadBody => {
+                "the response body of the origin has invalid chunks, or is longer than its Content-Length"
+            }
+            Self::Refused => "the origin refused the request without processing it",
+            Self::NotHttp2 => "the origin violated the HTTP/2 protocol, or does not support it",
+            Self::Unsayable => "the request cannot be represented in HTTP/2",
+            Self::InterimFlood => "the origin sent too many interim (1xx) responses",
             Self::Busy => "every connection to the origin is in use",
-            Self::Ejected => "every origin of the route is left alone or drained",
+            Self::Ejected => "every origin of the route is ejected or drained",
             Self::Drained => "every origin of the route is drained",
             Self::Status(status) => return Cow::Owned(format!("the origin answered {status}")),
         })
@@ -123,12 +125,14 @@ impl OriginError {
 
 fn said(why: BadResponse) -> &'static str {
     match why {
-        BadResponse::StatusLine => "its status line is malformed, or switches protocols unasked",
+        BadResponse::StatusLine => {
+            "its status line is malformed, or it switches protocols without an upgrade request"
+        }
         BadResponse::Field => "a header line is malformed",
         BadResponse::TooLarge => "its head is larger than proxy.head_size allows",
-        BadResponse::TooManyFields => "its head has more fields than are read",
-        BadResponse::Length => "its Content-Length is invalid or contradicts another",
-        BadResponse::TransferEncoding => "its Transfer-Encoding is not understood",
+        BadResponse::TooManyFields => "its head has too many fields",
+        BadResponse::Length => "its Content-Length is invalid or contradictory",
+        BadResponse::TransferEncoding => "its Transfer-Encoding is not supported",
     }
 }
 
@@ -145,11 +149,11 @@ mod tests {
     fn statuses_and_sentences() {
         use OriginError::{Busy, Connect, ConnectTimeout, Disconnected, Timeout};
         check(Connect("refused".into()), 502, "the origin cannot be reached: refused");
-        check(ConnectTimeout, 504, "the origin did not accept a connection in time");
-        check(Disconnected, 502, "the origin closed the connection before its response was whole");
-        check(Timeout, 504, "the origin did not answer in time");
+        check(ConnectTimeout, 504, "the connection to the origin timed out");
+        check(Disconnected, 502, "the origin closed the connection before its response was complete");
+        check(Timeout, 504, "the origin timed out");
         check(Busy, 503, "every connection to the origin is in use");
-        check(OriginError::NoDescriptor, 503, "no descriptor is left for a connection to the origin");
+        check(OriginError::NoDescriptor, 503, "no file descriptor is free for a connection to the origin");
         assert_eq!(502, OriginError::BadHead(BadResponse::Length).status());
         assert!(Busy.is_without_connection() && ConnectTimeout.is_without_connection());
         assert!(!Timeout.is_without_connection() && !Disconnected.is_without_connection());

@@ -46,7 +46,7 @@ pub async fn watch(
     loop {
         let found = match timeout(check.timeout, ask(&origin, &check)).await {
             Ok(found) => found,
-            Err(_) => Found::Unwell("it did not answer in time".to_owned()),
+            Err(_) => Found::Unwell("it timed out".to_owned()),
         };
         (well, unwell) = match found {
             Found::Well => (well.saturating_add(1), 0),

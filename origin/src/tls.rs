@@ -79,8 +79,8 @@ impl Tls {
                 let chain = certificates(certificate)?;
                 plain(key)?;
                 let own = PrivateKeyDer::from_pem_file(key)
-                    .map_err(|it| format!("{}: no private key in PEM: {it}", key.display()))?;
-                let wrong = |it| format!("{}: does not go with its key: {it}", certificate.display());
+                    .map_err(|it| format!("{}: not a private key in PEM: {it}", key.display()))?;
+                let wrong = |it| format!("{}: does not match its key: {it}", certificate.display());
                 builder.with_client_auth_cert(chain, own).map_err(wrong)?
             }
         };
@@ -116,7 +116,7 @@ impl Tls {
         match poll_fn(|cx| stream.poll_handshake(cx)).await {
             Ok(()) => Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err("the connection was closed within the TLS handshake".to_owned())
+                Err("the connection was closed during the TLS handshake".to_owned())
             }
             Err(error) => Err(error.to_string()),
         }
@@ -134,7 +134,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
         None => {
             let file = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
             let file = file.or_else(|| BUNDLES.iter().map(PathBuf::from).find(|it| it.exists()));
-            let missing = "this system has no file of trusted certificates; name one (proxy.tls.ca)";
+            let missing = "the system has no trust store; set proxy.tls.ca";
             // Some that systems trust are too odd for rustls: those are left out.
             roots.add_parsable_certificates(certificates(&file.ok_or(missing)?)?);
         }
@@ -145,7 +145,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
 /// To open a pipe is to wait for whoever writes into it.
 fn plain(file: &Path) -> Result<(), String> {
     match std::fs::metadata(file) {
-        Ok(about) if !about.is_file() => Err(format!("{}: it is no plain file", file.display())),
+        Ok(about) if !about.is_file() => Err(format!("{}: not a regular file", file.display())),
         _ => Ok(()), // What is missing is told by who reads it.
     }
 }
@@ -154,7 +154,7 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     plain(file)?;
     let all = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match all {
-        Ok(all) if all.is_empty() => Err(format!("{}: no certificate in PEM", file.display())),
+        Ok(all) if all.is_empty() => Err(format!("{}: not a certificate in PEM", file.display())),
         Ok(all) => Ok(all),
         Err(error) => Err(format!("{}: {error}", file.display())),
     }

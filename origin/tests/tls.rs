@@ -350,7 +350,7 @@ fn who_speaks_no_tls_is_told_so() {
     run(async {
         let Some(error) = origin.send(scripted::get()).await.err() else { panic!("it has no TLS") };
         assert!(
-            error.status() == 502 && error.sentence().starts_with("no TLS with the origin: "),
+            error.status() == 502 && error.sentence().starts_with("TLS handshake with the origin failed: "),
             "{error:?}"
         );
     });
@@ -368,12 +368,12 @@ fn files_that_are_none_are_named() {
     };
     let of = |ca: &str| TlsSettings { ca: Some(authority.file(ca)), ..TlsSettings::default() };
     wrong(of("missing.pem"), "missing.pem: ");
-    wrong(of("empty.pem"), "empty.pem: no certificate in PEM");
+    wrong(of("empty.pem"), "empty.pem: not a certificate in PEM");
     let own = |key: &str| TlsSettings {
         own: Some((authority.file("a.test.pem"), authority.file(key))),
         ..of("ca.pem")
     };
     wrong(own("a.test.pem"), "a.test.pem: no private key in PEM");
     authority.issue("b.test");
-    wrong(own("b.test.key"), "does not go with its key");
+    wrong(own("b.test.key"), "does not match its key");
 }

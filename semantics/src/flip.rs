@@ -129,10 +129,10 @@ impl Change {
             Change::RemoveRequestHeader { name } => format!("Send the request without {name}."),
             Change::RemoveRequestBody => "Send the request without a body.".to_owned(),
             Change::RemoveResponseHeader { name } => {
-                format!("Let the origin answer without {name}.")
+                format!("Configure the origin to respond without {name}.")
             }
             Change::SetResponseHeader { name, value } => {
-                format!("Let the origin answer with {name}: {value}.")
+                format!("Configure the origin to respond with {name}: {value}.")
             }
             Change::SetConfig(it) => format!("Set {} = {} for the route.", it.key(), it.value()),
         }

@@ -126,18 +126,18 @@ impl LifetimeSource {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            LifetimeSource::Override => "The route's cache.override_ttl sets the lifetime.",
-            LifetimeSource::Targeted => "A targeted field sets the lifetime (RFC 9213).",
-            LifetimeSource::SMaxAge => "The response's s-maxage sets the lifetime.",
-            LifetimeSource::MaxAge => "The response's max-age sets the lifetime.",
-            LifetimeSource::Expires => "The response's Expires minus its Date is the lifetime.",
-            LifetimeSource::StatusDefault => {
-                "The route's cache.status_ttl for this status sets the lifetime."
+            LifetimeSource::Override => "The lifetime is cache.override_ttl of the route.",
+            LifetimeSource::Targeted => "The lifetime is from a targeted Cache-Control field (RFC 9213).",
+            LifetimeSource::SMaxAge => "The lifetime is s-maxage of the response.",
+            LifetimeSource::MaxAge => "The lifetime is max-age of the response.",
+            LifetimeSource::Expires => "The lifetime is Expires minus Date of the response.",
+            LifetimeSource::StatusDefault => "The lifetime is cache.status_ttl of the route for this status.",
+            LifetimeSource::RouteDefault => "The lifetime is cache.default_ttl of the route.",
+            LifetimeSource::Heuristic => {
+                "The lifetime is a percentage of the time since Last-Modified (heuristic)."
             }
-            LifetimeSource::RouteDefault => "The route's cache.default_ttl sets the lifetime.",
-            LifetimeSource::Heuristic => "The lifetime is a share of the time since Last-Modified.",
             LifetimeSource::Purged => "A purge ended the lifetime.",
-            LifetimeSource::None => "Nothing gives a lifetime, so it is stale at once.",
+            LifetimeSource::None => "No rule gives a lifetime, so the response is stale at once.",
         }
     }
 }

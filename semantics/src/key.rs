@@ -195,7 +195,7 @@ impl Recipe {
         }
         text.push('.');
         if self.strict {
-            text.push_str(" An origin that is asked for the cache is told nothing else.");
+            text.push_str(" Requests to the origin carry nothing else.");
         }
         text
     }

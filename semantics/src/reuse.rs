@@ -75,12 +75,12 @@ impl ForwardReason {
         match self {
             ForwardReason::Bypass => "The route does not use the cache.",
             ForwardReason::BrokenEscape => "The target has a % without two hexadecimal digits.",
-            ForwardReason::Method => "What is asked for is more than a GET or HEAD without body.",
+            ForwardReason::Method => "The request is not a GET or HEAD without a body.",
             ForwardReason::UriMiss => "Nothing is stored under this key.",
-            ForwardReason::VaryMiss => "Something is stored under this key, but not this variant.",
-            ForwardReason::Stale => "What is stored must be validated before it is used.",
-            ForwardReason::Request => "The request's own directives forbid what is stored.",
-            ForwardReason::Partial => "Only a part is stored, and not the part that is asked for.",
+            ForwardReason::VaryMiss => "A response is stored under this key, but not this variant.",
+            ForwardReason::Stale => "The stored response must be validated before it is used.",
+            ForwardReason::Request => "The Cache-Control of the request forbids the stored response.",
+            ForwardReason::Partial => "Only a part is stored, and not the requested range.",
         }
     }
 }
@@ -103,12 +103,12 @@ impl Reuse {
     #[must_use]
     pub fn sentence(self) -> &'static str {
         match self {
-            Reuse::Serve => "It is answered from the store.",
-            Reuse::ServeStale => "It is answered from the store although stale, as the client allows.",
-            Reuse::ServeWhileRevalidating => "It is answered from the store and validated in the background.",
-            Reuse::Validate(_) => "The origin is asked whether what is stored still holds.",
-            Reuse::Forward(_) => "The origin is asked.",
-            Reuse::GatewayTimeout => "The client wants a stored response only, and none may be used: 504.",
+            Reuse::Serve => "The response is served from the cache.",
+            Reuse::ServeStale => "The response is served stale from the cache; the client allows it.",
+            Reuse::ServeWhileRevalidating => "The response is served stale from the cache and validated in the background.",
+            Reuse::Validate(_) => "The stored response is validated with the origin.",
+            Reuse::Forward(_) => "The response is fetched from the origin.",
+            Reuse::GatewayTimeout => "The client accepts a stored response only (only-if-cached), and none may be used: 504.",
         }
     }
 
@@ -376,7 +376,7 @@ fn request_evidence(name: &str, present: bool, obeyed: bool) -> String {
 fn part_evidence(part: Part, request: &RequestFacts<'_>) -> String {
     let complete = part.complete.map_or_else(|| "*".to_owned(), |it| it.to_string());
     let asked = request.range.map_or_else(|| "the whole".into(), String::from_utf8_lossy);
-    format!("bytes {}-{}/{complete} are stored, {asked} is asked for", part.first, part.last)
+    format!("bytes {}-{}/{complete} are stored, {asked} is requested", part.first, part.last)
 }
 
 #[cfg(test)]

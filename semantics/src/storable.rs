@@ -135,28 +135,30 @@ impl Refusal {
     pub fn sentence(self) -> &'static str {
         match self {
             Refusal::Disabled => "The route does not use the cache.",
-            Refusal::Method => "Answers to this method are not stored.",
-            Refusal::RequestBody => "The request had a body, which the cache key cannot hold.",
-            Refusal::RequestNoStore => "The request said no-store.",
-            Refusal::Status => "An answer with this status is not stored.",
-            Refusal::NoStore => "The response said no-store.",
-            Refusal::Private => "The response said private: it is meant for one client.",
+            Refusal::Method => "Responses to this method are not stored.",
+            Refusal::RequestBody => "The request had a body, which is not part of the cache key.",
+            Refusal::RequestNoStore => "The request has no-store.",
+            Refusal::Status => "Responses with this status are not stored.",
+            Refusal::NoStore => "The response has no-store.",
+            Refusal::Private => "The response has private: it is for one client.",
             Refusal::Authorization => {
-                "The request had Authorization, and the response does not allow sharing."
+                "The request has Authorization, and the response does not allow sharing."
             }
             Refusal::Credentials => {
                 "The request had a cookie or Authorization, and neither the response nor the route says that it may be shared."
             }
-            Refusal::SetCookie => "The response sets a cookie, which is meant for one client.",
+            Refusal::SetCookie => "The response has Set-Cookie, which is for one client.",
             Refusal::VaryStar => {
-                "The response varies on more than what clients send (Vary: *, or a field that larder writes)."
+                "The response cannot be matched to requests (Vary: *, or Vary on a field that larder writes)."
             }
-            Refusal::NoLifetime => "The response names no lifetime, and its status has no default one.",
+            Refusal::NoLifetime => {
+                "The response declares no lifetime, and its status has no default lifetime."
+            }
             Refusal::Useless => "The response is stale on arrival and cannot be validated.",
-            Refusal::Late => "The response became stale while it came, and cannot be validated.",
-            Refusal::TooLarge => "The response is larger than the largest object that is stored.",
-            Refusal::Endless => "A stream of events is never whole, and is each listener's own.",
-            Refusal::Partial => "The partial response does not say which bytes it holds.",
+            Refusal::Late => "The response became stale during the transfer and cannot be validated.",
+            Refusal::TooLarge => "The response exceeds the maximum size of a stored object.",
+            Refusal::Endless => "An event stream never ends and is individual for each client.",
+            Refusal::Partial => "The partial response does not declare its byte range.",
         }
     }
 }
@@ -418,7 +420,7 @@ fn explicitly_storable(
         // Elsewhere `Content-Location` says nothing of the target: what one client's POST met with is no page for others.
         let failed = !(200..300).contains(&status);
         rule(trace, "RFC 9110 §8.7", Refusal::Status, failed, || {
-            format!("status {status}: what became of a POST is a page for GET where it succeeded alone")
+            format!("status {status}: a response to POST is reusable for GET only if the POST succeeded")
         })?;
         let own = names_own_target(request.uri, response.fields);
         rule(trace, "RFC 9110 §9.3.3", Refusal::Method, !(fresh_by_itself && own), || {
@@ -479,7 +481,7 @@ fn useful(
     rule(trace, "RFC 9111 §4.2", why, !answers && !validator, || {
         let validator = if validator { "a validator" } else { "no validator" };
         let from = match lifetime.source {
-            LifetimeSource::None => "nothing gives a lifetime".to_owned(),
+            LifetimeSource::None => "no rule gives a lifetime".to_owned(),
             source => format!("lifetime {} s ({})", lifetime.seconds, source.name()),
         };
         let no_cache = if no_cache { ", no-cache" } else { "" };

@@ -60,7 +60,10 @@ impl Shares {
             ("allowed", &*self.allowed.to_string()),
             ("for-clients", &self.for_clients.to_string()),
             ("limits.connections", &wanted.to_string()),
-            ("now", "with what they ask for clients take no more; others wait to be let in"),
+            (
+                "now",
+                "client connections and their requests use no more; further connections wait in the listen queue",
+            ),
         ];
         errors.event(Level::Info, "descriptors", &values);
     }

@@ -208,7 +208,7 @@ fn tell_certificate(target: &Target, request: &mut Rc<Request>, client: &Client)
     }
 }
 
-const NO_ROUTE: &str = "Nothing is served under this host and path.";
+const NO_ROUTE: &str = "No route matches this host and path.";
 
 /// Whether the answer would be a success to a request for another protocol (RFC 8441), which its client would take for the
 /// beginning of that.

@@ -83,10 +83,10 @@ fn begin(
             (_, Changes::Nothing) => {}
             (Found::Unwell(why), Changes::Use) if teller.tells(Level::Warn) => {
                 let values = [("origin", name.as_str()), ("why", why)];
-                teller.seldom_of(Level::Warn, "origin-sick", &name, &values);
+                teller.seldom_of(Level::Warn, "origin-unhealthy", &name, &values);
             }
             (Found::Well, Changes::Use) if teller.tells(Level::Info) => {
-                teller.seldom_of(Level::Info, "origin-well", &name, &[("origin", name.as_str())]);
+                teller.seldom_of(Level::Info, "origin-healthy", &name, &[("origin", name.as_str())]);
             }
             _ => {}
         }

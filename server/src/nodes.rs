@@ -125,7 +125,7 @@ impl Nodes {
         let entry = entry_of(scope, strength, id);
         match self.log.begin(&entry) {
             Ok(seq) => Ok(Begun { seq, entry }),
-            Err(why) => Err(format!("In force on this node alone: {why}.")),
+            Err(why) => Err(format!("In force on this node only: {why}.")),
         }
     }
 
@@ -145,7 +145,7 @@ impl Nodes {
         let (on, of) = (receipt.on.0.len(), receipt.on.1);
         let Some(nodes) = receipt.nodes else {
             let when = format!(
-                "on {on} of {of} servers; every node is past it within {} ms",
+                "on {on} of {of} servers; every node applies it within {} ms",
                 self.lease.as_millis()
             );
             return vec![Receipt::of("fleet", State::Logged(when))];
@@ -155,7 +155,7 @@ impl Nodes {
             let state = match it.how {
                 How::Past | How::Left => State::Past,
                 How::Silent(since) => State::Silent(format!(
-                    "told nothing since {}; it validates whatever it holds until it knows",
+                    "no report since {}; the node validates every stored response until it has read the purge log",
                     date::format(WallTime(since))
                 )),
             };
@@ -174,7 +174,7 @@ impl Nodes {
         let say = if left > 0 {
             format!("in sync, {in_sync} of {of} servers; lease {}.{} s", left / 1000, left % 1000 / 100)
         } else {
-            format!("not in sync, {in_sync} of {of} servers: everything is validated before it is used")
+            format!("not in sync, {in_sync} of {of} servers: every stored response is validated before use")
         };
         json!({ "in_sync": left > 0, "servers": of, "followed": in_sync, "lease_left_ms": left, "say": say })
     }
@@ -195,23 +195,26 @@ fn note(event: Event, counters: &Counters, teller: &Teller, servers: &[String]) 
             counters.purge_log_gaps.add_shared(1);
             teller.seldom(
                 Level::Warn,
-                "log-gap",
-                &[("server", &servers[n]), ("why", "its purge log has no past")],
+                "purge-log-gap",
+                &[("server", &servers[n]), ("why", "its purge log is new or was lost")],
             );
         }
         Event::Doubted => {
             counters.purge_log_full_validations.add_shared(1);
             teller.event(
                 Level::Warn,
-                "log-doubt",
-                &[("now", "whatever is stored is validated before it is used")],
+                "purge-log-full-validation",
+                &[("now", "every stored response is validated before use")],
             );
         }
         Event::Lost => {
             counters.purge_log_leases_lost.add_shared(1);
-            let values = [("why", "too few memcached servers answer"), ("now", "everything is validated")];
-            teller.event(Level::Warn, "log-lost", &values);
+            let values = [
+                ("why", "too few memcached servers answer"),
+                ("now", "every stored response is validated before use"),
+            ];
+            teller.event(Level::Warn, "purge-log-out-of-sync", &values);
         }
-        Event::InSync => teller.event(Level::Info, "log-in-sync", &[]),
+        Event::InSync => teller.event(Level::Info, "purge-log-in-sync", &[]),
     }
 }

@@ -69,8 +69,10 @@ pub fn compatible(old: &Config, new: &Config) -> Result<(), String> {
     let changed = at_start(old, new);
     let Some(key) = changed.first() else { return Ok(()) };
     match new.decided.by(key) {
-        Source::Default => Err(format!("{key} cannot go back to its default while running; restart larder.")),
-        source => Err(format!("{source}: {key} cannot change while running; restart larder.")),
+        Source::Default => {
+            Err(format!("{key} cannot return to its default while larder runs; restart larder."))
+        }
+        source => Err(format!("{source}: {key} cannot change while larder runs; restart larder.")),
     }
 }
 
@@ -110,12 +112,16 @@ mod tests {
         check("", "log.levels.fleet = \"debug\"", Ok(()));
         check("cache.ram.size = \"1MiB\"", "cache.ram.size = \"1024KiB\"", Ok(()));
         check("", "listen = \"127.0.0.1:8080\"", Ok(()));
-        check("", disk, Err("t.toml:1: cache.disk.path cannot change while running; restart larder."));
-        check(disk, "", Err("cache.disk.path cannot go back to its default while running; restart larder."));
+        check("", disk, Err("t.toml:1: cache.disk.path cannot change while larder runs; restart larder."));
+        check(
+            disk,
+            "",
+            Err("cache.disk.path cannot return to its default while larder runs; restart larder."),
+        );
         check(
             "cache.fleet.servers = \"a:1\"",
             "[cache.fleet]\nservers = [\"a:1\"]\ntimeout = \"60ms\"",
-            Err("t.toml:3: cache.fleet.timeout cannot change while running; restart larder."),
+            Err("t.toml:3: cache.fleet.timeout cannot change while larder runs; restart larder."),
         );
     }
 }

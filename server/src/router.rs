@@ -176,10 +176,8 @@ impl Router {
             other.is_none()
         });
         let (read, found) = other.unwrap_or_else(|| (path.to_owned(), None));
-        let found = found.map_or("of no route".to_owned(), |it| format!("of the route {}", routes[it].path));
-        Some(format!(
-            "The path can be read in two ways: as {normal} it is of the route {pattern}, as {read} {found}."
-        ))
+        let found = found.map_or("no route".to_owned(), |it| format!("the route {}", routes[it].path));
+        Some(format!("The path is ambiguous: {normal} matches the route {pattern}, {read} matches {found}."))
     }
 
     /// The name of a site: its first host.

@@ -128,11 +128,11 @@ impl DiskWatch {
         let last = self.last.replace(now.clone());
         match now {
             _ if now == last => {}
-            State::On => self.teller.event(Level::Info, "disk-on", &[("now", "responses are written again")]),
+            State::On => self.teller.event(Level::Info, "disk-on", &[("now", "the disk tier writes again")]),
             State::Off(why) => {
                 let now = match disk.objects() {
-                    0 => "nothing is written, and nothing is read",
-                    _ => "nothing is written; what is there is still read",
+                    0 => "the disk tier neither reads nor writes",
+                    _ => "the disk tier does not write; stored responses are still read",
                 };
                 let values = [("why", &*why), ("now", now)];
                 self.teller.event(Level::Warn, "disk-off", &values);
@@ -148,8 +148,12 @@ impl DiskWatch {
         if !self.doubted.replace(true)
             && let Some(why) = disk.doubted()
         {
-            let now = "all that it kept is validated with the origin before it is used";
-            self.teller.event(Level::Warn, "disk-doubted", &[("path", &path), ("why", why), ("now", now)]);
+            let now = "every response on disk is validated with the origin before use";
+            self.teller.event(
+                Level::Warn,
+                "disk-revalidating",
+                &[("path", &path), ("why", why), ("now", now)],
+            );
         }
         let corrupt = disk.corrupt();
         let new = corrupt - self.corrupt.replace(corrupt);
@@ -159,8 +163,8 @@ impl DiskWatch {
                 ("path", path.as_str()),
                 ("records", &records),
                 ("total", &total),
-                ("why", "their bytes are not those that were written: look at the device"),
-                ("now", "they are dropped, and fetched from the origin when they are asked for"),
+                ("why", "the data is corrupt: check the device"),
+                ("now", "the responses are dropped and fetched from the origin on request"),
             ];
             self.teller.event(Level::Warn, "disk-corrupt", &values);
         }
@@ -172,13 +176,13 @@ impl DiskWatch {
         match (self.alone.replace(alone), alone) {
             (false, true) => {
                 let values = [
-                    ("why", "it kept three reads in a row waiting for more than a second"),
-                    ("now", "nobody waits for it but one read each cache.disk.retry"),
+                    ("why", "three consecutive reads took longer than 1 s"),
+                    ("now", "reads from the device are skipped, except for one probe every cache.disk.retry"),
                 ];
                 self.teller.event(Level::Warn, "disk-reads-off", &values);
             }
             (true, false) => {
-                self.teller.event(Level::Info, "disk-reads-on", &[("now", "the device answers again")]);
+                self.teller.event(Level::Info, "disk-reads-on", &[("now", "the device responds again")]);
             }
             _ => {}
         }
@@ -186,7 +190,7 @@ impl DiskWatch {
         if cramped && !self.cramped.replace(cramped) {
             let values = [
                 ("why", "the device is full before cache.disk.size is reached"),
-                ("now", "the oldest segments give way to new ones"),
+                ("now", "the oldest segments are dropped for new ones"),
             ];
             self.teller.event(Level::Warn, "disk-full", &values);
         }
@@ -201,7 +205,7 @@ pub fn open_spool(config: &Config, store: &Store, errors: &ErrorLog) {
     let settings = spool::Settings { directory: directory.clone(), size: it.size };
     if let Err(error) = store.spool_to(settings) {
         let why = format!("{}: {}", directory.display(), plain(&error));
-        let now = "who reads a body too slowly for others, where it is too large to keep, is left behind";
+        let now = "slow clients of a shared body that is too large to store fall behind";
         errors.of(Subsystem::Disk).event(Level::Warn, "spool-off", &[("why", &why), ("now", now)]);
     }
 }
@@ -327,15 +331,15 @@ fn tell(teller: &Teller, server: &fleet::Address, change: Change) {
     let server = server.to_string();
     match change {
         Change::Ejected => {
-            let values = [("server", server.as_str()), ("why", "it failed too often in a row")];
-            teller.event(Level::Warn, "server-ejected", &values);
+            let values = [("server", server.as_str()), ("why", "too many consecutive failures")];
+            teller.event(Level::Warn, "fleet-server-ejected", &values);
         }
         Change::LeftAlone => {
-            let why = "it failed too often in a row; its keys stay with it, and nothing is kept under them until it answers";
-            teller.event(Level::Warn, "server-left-alone", &[("server", &server), ("why", why)]);
+            let why = "too many consecutive failures; its keys are misses until it responds";
+            teller.event(Level::Warn, "fleet-server-failing", &[("server", &server), ("why", why)]);
         }
-        Change::Readmitted => teller.event(Level::Info, "server-readmitted", &[("server", &server)]),
-        Change::Back => teller.event(Level::Info, "server-back", &[("server", &server)]),
+        Change::Readmitted => teller.event(Level::Info, "fleet-server-readmitted", &[("server", &server)]),
+        Change::Back => teller.event(Level::Info, "fleet-server-recovered", &[("server", &server)]),
     }
 }
 
@@ -367,7 +371,7 @@ mod tests {
         };
         let error = Disk::open(settings, Arc::default()).err().expect("a file is no directory");
         let expect = format!(
-            "The disk tier cannot be opened: cache.disk.path: {} is no directory, or beneath what is none.",
+            "The disk tier cannot be opened: cache.disk.path: {} is not a directory, or is below a path that is not a directory.",
             file.display()
         );
         assert_eq!(expect, not_opened(&file, &plain(&error)));

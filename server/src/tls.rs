@@ -54,11 +54,7 @@ impl Keeper {
     /// What is printed at the start for who wants to know whether it is this larder that answers.
     pub fn tell(&self) -> String {
         let Some(own) = &self.own else { return String::new() };
-        format!(
-            "certificate of our own making, for {} (SHA-256 {})\n",
-            own.names.join(", "),
-            own.fingerprint()
-        )
+        format!("self-signed certificate for {} (SHA-256 {})\n", own.names.join(", "), own.fingerprint())
     }
 
     /// Takes over what a new configuration names.
@@ -119,7 +115,7 @@ fn read(
     for files in &settings.certificates {
         let (certificate, odd) = Certificate::read(files, now())?;
         for why in odd {
-            errors.event(Level::Warn, "certificate-odd", &[("why", &why)]);
+            errors.event(Level::Warn, "certificate-warning", &[("why", &why)]);
         }
         all.push(certificate);
     }
@@ -129,7 +125,7 @@ fn read(
 
 /// A certificate for this machine alone, which nobody trusts.
 fn self_signed() -> Result<Certificate, String> {
-    let refused = |it: rcgen::Error| format!("A certificate cannot be made: {it}.");
+    let refused = |it: rcgen::Error| format!("The self-signed certificate cannot be created: {it}.");
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
     let is_name = host.bytes().all(|it| it.is_ascii_alphanumeric() || b"-.".contains(&it));
@@ -144,12 +140,6 @@ fn self_signed() -> Result<Certificate, String> {
     let key = KeyPair::generate().map_err(refused)?;
     let certificate = params.self_signed(&key).map_err(refused)?;
     let (chain, key) = (certificate.pem(), key.serialize_pem());
-    Certificate::of_pem(
-        chain.as_bytes(),
-        key.as_bytes(),
-        None,
-        "the certificate of our own making",
-        "its key",
-    )
-    .map_err(String::from)
+    Certificate::of_pem(chain.as_bytes(), key.as_bytes(), None, "the self-signed certificate", "its key")
+        .map_err(String::from)
 }

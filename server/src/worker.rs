@@ -361,7 +361,7 @@ fn changed(teller: Teller, route: &str, origin: &str) -> Changed {
     Box::new(move |change| {
         let (level, what, time) = match change {
             Change::Ejected(time) => (Level::Warn, "origin-ejected", spell(time)),
-            Change::Back => (Level::Info, "origin-back", String::new()),
+            Change::Back => (Level::Info, "origin-readmitted", String::new()),
         };
         if teller.tells(level) {
             let values = [("route", route.as_str()), ("origin", &origin), ("for", &time)];

@@ -123,7 +123,7 @@ impl Future for Written {
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let gone = || Err(io::Error::other("the disk tier has stopped"));
+        let gone = || Err(io::Error::other("the disk tier is stopped"));
         Pin::new(&mut self.0).poll(context).map(|it| it.unwrap_or_else(|_| gone()))
     }
 }
@@ -134,7 +134,7 @@ impl Written {
     /// # Errors
     /// As of the future.
     pub fn wait(self) -> io::Result<()> {
-        self.0.blocking_recv().unwrap_or_else(|_| Err(io::Error::other("the disk tier has stopped")))
+        self.0.blocking_recv().unwrap_or_else(|_| Err(io::Error::other("the disk tier is stopped")))
     }
 }
 
@@ -543,9 +543,9 @@ impl Found {
             journal.doubt();
         }
         let doubted = match (is_whole, knows_all, recovered.damaged) {
-            (false, ..) => Some("the journal of purges (the file purges) is damaged or gone"),
-            (_, false, _) => Some("the journal of purges (the file purges) lacks the last purges"),
-            (.., true) => Some("segments are damaged, and what was removed there is not known"),
+            (false, ..) => Some("the purge journal (the file purges) is damaged or missing"),
+            (_, false, _) => Some("the purge journal (the file purges) lacks the most recent purges"),
+            (.., true) => Some("segments are damaged, so removals recorded in them are unknown"),
             _ => None,
         };
         let mut log = recovered.log;

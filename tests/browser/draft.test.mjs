@@ -38,7 +38,7 @@ it('counts what is written in the form at once, and reviews it at the first clic
   await page.locator('.setting .bad').waitFor();
   await field.fill('');
   await field.pressSequentially('21s', { delay: 20 });
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   assert.ok(await field.evaluate((it) => it === document.activeElement), 'the field was not left');
   assert.equal(await field.inputValue(), '21s');
   // One click with the mouse on what is checked, and one while larder has not checked it yet.
@@ -48,7 +48,7 @@ it('counts what is written in the form at once, and reviews it at the first clic
     await page.mouse.click(x + width / 2, y + height / 2);
     const dialog = page.locator('dialog');
     assert.match(await dialog.locator('.diff .new').innerText(), new RegExp(value));
-    await dialog.getByRole('button', { name: 'Not yet' }).click();
+    await dialog.getByRole('button', { name: 'Cancel' }).click();
   }
   await page.click('text=Discard');
 });
@@ -73,7 +73,7 @@ it('makes what is written in several fields one change, and moves none of them',
   await until('all three are told', async () => (await page.locator('.setting.given').count()) > 3);
   assert.ok(await fresh.evaluate((it) => it === document.activeElement), 'it kept the focus');
   assert.deepEqual(await place(), places);
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await review.click();
   const now = async () => (await page.locator('dialog .diff .new').allInnerTexts()).join('');
   await until('all three are in the difference', async () => {
@@ -81,7 +81,7 @@ it('makes what is written in several fields one change, and moves none of them',
     return ['22s', 'leaves', '5s'].every((part) => shown.includes(part));
   });
   assert.ok(!(await page.locator('dialog .diff .old').allInnerTexts()).join('').includes('#'), 'no comment goes');
-  await page.getByRole('button', { name: 'Not yet' }).click();
+  await page.getByRole('button', { name: 'Cancel' }).click();
   await page.click('text=Discard');
   await until('the field is as the file', async () => (await field.inputValue()) === '60s');
   assert.equal(larder.configuration(), before);
@@ -103,13 +103,13 @@ it('keeps a draft while other views are shown, and asks before the page goes wit
   await until('it asks', () => asked.length > 0);
   assert.deepEqual(asked, ['beforeunload']);
   await go('config?part=form');
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.locator('.section.below:not(.add)', { hasText: '/*' }).last().click();
   await until('the draft is there', async () => (await field.inputValue()) === '23s');
   await page.click('text=Discard');
   await until('the file is there', async () => (await field.inputValue()) === '60s');
   await page.reload();
-  await page.locator('.apply', { hasText: 'As it is in the file' }).waitFor();
+  await page.locator('.apply', { hasText: 'Same as the file' }).waitFor();
   assert.equal(asked.length, 1, 'without a draft nobody is asked');
   page.off('dialog', answer);
 });
@@ -129,7 +129,7 @@ it('shows each certificate of the file in the form, changes, adds and removes on
   await until('the text is there', async () => (await editor.inputValue()) === before);
   const certificates = '\n# The shop.\n[[tls.certificates]]\ncert = "shop.pem" # its chain\nkey = "shop.key"\n\n[[tls.certificates]]\ncert = "blog.pem"\nkey = "blog.key"\n';
   await editor.fill(before + certificates);
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.getByRole('button', { name: 'Form', exact: true }).click();
   await section('shop.pem').click();
   assert.deepEqual([await field('cert').inputValue(), await field('key').inputValue()], ['shop.pem', 'shop.key']);
@@ -144,7 +144,7 @@ it('shows each certificate of the file in the form, changes, adds and removes on
   await field('cert').fill('new.pem');
   await field('key').fill('new.key');
   await field('key').press('Enter');
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await section('new.pem').click();
   assert.equal(await field('key').inputValue(), 'new.key');
   await section('shop.pem').click();
@@ -169,14 +169,14 @@ it('asks before a rollback takes the draft along', async () => {
   await until('the text is there', async () => (await editor.inputValue()) === before);
   const applied = `# Applied.\n${before}`;
   await editor.fill(applied);
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
   await dialog.getByRole('button', { name: 'Apply', exact: true }).click();
   await dialog.waitFor({ state: 'detached' });
   const draft = `# A draft.\n${applied}`;
   await until('the text is as it was applied', async () => (await editor.inputValue()) === applied);
   await editor.fill(draft);
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await back();
   await dialog.getByRole('button', { name: 'Keep the draft' }).click();
   await dialog.waitFor({ state: 'detached' });
@@ -184,7 +184,7 @@ it('asks before a rollback takes the draft along', async () => {
   await page.getByRole('button', { name: 'Text', exact: true }).click();
   assert.equal(await editor.inputValue(), draft);
   await back();
-  await dialog.getByRole('button', { name: 'Discard it, and roll back' }).click();
+  await dialog.getByRole('button', { name: 'Discard and roll back' }).click();
   await page.locator('.toast', { hasText: 'in force again' }).waitFor();
   assert.equal(larder.configuration(), before);
   await page.getByRole('button', { name: 'Text', exact: true }).click();

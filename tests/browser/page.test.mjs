@@ -35,7 +35,7 @@ it('without a session tells how to get one, and refuses a wrong token', async ()
   assert.match(await text('main'), /larder login/);
   await page.fill('input', 'a-token-of-somebody-else-entirely');
   await page.getByRole('button', { name: 'Open' }).click();
-  await page.locator('[role=alert]', { hasText: 'does not know this token' }).waitFor();
+  await page.locator('[role=alert]', { hasText: 'The token is wrong' }).waitFor();
 });
 
 it('opens by the link of the start, which leaves the address', async () => {
@@ -121,7 +121,7 @@ it('lists what is on disk, by size where it has no order of names', async () => 
   assert.match(answer.url(), /sort=size&order=desc/);
   await page.locator('.found', { hasText: 'on disk' }).waitFor();
   await until('there are some', async () => {
-    await page.getByRole('button', { name: 'Ask again' }).click();
+    await page.getByRole('button', { name: 'Refresh' }).click();
     return (await rows.count()) > 1;
   });
   assert.equal(await rows.filter({ has: page.locator('.chip', { hasText: 'disk' }) }).count(), await rows.count(), 'each of them is on disk');
@@ -170,8 +170,8 @@ it('lays an overlay over a page, and takes it away', async () => {
   await dialog.locator('button.primary').click();
   await dialog.waitFor({ state: 'detached' });
   assert.match((await ask(url)).body, /stocktaking/);
-  await page.getByRole('button', { name: `Take away the overlay of ${url.replace('http:', '*:')}` }).click();
-  await page.locator('text=Nothing is laid over any page').waitFor();
+  await page.getByRole('button', { name: `Remove the overlay of ${url.replace('http:', '*:')}` }).click();
+  await page.locator('text=No overlays').waitFor();
   assert.match((await ask(url)).body, /The page at/);
 });
 
@@ -253,8 +253,8 @@ it('lists the URLs that are asked for most, and anew', async () => {
   await first().waitFor();
   const share = number(await first().locator('td').nth(3).innerText());
   assert.ok(share > 0 && share <= 100, `${share} %`);
-  await page.click('text=Begin anew');
-  await page.locator('.toast', { hasText: 'anew' }).waitFor();
+  await page.click('text=Reset');
+  await page.locator('.toast', { hasText: 'reset' }).waitFor();
 });
 
 it('switches sampling on, and draws where time went', async () => {
@@ -390,7 +390,7 @@ it('adds a site and a route by the form, in their order, and removes them; comme
   await dialog.getByRole('textbox', { name: /^Origin/ }).fill('a name with spaces');
   await dialog.getByRole('button', { name: 'Add' }).click();
   await dialog.locator('[role=alert]', { hasText: 'proxy.to' }).waitFor();
-  assert.equal(await dialog.getByRole('combobox', { name: /^Tried/ }).innerText().then((it) => it.includes('before /*')), true);
+  assert.equal(await dialog.getByRole('combobox', { name: /^Position/ }).innerText().then((it) => it.includes('before /*')), true);
   await dialog.getByRole('textbox', { name: /^Origin/ }).fill(/to = \["(.*?)"\]/.exec(before)[1]);
   await page.keyboard.press('Enter');
   await dialog.waitFor({ state: 'detached' });
@@ -435,14 +435,14 @@ it('reads a file anew that somebody else changed, with the draft kept, and appli
   const dialog = page.locator('dialog');
   const apply = dialog.getByRole('button', { name: 'Apply', exact: true });
   const refused = async () => {
-    await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+    await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
     await page.click('text=Review and apply');
     larder.configure(others);
     await apply.click();
     await dialog.locator('[role=alert]').waitFor();
     assert.equal(larder.configuration(), others, 'what the other wrote is there');
-    await dialog.getByRole('button', { name: 'Read the file again' }).click();
-    await dialog.locator('[role=status]', { hasText: 'read again' }).waitFor();
+    await dialog.getByRole('button', { name: 'Reload the file' }).click();
+    await dialog.locator('[role=status]', { hasText: 'file was reloaded' }).waitFor();
   };
   const applied = async () => {
     await apply.click();
@@ -470,7 +470,7 @@ it('reads a file anew that somebody else changed, with the draft kept, and appli
   assert.equal(larder.configuration(), written);
   await until('the text is as it was applied', async () => (await editor.inputValue()) === written);
   await editor.fill(before);
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
   await applied();
   assert.equal(larder.configuration(), before);

@@ -250,7 +250,7 @@ async function take(name, file) {
   await page.screenshot({ path: join(folder, `${file}.png`) });
   if (name.startsWith('lost')) larder.goOn();
   if (name === 'overlay-open') await page.keyboard.press('Escape');
-  if (name === 'overlays' || name === 'overlay-open') await page.getByRole('button', { name: /^Take away the overlay/ }).click();
+  if (name === 'overlays' || name === 'overlay-open') await page.getByRole('button', { name: /^Remove the overlay/ }).click();
   if (name === 'config-pending' || name === 'pending') await back();
 }
 

@@ -72,7 +72,7 @@ const inSight = async (of) => {
 it('shows requests that mean harm as text, and what stands below them in sight', async () => {
   const fields = { 'User-Agent': '<script>document.title = "taken"</script> "', Referer: 'http://x/"><b>' };
   await go('live');
-  await page.locator('.head-sub', { hasText: 'each second' }).waitFor();
+  await page.locator('.head-sub', { hasText: 'per second' }).waitFor();
   for (const url of URLS) for (let times = 0; times < 2; times += 1) assert.equal((await ask(larder.site + url, fields)).status, 200);
   await until('they are in the stream', async () => (await page.locator('.live tbody tr').count()) >= 8);
   await page.locator('.live [data-row]').last().click();
@@ -162,11 +162,11 @@ it('lays overlays for a while, goes through them by arrows, opens and takes one 
   // The keys of the view behind are not heard.
   await page.keyboard.press('p');
   assert.equal(await page.locator('dialog').count(), 1);
-  for (let step = 0; step < 9 && (await focused()) !== ' Take away'; step += 1) await page.keyboard.press('Tab');
+  for (let step = 0; step < 9 && (await focused()) !== ' Remove'; step += 1) await page.keyboard.press('Tab');
   await page.keyboard.press('Enter');
   await until('one is left', async () => (await page.locator('tbody [data-row]').count()) === 1);
-  await page.locator('tbody').getByRole('button', { name: /^Take away/ }).click();
-  await page.locator('text=Nothing is laid over any page').waitFor();
+  await page.locator('tbody').getByRole('button', { name: /^Remove/ }).click();
+  await page.locator('text=No overlays').waitFor();
 });
 
 it('leaves Space to the button that has the focus', async () => {
@@ -174,12 +174,12 @@ it('leaves Space to the button that has the focus', async () => {
   const button = page.getByRole('button', { name: 'Pause' });
   await button.focus();
   await page.keyboard.press('Space');
-  await page.getByRole('button', { name: 'Go on' }).waitFor();
+  await page.getByRole('button', { name: 'Resume' }).waitFor();
   await page.keyboard.press('Space');
   await button.waitFor();
   await page.locator('main').focus();
   await page.keyboard.press('Space');
-  await page.getByRole('button', { name: 'Go on' }).waitFor();
+  await page.getByRole('button', { name: 'Resume' }).waitFor();
 });
 
 it('tells in every view that a restart is pending, and leads to what waits', async () => {
@@ -191,7 +191,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   const field = page.getByRole('textbox', { name: /^workers/ });
   await field.fill('2');
   await field.press('Enter');
-  await page.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+  await page.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
   await page.click('text=Review and apply');
   await page.getByRole('button', { name: 'Save for the next restart' }).click();
   await chip.waitFor();
@@ -206,7 +206,7 @@ it('tells in every view that a restart is pending, and leads to what waits', asy
   await page.reload();
   await chip.click();
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
-  await page.locator('.waits').getByRole('button', { name: 'Go back' }).click();
+  await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
   await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await chip.waitFor({ state: 'detached' });
@@ -222,7 +222,7 @@ it('refuses in one tab what another has changed meanwhile', async () => {
     await until('the text is there', async () => (await editor.inputValue()) === before);
     await editor.press('ControlOrMeta+Home');
     await tab.keyboard.type(`${line}\n`);
-    await tab.locator('.apply', { hasText: 'Changed, and valid' }).waitFor();
+    await tab.locator('.apply', { hasText: 'Changed and valid' }).waitFor();
     await tab.click('text=Review and apply');
   };
   await change(page, '# Of the first tab.');
@@ -233,9 +233,9 @@ it('refuses in one tab what another has changed meanwhile', async () => {
   await page.locator('dialog [role=alert]').waitFor();
   assert.match(larder.configuration(), /Of the second tab/);
   assert.doesNotMatch(larder.configuration(), /Of the first tab/);
-  await page.getByRole('button', { name: 'Read the file again' }).click();
-  await page.locator('dialog [role=status]', { hasText: 'read again' }).waitFor();
-  await page.getByRole('button', { name: 'Not yet' }).click();
+  await page.getByRole('button', { name: 'Reload the file' }).click();
+  await page.locator('dialog [role=status]', { hasText: 'file was reloaded' }).waitFor();
+  await page.getByRole('button', { name: 'Cancel' }).click();
   await page.click('text=Discard');
   await go('config?part=history', other);
   await other.locator('button', { hasText: 'Roll back' }).first().click();

@@ -214,7 +214,7 @@ fn a_login_link_works_once_and_for_ten_minutes() {
     let shown = bearer(&token);
     assert_eq!(200, ask(&larder, "GET /cache/stats", &[&shown], "").status);
     let again = login(&larder, &code);
-    assert_eq!((403, true), (again.status, again.text().contains("used already")), "{again:?}");
+    assert_eq!((403, true), (again.status, again.text().contains("already used")), "{again:?}");
 
     let admin = larder.admin.to_string();
     let said = run(larder.folder.path(), &["login", "--admin", &admin]);

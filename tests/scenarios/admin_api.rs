@@ -213,14 +213,14 @@ fn a_storm_of_refusals_hides_nobody_else() {
     assert_eq!(400, send(&larder, "POST", "/cache/purge", &[&larder.admin_lines()], "{").status);
     let log = || std::fs::read_to_string(larder.folder.path().join("audit.log")).unwrap_or_default();
     larder.advance(2);
-    crate::harness::until("those left out are told", || log().contains(" admin-refused-more "));
+    crate::harness::until("those left out are told", || log().contains(" admin-refused-summary "));
     let text = log();
     for part in [
         "who=nobody from=127.0.0.9:",
         "method=PUT path=/api/v1/config status=401",
         "who=token from=127.0.0.1:",
         "method=POST path=/cache/purge status=400",
-        "admin-refused-more from=127.0.0.1 status=401 left_out=",
+        "admin-refused-summary from=127.0.0.1 status=401 left_out=",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -354,7 +354,7 @@ fn many_bodies_at_once_take_no_more_than_their_bound() {
             let answer = client.read();
             assert_eq!(503, answer.status, "{answer:?}");
             let told: Value = serde_json::from_slice(&answer.body).unwrap();
-            assert!(told["detail"].as_str().unwrap().ends_with("try again."), "{told}");
+            assert!(told["detail"].as_str().unwrap().ends_with("retry."), "{told}");
             assert!(client.is_closed());
             continue;
         }

@@ -691,9 +691,14 @@ fn explain_tells_the_forms() {
     };
     let gzip = told("gzip");
     assert!(
-        gzip.starts_with("stored plain; made of it: gzip (") && gzip.ends_with("; this request gets gzip")
+        gzip.starts_with("stored plain; made of it: gzip (")
+            && gzip.ends_with("; this request receives gzip")
     );
-    assert!(told("gzip, br").ends_with("; this request gets gzip and has br made"), "{}", told("gzip, br"));
-    assert!(told("identity").ends_with("; this request gets what is stored"));
+    assert!(
+        told("gzip, br").ends_with("; this request receives gzip and has br made"),
+        "{}",
+        told("gzip, br")
+    );
+    assert!(told("identity").ends_with("; this request receives the stored encoding"));
     assert!(told("br, identity;q=0").ends_with("; this request waits for br"));
 }

@@ -128,7 +128,7 @@ fn a_change_that_somebody_else_made_is_not_overwritten() {
     std::fs::write(larder.config(), &theirs).unwrap();
     let (status, told) = put(&larder, &format!("{before}# ours\n"), &hash);
     assert_eq!(409, status, "{told}");
-    assert!(told["detail"].as_str().unwrap().starts_with("The file was changed meanwhile"));
+    assert!(told["detail"].as_str().unwrap().starts_with("The file was changed in the meantime"));
     assert_eq!(theirs, file(&larder));
     assert_eq!(json!([]), config(&larder)["history"]);
 }
@@ -254,7 +254,7 @@ fn what_is_no_request_is_refused() {
         assert!(told["detail"].as_str().unwrap().contains(says), "{path}: {told}");
     };
     let long = json!({ "text": "#".repeat(2 << 20), "base": "x" }).to_string();
-    check("PUT", "/api/v1/config", long.as_bytes(), 413, "The body is over 1048576 bytes");
+    check("PUT", "/api/v1/config", long.as_bytes(), 413, "The body exceeds 1048576 bytes");
     check("PUT", "/api/v1/config", b"{\"text\"\n\x00}", 400, "not JSON");
     check("PUT", "/api/v1/config", b"{}", 400, "\"text\" is missing");
     check("PUT", "/api/v1/config", b"{\"text\":\"\"}", 400, "\"base\" is missing");
@@ -263,7 +263,7 @@ fn what_is_no_request_is_refused() {
         "/api/v1/config",
         b"{\"text\":\"\",\"base\":\"\",\"when\":\"later\"}",
         400,
-        "\"when\" is \"now\"",
+        "\"when\" must be \"now\"",
     );
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"99\"}", 404, "has no text 99");
     check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is no id of the history");

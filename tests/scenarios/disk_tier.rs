@@ -66,7 +66,7 @@ fn damage_is_told() {
     killed(b);
     turn(&folder.path().join("disk").join("purges"), 0);
     let c = on_disk(&origin, folder.path(), logged);
-    until("doubt is told", || log(&c).contains(" warn disk-doubted path="));
+    until("doubt is told", || log(&c).contains(" warn disk-revalidating path="));
 }
 
 #[test]
@@ -345,11 +345,11 @@ fn a_directory_that_cannot_be_is_told_by_check_and_by_run() {
             assert!(ended.code == 2 && ended.err.contains(&expect), "{verb} {path}: {ended:?}");
         }
     };
-    check("no/such", " cannot be made: the directory above it does not exist");
-    check("file/beneath", " is no directory, or beneath what is none");
+    check("no/such", " cannot be created: the parent directory does not exist");
+    check("file/beneath", " is not a directory, or is below a path that is not a directory");
     check("file", ": is not a directory; use a directory, or a path that can be created");
-    check("link", " is a link that leads nowhere");
-    check("full", " holds other files (letter) and is no disk tier: name an empty directory");
+    check("link", " is a dangling symbolic link");
+    check("full", " contains other files (letter) and is not a disk tier: use an empty directory");
     std::fs::create_dir(at("empty")).unwrap();
     for fair in ["new", "empty"] {
         let text = std::fs::read_to_string(at("larder.toml")).unwrap();

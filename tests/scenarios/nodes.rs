@@ -194,7 +194,7 @@ fn too_few_servers_are_told_of_honestly() {
     let answer = fleet.purge(0, 1, true);
     assert_eq!(json!(false), answer["complete"]);
     let told = answer["receipts"].to_string();
-    assert!(told.contains("only 1 of 3 memcached servers took it where 2 must"), "{told}");
+    assert!(told.contains("only 1 of 3 memcached servers stored it and 2 are required"), "{told}");
     until("it trusts nothing", || standing(&fleet.larders[0])["in_sync"] == false);
     assert!(!fleet.larders[0].get("/1").cache().contains("hit;"), "nothing is served without validation");
     for it in &fleet.relays[0] {
@@ -254,7 +254,7 @@ fn a_disk_is_warm_after_a_restart_but_for_what_was_purged_meanwhile() {
     let url = format!("http://{}/2", fleet.larders[0].address);
     let admin = fleet.larders[0].admin.to_string();
     let told = run(Path::new("."), &["explain", &url, "-H", "Host: h", "--admin", &admin]).out;
-    assert!(told.contains("It is answered from the store. It lies on disk."), "{told}");
+    assert!(told.contains("The response is served from the cache. It is stored on disk."), "{told}");
     let warm = fleet.larders[0].get("/2");
     assert!(warm.is_hit(), "{}", warm.cache());
 }

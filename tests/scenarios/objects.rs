@@ -86,12 +86,12 @@ fn what_cannot_be_listed_is_told() {
         assert!(answer.status == status && answer.text().contains(part), "{path}: {answer:?}");
     };
     check("?sort=colour", 400, "allowed: key, size, age, hits, expires");
-    check("?cursor=zzz", 400, "leave it out");
-    check("?tier=disk&sort=key", 400, "it may be: age, size, hits");
-    check("?tier=disk&cursor=k.00.00000000000000000000000000000001", 400, "leave it out");
+    check("?cursor=zzz", 400, "remove it");
+    check("?tier=disk&sort=key", 400, "allowed with tier=disk: age, size, hits");
+    check("?tier=disk&cursor=k.00.00000000000000000000000000000001", 400, "remove it");
     check("/xyz", 400, "32 hexadecimal digits");
-    check("/0000000000000001", 404, "no such object");
-    check("/00000000000000000000000000000001", 404, "no such object");
+    check("/0000000000000001", 404, "object does not exist");
+    check("/00000000000000000000000000000001", 404, "object does not exist");
 }
 
 /// Whoever asks gets the list or is told to come again, in a moment: nobody waits for all that asked before.

@@ -110,7 +110,7 @@ fn a_changed_file_is_noticed() {
     assert!(larder.get("/").field("x-cache").is_some());
     until("the key is named", || {
         read(&larder, "error.log")
-            .contains("larder.toml:1: listen cannot change while running; restart larder.")
+            .contains("larder.toml:1: listen cannot change while larder runs; restart larder.")
     });
 }
 
@@ -217,7 +217,7 @@ fn files_too_small_for_any_memory_are_refused_at_the_start() {
     let run = format!("ulimit -f 1 && exec {} {arguments}", binary.display());
     let output = std::process::Command::new("sh").args(["-c", &run]).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((Some(2), true), (output.status.code(), said.contains("`ulimit -f` allows here")), "{said}");
+    assert_eq!((Some(2), true), (output.status.code(), said.contains("exceeds `ulimit -f`")), "{said}");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn a_stop_does_not_wait_for_ever() {
     larder.signal(libc::SIGTERM);
     assert_eq!(Some(1), wait(&mut larder.child).code());
     assert!(busy.is_closed());
-    assert!(read(&larder, "error.log").contains("cut-off"));
+    assert!(read(&larder, "error.log").contains("requests-cut"));
     gate.open();
 }
 
@@ -417,9 +417,9 @@ fn what_cannot_start_says_so_and_starts_nothing() {
         let arguments: Vec<&str> = arguments.split(' ').collect();
         check_refused(folder.path(), &arguments, expect);
     };
-    check(&format!("proxy :1 --admin off --listen 127.0.0.1:0 --listen {taken}"), "it is in use");
+    check(&format!("proxy :1 --admin off --listen 127.0.0.1:0 --listen {taken}"), "the address is in use");
     check(&format!("proxy :1 --listen 127.0.0.1:0 --admin {taken}"), "choose another address with --admin");
-    check("proxy :1 --listen unix:nowhere/x.sock", "there is no such directory");
+    check("proxy :1 --listen unix:nowhere/x.sock", "the directory does not exist");
     check("proxy nonsense", "ORIGIN: found \"nonsense\"");
     check("proxy http://127.0.0.1:99999", "ORIGIN: found");
     check("proxy ftp://a", "ORIGIN: found \"ftp://a\"");
@@ -429,7 +429,7 @@ fn what_cannot_start_says_so_and_starts_nothing() {
     check("proxy :1 --listen 127.0.0.1:http", "--listen: found");
     check(
         "proxy :1 --log nowhere/access.log --listen 127.0.0.1:0 --admin off",
-        "nowhere/access.log cannot be opened: no such file or directory; its directory must be there",
+        "nowhere/access.log cannot be opened: no such file or directory; its directory must exist",
     );
     check("prxy :1", "did you mean `larder proxy`?");
     check("serve nowhere", "DIR: nowhere: no such file or directory");
@@ -592,7 +592,7 @@ fn the_demo_shows_what_it_promises() {
     let words: Vec<&str> = why.split_whitespace().skip(1).collect();
     let said = run(larder.folder.path(), &words);
     assert!(said.code == 0 && said.out.contains("verdict  miss\n"), "{why}: {} {}", said.out, said.err);
-    assert!(said.out.contains("to change the verdict: Ask once"), "{}", said.out);
+    assert!(said.out.contains("to change the verdict: Send the request once"), "{}", said.out);
     let (miss, hit) = (client.get("/recipes/1"), client.get("/recipes/1"));
     assert!(miss.status == 200 && !miss.is_hit() && hit.is_hit(), "{}, {}", miss.cache(), hit.cache());
     assert_eq!(miss.body, hit.body);

@@ -377,14 +377,14 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
         "{said}"
     );
     let said = command(&larder, &format!("restore {}", b.url()));
-    assert!(said.contains("is drained by the configuration: take the \"drain\" behind it"), "{said}");
+    assert!(said.contains("is drained by the configuration: remove \"drain\" after it"), "{said}");
     assert_eq!(vec!["up", "drained"], states(&larder));
     // Nobody is left: that is said, and done.
     let said = command(&larder, &format!("drain {}", a.url()));
     assert!(said.contains("warning: route */* has no other origin and answers with 503 now"), "{said}");
     let answer = larder.get("/");
     assert_eq!(503, answer.status);
-    assert!(answer.text().contains("all of its origins are drained"), "{answer:?}");
+    assert!(answer.text().contains("all origins are drained"), "{answer:?}");
     assert_eq!([1, 0], ["origin_refused_drained", "origin_refused_ejected"].map(|it| larder.counter(it)));
     until("that is what is logged", || {
         std::fs::read_to_string(larder.folder.path().join("errors.log"))
@@ -393,7 +393,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
     let explained = run_explain(&larder);
     assert!(explained.contains("drained by the operator"), "{explained}");
     assert!(
-        explained.contains("None of its origins may be: each is drained. The answer is 503"),
+        explained.contains("No origin is available: each is drained. The response is 503"),
         "{explained}"
     );
     // Who has no token changes nothing.
@@ -405,7 +405,7 @@ fn what_cannot_be_drained_or_put_back_is_said_in_a_sentence() {
         (client.read().status, states(&larder).iter().map(|it| &**it).collect())
     );
     assert_eq!(200, larder.admin_request("DELETE", &target).status);
-    assert_eq!(200, larder.admin_request("DELETE", &target).status, "it is in use");
+    assert_eq!(200, larder.admin_request("DELETE", &target).status, "the address is in use");
     assert_eq!("a", larder.get("/").text());
 }
 

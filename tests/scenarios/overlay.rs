@@ -333,13 +333,13 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     };
     put("", 400, "The parameter uri is missing");
     put("uri=", 400, "names nothing");
-    put("uri=%2Fpage%C3", 400, "%XX must stand for UTF-8");
+    put("uri=%2Fpage%C3", 400, "%XX must decode to valid UTF-8");
     put("uri=%2Fpage&ttl=0", 400, "allowed: a whole number from 1 to 315360000");
     put("uri=%2Fpage&ttl=soon", 400, "found \"soon\"");
     put("uri=%2Fpage&status=304", 400, "allowed: 200, or 400 to 599");
     put("uri=%2Fpage&colour=red", 400, "\"colour\" is unknown; known here: uri, ttl, status.");
-    put("uri=%2F*", 400, "is a pattern, and an overlay lies over one URI");
-    put("uri=http%3A%2F%2Fh%2Fshop%2F*", 400, "is a pattern, and an overlay lies over one URI");
+    put("uri=%2F*", 400, "is a pattern; an overlay covers one URI");
+    put("uri=http%3A%2F%2Fh%2Fshop%2F*", 400, "is a pattern; an overlay covers one URI");
     put("uri=ftp%3A%2F%2Fh%2Fx", 400, "write /PATH for every host");
     for host in ["h:port", "h:123456", "[::1", "a:b:c"] {
         put(&format!("uri=http%3A%2F%2F{host}%2Fx"), 400, "No request can be for *://");

@@ -245,10 +245,10 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
         said["change"].as_str().unwrap_or_default().to_owned()
     };
     assert_eq!(
-        "Ask once, and explain again: nothing is stored, and no answer is remembered.",
+        "Send the request once, and run explain again: nothing is stored, and no response is recorded.",
         change("GET", "")
     );
-    let depends = "Then it depends on the response: nothing is stored, and no answer is remembered.";
+    let depends = "The result then depends on the response: nothing is stored, and no response is recorded.";
     assert_eq!(format!("Send the request with GET. {depends}"), change("HEAD", ""));
     assert_eq!(format!("Send the request with GET. {depends}"), change("POST", ""));
     let both = "Send the request with GET. Send the request without Authorization.";
@@ -260,7 +260,7 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
     let no_store = change("GET", "Cache-Control: no-store\r\n");
     assert!(no_store.contains("no-store") || no_store.contains("without Cache-Control"), "{no_store}");
     larder.get("/page");
-    let other = "Ask once: what is stored answers other requests, and no answer to this one is remembered.";
+    let other = "Send the request once: the stored responses match other requests, and no response to this one is recorded.";
     assert_eq!(other, change("GET", "X-Mine: 1\r\n"));
     larder.client().get_with("/page", "X-Mine: 1\r\n");
     assert_eq!("hit", explain(&larder, "GET", "/page", "X-Mine: 1\r\n")["verdict"]["name"]);
@@ -280,20 +280,19 @@ fn what_failed_at_the_origin_is_told() {
             (last["status"].clone(), last["sentence"].as_str()),
             "{said:#}"
         );
-        let change =
-            "Ask again once the origin answers validly: at the last asking that is remembered it did not.";
+        let change = "Retry once the origin responds correctly; its last recorded response was invalid.";
         assert_eq!((Some("miss"), Some(change)), (said["verdict"]["name"].as_str(), said["change"].as_str()));
     };
     let part = "HTTP/1.1 206 Partial Content\nContent-Range: bytes 0-1/9\nContent-Length: 2\n\nok";
     failure(
         response(part),
         502,
-        "No valid answer came: the origin answered with a part (206), though the whole was asked for (RFC 9110 §15.3.7).",
+        "No valid response: the origin answered 206 to a request without Range (RFC 9110 §15.3.7).",
     );
     failure(
         b"nonsense\r\n\r\n".to_vec(),
         502,
-        "No valid answer came: the origin's response is not valid HTTP: its status line is malformed, or switches protocols unasked.",
+        "No valid response: the origin's response is not valid HTTP: its status line is malformed, or it switches protocols without an upgrade request.",
     );
 }
 
@@ -303,7 +302,7 @@ fn where_the_origin_fails_no_other_request_is_told() {
     let part = "HTTP/1.1 206 Partial Content\nContent-Length: 2\n\nok";
     let origin = Origin::scripted(move |_| vec![Script::Send(response(part))]);
     let larder = Larder::before(&origin, "");
-    let expect = "Let the origin answer validly first: at the last asking that is remembered it did not.";
+    let expect = "Repair the origin first; its last recorded response was invalid.";
     let authorized = "Authorization: x\r\n";
     assert_eq!(502, larder.client().get_with("/page", authorized).status);
     for (method, lines) in [
@@ -343,9 +342,11 @@ fn the_method_and_the_response_are_told_together() {
             larder.get("/p");
             let said = explain(&larder, method, "/p", lines);
             let told = said["change"].as_str().unwrap_or_default();
-            for one in
-                ["Send the request with GET.", more, "Let the origin answer with Cache-Control: max-age=60."]
-            {
+            for one in [
+                "Send the request with GET.",
+                more,
+                "Configure the origin to respond with Cache-Control: max-age=60.",
+            ] {
                 assert!(told.contains(one), "{method} {head}: {said:#}");
             }
             mended.store(true, Ordering::SeqCst);
@@ -367,7 +368,7 @@ fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
         said["change"].as_str().unwrap_or_default().to_owned()
     };
     let without = "Send the request without only-if-cached.";
-    let depends = "Then it depends on the response: nothing is stored, and no answer is remembered.";
+    let depends = "The result then depends on the response: nothing is stored, and no response is recorded.";
     let body = "Send the request without a body.";
     let overrides = "Send the request without X-HTTP-Method-Override.";
     let enable = "Set cache.enabled = true for the route.";
@@ -376,11 +377,11 @@ fn only_if_cached_is_told_with_what_keeps_a_request_from_the_cache() {
         format!("{overrides} {without} {depends}"),
         change(&larder, "X-HTTP-Method-Override: PUT\r\n")
     );
-    let user = "Send the request without X-Forwarded-User, or name it in cache.key.headers to keep pages by its value.";
+    let user = "Send the request without X-Forwarded-User, or add it to cache.key.headers to store one response per value.";
     assert_eq!(format!("{user} {without} {depends}"), change(&larder, "X-Forwarded-User: joe\r\n"));
     let said = explain(&larder, "GET", "/page", "X-Forwarded-User: joe\r\n");
     assert_eq!(
-        "X-Forwarded-User: joe (applications may take a header field for another target, method or user)",
+        "X-Forwarded-User: joe (a header field may change the target, method or user for the origin)",
         said["rules"][0]["evidence"],
         "{said:#}"
     );
@@ -409,7 +410,7 @@ fn a_part_that_was_not_stored_says_nothing_of_the_whole() {
     let larder = Larder::before(&origin, "");
     larder.client().get_with("/part", "Range: bytes=0-1\r\n");
     let said = explain(&larder, "GET", "/part", "");
-    let expect = "Ask once: what was not stored was the answer to another request.";
+    let expect = "Send the request once: the response that was not stored belongs to another request.";
     assert_eq!(Some(expect), said["change"].as_str(), "{said:#}");
     larder.get("/part");
     assert_eq!("hit", explain(&larder, "GET", "/part", "")["verdict"]["name"], "as it said");
@@ -425,8 +426,7 @@ fn a_path_that_can_be_read_in_two_ways_is_told() {
     );
     let larder = Larder::start(crate::harness::server::Setup { config, env: Vec::new() });
     let said = explain(&larder, "GET", "/x/..%2fa/me?q=1", "");
-    let expect = "Passes the cache: the path can be read in two ways, of which different routes answer. The path can be read \
-                  in two ways: as /a/me it is of the route /a/*, as /x/..%2fa/me of the route /*.";
+    let expect = "Bypasses the cache: the path is ambiguous: two readings of it match different routes. The path is ambiguous: /a/me matches the route /a/*, /x/..%2fa/me matches the route /*.";
     assert_eq!(
         (Some("pass"), Some(expect)),
         (said["verdict"]["name"].as_str(), said["verdict"]["sentence"].as_str())

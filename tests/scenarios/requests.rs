@@ -51,7 +51,7 @@ fn only_if_cached() {
     let none = page.get("Cache-Control: only-if-cached");
     assert_eq!((504, 0), (none.status, page.requests()));
     assert_eq!("larder; detail=only-if-cached", none.cache());
-    assert!(none.text().contains("it forbids asking the application (only-if-cached)"), "{none:?}");
+    assert!(none.text().contains("the request forbids contacting the origin (only-if-cached)"), "{none:?}");
     page.get("");
     assert_eq!(200, page.get("Cache-Control: only-if-cached").status);
     pages.advance(150);

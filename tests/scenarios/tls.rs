@@ -236,7 +236,7 @@ fn what_is_no_tls_is_turned_away() {
     let larder = before(&origin, &[authority.sign("one", &["one.test"])], "");
     let plain = Client::connect(larder.address).get("/");
     assert_eq!((400, true), (plain.status, plain.complete));
-    assert!(plain.text().contains("speaks HTTPS"), "{}", plain.text());
+    assert!(plain.text().contains("requires HTTPS"), "{}", plain.text());
     counts(&larder, "tls_failed_plain", 1);
     let raw = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(larder.address).unwrap();
@@ -545,7 +545,7 @@ fn what_is_wrong_with_certificates_is_said() {
             at("one.pem"),
             other.path("two.key")
         ),
-        "is not the key of",
+        "is the key of another certificate",
     );
     check(
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.key"), at("one.key")),
@@ -558,22 +558,19 @@ fn what_is_wrong_with_certificates_is_said() {
     std::fs::write(at("noise"), [7; 300]).unwrap();
     std::fs::write(at("later"), [0x30, 3, 0x0a, 1, 3]).unwrap();
     for (file, expect) in
-        [("noise", "/noise is no OCSP response in DER"), ("later", "to be asked later (3); fetch it anew")]
+        [("noise", "/noise is no OCSP response in DER"), ("later", "asks to retry later (3); fetch it again")]
     {
         let files = format!("cert = {:?}, key = {:?}, ocsp = {:?}", at("one.pem"), at("one.key"), at(file));
         check(&format!("[tls]\ncertificates = [{{ {files} }}]"), expect);
         check(&format!("[tls]\ncertificates = [{{ {files} }}]"), "larder.toml:3: tls.certificates.ocsp: ");
     }
     let folder_as_key = format!("cert = {:?}, key = {:?}", at("one.pem"), folder.path());
-    check(
-        &format!("[tls]\ncertificates = [{{ {folder_as_key} }}]"),
-        "is a directory; a file of PEM is wanted",
-    );
+    check(&format!("[tls]\ncertificates = [{{ {folder_as_key} }}]"), "is a directory; expected a PEM file");
     let pipe = at("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     check(
         &format!("[tls]\ncertificates = [{{ cert = {pipe:?}, key = {:?} }}]", at("one.key")),
-        "is no plain file",
+        "is not a regular file",
     );
     let encrypted = at("encrypted.key");
     std::fs::write(
@@ -594,7 +591,7 @@ fn what_is_wrong_with_certificates_is_said() {
             "[tls]\nclient_auth = \"required\"\nclient_ca = {:?}\ncertificates = [{strange}]",
             at("one.key")
         ),
-        "has no certificate in it; tls.client_ca",
+        "contains no certificate; tls.client_ca",
     );
 }
 
@@ -684,7 +681,7 @@ fn explain_says_what_a_url_of_the_other_scheme_gets() {
     let told = explain(&larder, "https://h/9");
     assert_eq!((421, 421), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
     assert!(seen.text().contains(&sentence(&told)), "{told}");
-    let change = "Explain http://h/9, as a proxy in front of larder asks that ends TLS: hit.";
+    let change = "Explain http://h/9, as requested by a proxy in front of larder that terminates TLS: hit.";
     assert_eq!(change, told["change"].as_str().unwrap());
     assert_eq!("hit", explain(&larder, "http://h/9")["verdict"]["name"]);
     // By TLS alone.
@@ -693,6 +690,6 @@ fn explain_says_what_a_url_of_the_other_scheme_gets() {
     let told = explain(&larder, &format!("http://h:{}/9", larder.address.port()));
     assert_eq!((400, 400), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
     assert!(seen.text().contains(&sentence(&told)), "{told}");
-    let change = format!("Explain https://h:{}/9, as its listener speaks: miss.", larder.address.port());
+    let change = format!("Explain https://h:{}/9, the scheme of its listener: miss.", larder.address.port());
     assert_eq!(change, told["change"].as_str().unwrap());
 }

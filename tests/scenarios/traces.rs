@@ -236,7 +236,7 @@ fn sampling_is_switched_while_running() {
     (0..9).for_each(|_| drop(client.get("/a")));
     assert_eq!(3, larder.counter("traces"));
     for (body, status, detail) in [
-        (r#"{"route":"shop/*","every":1}"#, 404, "There is no route \"shop/*\"; there are */*."),
+        (r#"{"route":"shop/*","every":1}"#, 404, "Unknown route \"shop/*\"; the routes are */*."),
         (r#"{"route":"*"}"#, 400, "\"every\" is missing: one request of so many"),
         (r#"{"every":1}"#, 400, "\"route\" is missing: the name of a route"),
         ("every", 400, "The body is not JSON"),
@@ -507,7 +507,7 @@ fn traces_are_recorded_and_drawn() {
         recording.join().unwrap()
     });
     assert_eq!(0, recorded.code, "{recorded:?}");
-    let tells = "recorded 10 traces in t.jsonl; draw them with `larder trace plot t.jsonl`.";
+    let tells = "recorded 10 traces in t.jsonl; plot them with `larder trace plot t.jsonl`.";
     assert!(recorded.err.contains(tells), "{recorded:?}");
     let text = std::fs::read_to_string(folder.path().join("t.jsonl")).unwrap();
     assert_eq!(11, text.lines().count(), "{text}");
@@ -521,7 +521,7 @@ fn traces_are_recorded_and_drawn() {
         (&["trace", "record", "--admin", &admin, "--for", "1ms"][..], "Nothing of * is traced"),
         (
             &["trace", "record", "--admin", &admin, "--route", "x"][..],
-            "There is no route \"x\"; there are */*.",
+            "Unknown route \"x\"; the routes are */*.",
         ),
         (&["trace", "plot", "none.jsonl"][..], "none.jsonl cannot be read"),
         (&["trace", "plot", "t.html"][..], "would overwrite t.html"),

@@ -157,8 +157,8 @@ fn a_larder_that_is_away_is_said() {
     let ended = warm(&larder, &list(1), &["--list", "nowhere"]);
     assert_eq!(1, ended.code);
     assert_eq!("larder: nowhere cannot be read: no such file or directory.\n", ended.err);
-    assert_eq!("larder: There is no URL in it.\n", warm(&larder, "", &["--list", "urls"]).err);
-    let none = "larder: There is no URL in it: 2 lines name none, first line 1.\n";
+    assert_eq!("larder: It contains no URL.\n", warm(&larder, "", &["--list", "urls"]).err);
+    let none = "larder: It contains no URL: 2 lines name none, first line 1.\n";
     assert_eq!(none, warm(&larder, "nonsense\nhttp://\n", &["--list", "urls"]).err);
     assert_eq!(2, warm(&larder, "", &[]).code);
 }
@@ -265,7 +265,7 @@ fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed()
     });
     let larder = Larder::before(&origin, "");
     let ended = warm(&larder, "", &["--sitemap", "http://h/cut.xml"]);
-    let why = "1 sitemap could not be read to the end, and what is named there is not known; first http://h/cut.xml: it was cut short";
+    let why = "1 sitemap could not be read to the end, and what is named there is not known; first http://h/cut.xml: it is truncated";
     assert!(ended.code == 1 && ended.out.contains(why), "{ended:?}");
     assert!(larder.get("/a").is_hit());
     let ended = warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]);
@@ -274,7 +274,7 @@ fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed()
     assert_eq!((1, [3, 5, 1]), (ended.code, counts), "{ended:?}");
     assert!(larder.get("/c").is_hit() && larder.get("/d").is_hit());
     for (sitemap, why) in
-        [("fails.xml", "status 500"), ("html", "it is no sitemap"), ("none.xml", "status 404")]
+        [("fails.xml", "status 500"), ("html", "it is not a sitemap"), ("none.xml", "status 404")]
     {
         let index = format!(
             "<sitemapindex><sitemap><loc>http://h/{sitemap}</loc></sitemap><sitemap><loc>http://h/whole.xml</loc></sitemap></sitemapindex>"
@@ -321,11 +321,11 @@ fn a_larder_that_listens_by_tls_alone() {
     assert!(is_secure_hit(&larder, &authority, "/a") && is_secure_hit(&larder, &authority, "/b"));
     let ended = warm(&larder, "http://h/c\nhttps://h/c\n", &["--list", "urls"]);
     assert_eq!((1, true), (ended.code, ended.out.contains("1 stored now), 1 failed")), "{ended:?}");
-    let why = "first failure: http://h/c: no listener speaks http: name one with --to, or give --as https.";
+    let why = "first failure: http://h/c: no listener uses http: set --to, or --as https.";
     assert!(ended.out.contains(why), "{}", ended.out);
     // In clear at that port larder says 400: no page.
     let ended = warm(&larder, "http://h/c\n", &["--list", "urls", "--to", &larder.address.to_string()]);
-    assert_eq!((1, true), (ended.code, ended.out.contains("larder refuses it with 400")), "{ended:?}");
+    assert_eq!((1, true), (ended.code, ended.out.contains("larder rejects it with 400")), "{ended:?}");
 }
 
 #[test]
@@ -336,8 +336,7 @@ fn behind_a_proxy_that_ends_tls() {
     let ended = warm(&larder, &format!("{list}http://h/a\n"), &["--list", "urls", "--json"]);
     let told = json(&ended);
     assert_eq!((1, 20, 1), (ended.code, told["errors"].as_u64().unwrap(), origin.requests()), "{ended:?}");
-    let why = "https://h/0: no listener speaks https: name one with --to https://HOST:PORT, or give --as http where a \
-               proxy in front of larder ends TLS.";
+    let why = "https://h/0: no listener uses https: set --to https://HOST:PORT, or --as http if a proxy in front of larder terminates TLS.";
     assert_eq!(why, told["first_error"].as_str().unwrap());
     let ended = warm(&larder, &list, &["--list", "urls", "--as", "http"]);
     assert_eq!(0, ended.code, "{ended:?}");

@@ -261,7 +261,7 @@ enum Access {
 fn unix(path: &Path, access: Access) -> io::Result<Socket> {
     let length = path.as_os_str().len();
     if length > MAX_UNIX_PATH {
-        let why = format!("its path has {length} bytes, and a Unix socket's may have {MAX_UNIX_PATH}");
+        let why = format!("its path has {length} bytes; the maximum for a Unix socket is {MAX_UNIX_PATH}");
         return Err(io::Error::new(io::ErrorKind::InvalidFilename, why));
     }
     let address = SockAddr::unix(path)?;
@@ -273,8 +273,8 @@ fn unix(path: &Path, access: Access) -> io::Result<Socket> {
         }
         std::fs::remove_file(path)?;
     } else if let Ok(other) = std::fs::symlink_metadata(path) {
-        let what = if other.is_dir() { "a directory" } else { "a file that is no socket" };
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{what} is there already")));
+        let what = if other.is_dir() { "a directory" } else { "a file that is not a socket" };
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{what} already exists")));
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
     socket.bind(&address)?;
@@ -294,20 +294,20 @@ fn refused(listen: &Listen, error: &io::Error) -> String {
         Listen::Unix(path) => format!("unix:{}", path.display()),
     };
     let (why, deed) = match error.kind() {
-        io::ErrorKind::AddrInUse => {
-            ("it is in use".to_owned(), "stop what listens there, or choose another address with --listen")
-        }
-        io::ErrorKind::AddrNotAvailable => {
-            ("this machine does not have that address".to_owned(), "choose one that it has")
-        }
-        io::ErrorKind::PermissionDenied => (
-            "permission is denied".to_owned(),
-            "choose a port from 1024 up, or a path that this user may write",
+        io::ErrorKind::AddrInUse => (
+            "the address is in use".to_owned(),
+            "stop the process that listens on it, or choose another address with --listen",
         ),
-        io::ErrorKind::AlreadyExists => (error.to_string(), "choose another path, or take it away"),
-        io::ErrorKind::InvalidFilename => (error.to_string(), "choose a shorter one"),
+        io::ErrorKind::AddrNotAvailable => {
+            ("this machine has no such address".to_owned(), "choose an address of this machine")
+        }
+        io::ErrorKind::PermissionDenied => {
+            ("permission is denied".to_owned(), "choose a port from 1024, or a path that this user can write")
+        }
+        io::ErrorKind::AlreadyExists => (error.to_string(), "choose another path, or remove it"),
+        io::ErrorKind::InvalidFilename => (error.to_string(), "choose a shorter path"),
         io::ErrorKind::NotFound => {
-            ("there is no such directory".to_owned(), "make it, or choose another path")
+            ("the directory does not exist".to_owned(), "create it, or choose another path")
         }
         _ => (error.to_string(), "choose another address"),
     };
@@ -477,7 +477,7 @@ async fn serve_introduced<H: Handler>(link: Link, tls: Option<Arc<Tls>>, mut cli
 }
 
 /// What is said with 400 to who asks in clear where TLS is spoken.
-pub const PLAIN_SENTENCE: &str = "This port speaks HTTPS: write https:// in place of http://.";
+pub const PLAIN_SENTENCE: &str = "This port requires HTTPS: use https:// instead of http://.";
 
 /// Greets a client by TLS, and serves it by the protocol that it chose.
 async fn serve_secured<H: Handler>(link: Link, tls: Arc<Tls>, mut client: Client, handler: Rc<H>) {

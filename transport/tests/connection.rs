@@ -215,7 +215,7 @@ fn a_refused_head_gets_a_page_and_a_close_and_nothing_more() {
         without_date(&server.talk(large.repeat(100))),
         "the client sees it although it sent more"
     );
-    let page_of = error("414 URI Too Long", "The address that was asked for is too long.");
+    let page_of = error("414 URI Too Long", "The request target is too long.");
     assert_eq!(page_of, without_date(&server.talk(get(&"/x".repeat(600)))));
     let counters = &server.counters;
     let counts = [&counters.requests_rejected, &counters.head_too_large, &counters.target_too_long];

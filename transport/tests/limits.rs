@@ -14,8 +14,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 const PAGE: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n/fast";
 const GET: &str = "GET /fast HTTP/1.1\r\nHost: a\r\n\r\n";
-const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 63\r\n\
-    Cache-Control: no-store\r\nConnection: close\r\n\r\n408 Request Timeout\nThe request's head did not arrive in time.\n";
+const LATE: &str = "HTTP/1.1 408 Request Timeout\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 63\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n408 Request Timeout\nThe request head timed out.\n";
 
 /// What was said without its one `Date`, which is there.
 #[track_caller]
@@ -53,7 +52,7 @@ fn a_head_that_drips_is_cut_off_all_the_same() {
             std::thread::park_timeout(Duration::from_millis(5));
         }
     });
-    assert_eq!(LATE, undated(&peer.until("in time.\n")));
+    assert_eq!(LATE, undated(&peer.until("timed out.\n")));
     writer.join().unwrap();
 }
 
@@ -133,7 +132,7 @@ fn an_address_in_use_is_refused_in_one_sentence() {
     let server = Server::new();
     let refused = listener::bind(&Listen::Tcp(server.address)).err().unwrap();
     let expect = format!(
-        "cannot listen on {}: it is in use; stop what listens there, or choose another",
+        "cannot listen on {}: the address is in use; stop the process that listens on it, or choose another",
         server.address
     );
     assert!(refused.starts_with(&expect), "{refused}");
@@ -147,7 +146,7 @@ fn a_socket_file_is_replaced_only_if_nobody_listens() {
     drop(listener::bind(&listen).unwrap());
     let bound = listener::bind(&listen).expect("the first is gone");
     let refused = listener::bind(&listen).err().unwrap();
-    assert!(refused.contains("it is in use"), "{refused}");
+    assert!(refused.contains("the address is in use"), "{refused}");
     std::fs::write(folder.path().join("file"), "mine").unwrap();
     let other = |path: std::path::PathBuf, expect: &str| {
         let refused = listener::bind(&Listen::Unix(path.clone())).err().unwrap();
@@ -155,11 +154,11 @@ fn a_socket_file_is_replaced_only_if_nobody_listens() {
     };
     other(
         folder.path().join("file"),
-        "a file that is no socket is there already; choose another path, or take it away",
+        "a file that is not a socket already exists; choose another path, or remove it",
     );
-    other(folder.path().to_owned(), "a directory is there already; choose another path, or take it away");
+    other(folder.path().to_owned(), "a directory already exists; choose another path, or remove it");
     let long = |length: usize| folder.path().join("x".repeat(length - 1 - folder.path().as_os_str().len()));
-    other(long(108), "its path has 108 bytes, and a Unix socket's may have 107; choose a shorter one");
+    other(long(108), "its path has 108 bytes; the maximum for a Unix socket is 107; choose a shorter path");
     assert!(listener::bind(&Listen::Unix(long(107))).is_ok(), "107 are not too many");
     assert_eq!("mine", std::fs::read_to_string(folder.path().join("file")).unwrap());
 

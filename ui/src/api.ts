@@ -67,7 +67,7 @@ async function send(path: string, it: Ask): Promise<Response> {
     response = await fetch(path, init);
   } catch (error) {
     if (it.signal?.aborted) throw error;
-    throw new Problem(0, 'larder does not answer.');
+    throw new Problem(0, 'larder does not respond.');
   }
   if (response.ok) return response;
   const body: unknown = await response.json().catch(() => null);

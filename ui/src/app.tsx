@@ -45,7 +45,7 @@ export function App(): JSX.Element {
   useEffect(() => {
     onLost(() => {
       setToken(null);
-      setProblem('The session has ended, as all do when larder restarts or its token changes.');
+      setProblem('The session has ended. Sessions end when larder restarts or its token changes.');
       set('out');
     });
     const enter = async (): Promise<void> => {
@@ -106,7 +106,7 @@ class Guard extends Component<{ children: ComponentChildren }, { broken: string 
   override render(): ComponentChildren {
     if (this.state.broken === null) return this.props.children;
     return (
-      <Empty icon="warn" title="This view broke">
+      <Empty icon="warn" title="This view failed">
         {this.state.broken}{' '}
         <button class="link" onClick={() => this.setState({ broken: null })}>
           Try again
@@ -149,7 +149,7 @@ function Shell({ leave }: { leave: () => void }): JSX.Element {
   return (
     <div class="shell">
       <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
-        Skip to the content
+        Skip to content
       </a>
       <header class="side">
         <a class="brand" href="#/overview" aria-label="larder, overview">
@@ -204,8 +204,8 @@ function Nowhere({ name }: { name: string }): JSX.Element {
   return (
     <>
       <Head title="No such view" />
-      <Empty icon="explain" title={`Nothing here is called “${cut(name, 40)}”`}>
-        <p>The address may be of another version of larder, or mistyped. What there is:</p>
+      <Empty icon="explain" title={`There is no view “${cut(name, 40)}”`}>
+        <p>The address is mistyped or belongs to another version of larder. Available views:</p>
         <ul class="ways">
           {VIEWS.map((it) => (
             <li key={it.name}>
@@ -228,7 +228,7 @@ function Lost(): JSX.Element | null {
     <p class="banner lost-banner" role="alert">
       <Icon name="warn" />
       <span>
-        {problem} This page asks again every second{latest && '; what you see is the last that was known'}.
+        {problem} The page retries every second{latest && '; the values shown are the latest known'}.
       </span>
     </p>
   );
@@ -238,7 +238,7 @@ function Lost(): JSX.Element | null {
 function Pending(): JSX.Element | null {
   const keys = usePending();
   if (keys.length === 0) return null;
-  const told = `Restart pending: the file has another ${keys.join(', ')}`;
+  const told = `Restart pending: the file changes ${keys.join(', ')}`;
   return (
     <a class="pending" href="#/config" aria-label={told} title={told}>
       <Icon name="clock" />
@@ -283,10 +283,10 @@ function ThemeSwitch(): JSX.Element {
 
 const KEYS: [string, string][] = [
   ['/', 'Search or filter'],
-  ['?', 'These keys'],
-  ['Esc', 'Close what is open'],
-  ['↑ ↓', 'Through rows; Enter opens one'],
-  ['Space', 'Live: pause and go on'],
+  ['?', 'Show these keys'],
+  ['Esc', 'Close a dialog'],
+  ['↑ ↓', 'Select a row; Enter opens it'],
+  ['Space', 'Live: pause and resume'],
   ['p', 'Objects: purge'],
   ['n', 'Objects: new overlay'],
 ];

@@ -27,7 +27,7 @@ export function Login({ problem, enter }: { problem: string | null; enter: (toke
     } catch (error) {
       setToken(null);
       const unknown = error instanceof Problem && error.status === 401 && !code;
-      tell(unknown ? 'larder does not know this token.' : error instanceof Error ? error.message : String(error));
+      tell(unknown ? 'The token is wrong.' : error instanceof Error ? error.message : String(error));
     } finally {
       setBusy(false);
     }
@@ -40,10 +40,10 @@ export function Login({ problem, enter }: { problem: string | null; enter: (toke
           <Mark />
           <h1>larder</h1>
         </div>
-        <p>On the machine that larder runs on, this prints a link that opens this page:</p>
+        <p>Run this command on the machine of larder to get a login link:</p>
         <pre class="login-command">larder login</pre>
         <label class="field">
-          <span>Or paste a link or a token</span>
+          <span>Or paste a login link or a token</span>
           <input
             type="password"
             autocomplete="off"
@@ -59,7 +59,7 @@ export function Login({ problem, enter }: { problem: string | null; enter: (toke
           {told}
         </p>
         <button class="button primary" disabled={busy}>
-          {busy ? 'Asking …' : 'Open'}
+          {busy ? 'Logging in …' : 'Open'}
         </button>
       </form>
     </main>

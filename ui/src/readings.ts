@@ -97,7 +97,7 @@ class Readings {
       } catch (error) {
         if (!this.running) return;
         this.link = 'lost';
-        this.problem = error instanceof Problem ? error.message : 'larder does not answer.';
+        this.problem = error instanceof Problem ? error.message : 'larder does not respond.';
       }
       for (const it of this.hearers) it();
     }

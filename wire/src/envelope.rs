@@ -268,27 +268,25 @@ pub enum Broken {
 impl std::fmt::Display for Broken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Broken::Foreign => f.write_str("the bytes do not begin as an envelope does"),
-            Broken::Version(it) => write!(f, "the envelope has version {it}, and {VERSION} is read"),
-            Broken::Short => f.write_str("the envelope is cut short"),
-            Broken::TooLarge => write!(f, "the envelope's head is larger than {MAX_HEAD} bytes"),
-            Broken::HeadSum => f.write_str("the checksum of the envelope's head does not match"),
-            Broken::Flags(it) => write!(f, "the envelope's flags are {it:#04x}, and none is known"),
+            Broken::Foreign => f.write_str("the bytes do not start with the magic number of an envelope"),
+            Broken::Version(it) => write!(f, "the envelope has version {it}; supported is {VERSION}"),
+            Broken::Short => f.write_str("the envelope is truncated"),
+            Broken::TooLarge => write!(f, "the envelope head exceeds {MAX_HEAD} bytes"),
+            Broken::HeadSum => f.write_str("the checksum of the envelope head does not match"),
+            Broken::Flags(it) => write!(f, "the envelope has unknown flags {it:#04x}"),
             Broken::Status(it) => {
-                write!(f, "the envelope's status is {it}, and no response has that which can be stored")
+                write!(f, "the envelope has status {it}, which cannot be stored")
             }
             Broken::Section(it) => {
-                write!(f, "the envelope's section {it} is unknown, misplaced or malformed")
+                write!(f, "section {it} of the envelope is unknown, misplaced or malformed")
             }
             Broken::NoKey => f.write_str("the envelope has no key"),
-            Broken::Mark => f.write_str("the envelope is a mark, and no response"),
-            Broken::NoFacts => f.write_str("the envelope has no facts about its response"),
-            Broken::NoVariant => {
-                f.write_str("the envelope's Vary names something, and its variant key is absent")
-            }
-            Broken::BodyLength => f.write_str("the body has another length than the envelope says"),
+            Broken::Mark => f.write_str("the envelope is a hit-for-miss marker, not a response"),
+            Broken::NoFacts => f.write_str("the envelope has no metadata of its response"),
+            Broken::NoVariant => f.write_str("the envelope has Vary but no variant key"),
+            Broken::BodyLength => f.write_str("the body length differs from the envelope"),
             Broken::BodySum => f.write_str("the checksum of the body does not match"),
-            Broken::ForeignPart => f.write_str("a part belongs to another body"),
+            Broken::ForeignPart => f.write_str("a part belongs to a different body"),
         }
     }
 }

@@ -108,11 +108,7 @@ pub struct TooLong(pub usize);
 
 impl std::fmt::Display for TooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "a purge that other nodes are to follow takes {MOST_TEXT} bytes at most; this one has {}",
-            self.0
-        )
+        write!(f, "a purge for all nodes is limited to {MOST_TEXT} bytes; this one has {}", self.0)
     }
 }
 

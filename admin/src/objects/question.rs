@@ -66,7 +66,8 @@ impl Question {
             return Err(Wrong::at(
                 "sort",
                 format!(
-                    "The parameter sort: found {by:?}; the index of the disk has no keys and no lifetimes, so with tier=disk it may be: age, size, hits."
+                    "The parameter sort: found {by:?}; allowed with tier=disk: age, size, hits. The disk index has \
+                     no keys and no lifetimes."
                 ),
             ));
         }
@@ -89,7 +90,8 @@ impl Question {
             Some(text) => Some(behind_of(text, tier, sort).ok_or_else(|| {
                 Wrong::at(
                     "cursor",
-                    "The parameter cursor is not one that this listing gave as next; leave it out to begin anew.",
+                    "The parameter cursor is not a `next` value of this listing; remove it to start from the \
+                     beginning.",
                 )
             })?),
             None => None,

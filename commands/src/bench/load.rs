@@ -28,8 +28,8 @@ pub(super) fn ask_each(larder: SocketAddr, pages: &[String]) -> Result<(), Strin
     for page in pages {
         match connection.get(page) {
             Ok(200) => {}
-            Ok(status) => return Err(format!("{page} was answered with {status}.")),
-            Err(error) => return Err(format!("{page} was not answered: {error}.")),
+            Ok(status) => return Err(format!("{page}: status {status}.")),
+            Err(error) => return Err(format!("{page}: no response: {error}.")),
         }
     }
     Ok(())
@@ -77,7 +77,7 @@ impl Connection {
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok::<_, std::io::Error>(stream)
         };
-        let stream = open().map_err(|it| format!("{larder} cannot be reached: {it}."))?;
+        let stream = open().map_err(|it| format!("{larder} is unreachable: {it}."))?;
         Ok(Self { stream, buffer: Vec::new() })
     }
 
@@ -125,7 +125,7 @@ impl Connection {
                 }
             }
             Framing::Chunked => self.read_chunks()?,
-            Framing::Close => return Err(wrong("the answer has no length")),
+            Framing::Close => return Err(wrong("the response has no length")),
         }
         Ok(response.status)
     }

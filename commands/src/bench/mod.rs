@@ -49,7 +49,7 @@ impl Default for Options {
 /// One sentence: what could not be started, or answered wrongly.
 pub fn tiers(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, String> {
     let site = demo::start_with(options.page_time)
-        .map_err(|it| format!("The site to be cached cannot be started: {it}."))?;
+        .map_err(|it| format!("The demo site cannot be started: {it}."))?;
     let (started, servers) = match &options.servers[..] {
         [] => {
             let memcached = Memcached::start()?;

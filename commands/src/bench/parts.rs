@@ -22,7 +22,8 @@ pub(super) struct Larder {
 impl Larder {
     /// Starts one and waits until it listens.
     pub fn start(words: &[String]) -> Result<Self, String> {
-        let binary = std::env::current_exe().map_err(|it| format!("This binary cannot be found: {it}."))?;
+        let binary =
+            std::env::current_exe().map_err(|it| format!("The larder binary was not found: {it}."))?;
         let mut command = Command::new(binary);
         command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
         let child = ends_with_us(&mut command).spawn();
@@ -34,7 +35,7 @@ impl Larder {
         let mut addresses = lines.filter_map(|it| it.strip_prefix("listening on http://")?.parse().ok());
         match addresses.next() {
             Some(address) => Ok(Self { _process: process, address }),
-            None => Err("larder did not start; what it said stands above.".to_owned()),
+            None => Err("larder did not start; see its output above.".to_owned()),
         }
     }
 }
@@ -49,7 +50,7 @@ pub(super) struct Memcached {
 impl Memcached {
     /// Starts one on a free port and waits until it answers.
     pub fn start() -> Result<Self, String> {
-        let nowhere = |it| format!("There is no free port on 127.0.0.1: {it}.");
+        let nowhere = |it| format!("No port is free on 127.0.0.1: {it}.");
         let address = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(nowhere)?;
         let mut command = Command::new("memcached");
         command.args(["-l", "127.0.0.1", "-U", "0", "-m", "64", "-p"]).arg(address.port().to_string());
@@ -60,7 +61,7 @@ impl Memcached {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = ends_with_us(&mut command).spawn();
         let child = child.map_err(|it| {
-            format!("memcached cannot be started ({it}); install it (Debian: memcached), or name servers with --server.")
+            format!("memcached cannot be started ({it}); install it (Debian: memcached), or set --server.")
         })?;
         let process = Process(child);
         for _ in 0..LOOKS {

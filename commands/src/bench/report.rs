@@ -107,7 +107,8 @@ impl Report {
     #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!(
-            "An application that takes {} ms for a page, {} memcached server(s); microseconds from the request to the last byte.\n\n",
+            "The origin takes {} ms per page, {} memcached server(s); microseconds from the request to the last \
+             byte.\n\n",
             self.page_time.as_millis(),
             self.servers
         );
@@ -132,7 +133,9 @@ impl Report {
         }
         out.push('\n');
         match &self.regressions()[..] {
-            [] => out.push_str("RAM + fleet is nowhere slower than the fleet alone, from p1 to p99.\n"),
+            [] => out.push_str(
+                "RAM + fleet is not slower than the fleet alone at any percentile from p1 to p99.\n",
+            ),
             found => {
                 for (concurrency, percent, a, b) in found {
                     let _ = writeln!(
@@ -143,7 +146,7 @@ impl Report {
             }
         }
         if self.failed() > 0 {
-            let _ = writeln!(out, "{} answers were wrong or none.", self.failed());
+            let _ = writeln!(out, "{} responses were wrong or missing.", self.failed());
         }
         out
     }

@@ -204,7 +204,7 @@ fn explain_takes_a_request() {
         "purge --where status",
         "--where, column 7: a comparison is missing; write ==, !=, <, <=, > or >=",
     );
-    let compares = "\"=\" compares nothing here; write ==, !=, ~, !~ or contains";
+    let compares = "\"=\" has nothing to compare; write ==, !=, ~, !~ or contains";
     refuse("tail host =", &format!("FILTER, column 6: {compares}"));
     refuse("explain a -H nonsense", "--header: found \"nonsense\"; allowed: 'NAME: VALUE'");
 }
@@ -266,20 +266,17 @@ fn purge_takes_what_and_how() {
     );
     refuse(
         "purge http://h/a ftp://h/",
-        "URL: \"ftp://h/\" is of another scheme than is served here; write http://HOST/PATH",
+        "URL: \"ftp://h/\" has a scheme that this server does not use; write http://HOST/PATH",
     );
     refuse(
         "purge h",
-        "URL: \"h\" may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it",
+        "URL: \"h\" is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"",
     );
-    refuse(
-        "purge --prefix /x",
-        "--prefix: \"/x\" names no host; write http://HOST/PATH, or give the host beside it",
-    );
+    refuse("purge --prefix /x", "--prefix: \"/x\" has no host; write http://HOST/PATH, or add \"host\"");
     refuse("purge http://h:99999/", "URL: \"h:99999\" is no host; write http://HOST/PATH");
     refuse(
         "purge --prefix blog",
-        "--prefix: \"blog\" may be a host or a path; write http://blog/ for all of a host, or /blog and the host beside it",
+        "--prefix: \"blog\" is ambiguous: host or path; write http://blog/ for a whole host, or /blog with \"host\"",
     );
     assert_eq!(1, purge("purge --prefix h/").asked.len());
     refuse("purge --tga t", "--tga: unknown flag; did you mean --tag?");

@@ -54,7 +54,7 @@ pub fn run(order: &Top) -> Result<(), String> {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|it| format!("No runtime can be made: {it}."))?;
+    let runtime = runtime.map_err(|it| format!("The runtime cannot be created: {it}."))?;
     let done = runtime.block_on(watch(admin, order));
     // The threads that read keys and ask larder may wait for long.
     runtime.shutdown_background();
@@ -68,7 +68,7 @@ fn read(admin: &Listen, by: By) -> Result<Reading, String> {
 }
 
 async fn watch(admin: Listen, order: &Top) -> Result<(), String> {
-    let broken = |it: std::io::Error| format!("Signals cannot be waited for: {it}.");
+    let broken = |it: std::io::Error| format!("The signal handler cannot be installed: {it}.");
     let mut terminate = signal(SignalKind::terminate()).map_err(broken)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(broken)?;
     let mut hangup = signal(SignalKind::hangup()).map_err(broken)?;
@@ -124,7 +124,7 @@ struct Looking {
 /// Waits for the answer; where nothing was asked, for ever.
 async fn done(looking: &mut Option<Looking>) -> Option<(bool, Result<Reading, String>)> {
     let Some(it) = looking else { return std::future::pending().await };
-    let answer = (&mut it.answer).await.unwrap_or_else(|it| Err(format!("larder cannot be asked: {it}.")));
+    let answer = (&mut it.answer).await.unwrap_or_else(|it| Err(format!("larder cannot be queried: {it}.")));
     Some((it.is_fresh, answer))
 }
 

@@ -67,7 +67,7 @@ impl Picture<'_> {
             // What to do about it is for those who have not begun.
             Some(why) => {
                 let why = why.split(';').next().unwrap_or(why).trim_end_matches('.');
-                Line::new(screen).put(Ink::Red, why).put(Ink::Red, ". Trying again; q quits.").end()
+                Line::new(screen).put(Ink::Red, why).put(Ink::Red, ". Retrying; q quits.").end()
             }
             None => String::new(),
         });
@@ -102,7 +102,7 @@ impl Picture<'_> {
             (0, hours, minutes) => format!("{hours} h {minutes} min"),
             (days, hours, _) => format!("{days} d {hours} h"),
         };
-        let since = if self.before.is_some() || self.interactive { "" } else { ", everything since then" };
+        let since = if self.before.is_some() || self.interactive { "" } else { ", totals since then" };
         let (listen, up) = (format!(" {}", listen.join(" ")), format!("  up {up}{since}"));
         Line::new(screen).put(Ink::Bold, "larder").group(&[(Ink::Plain, &listen)]).put(Ink::Dim, &up).end()
     }
@@ -171,7 +171,7 @@ impl Picture<'_> {
         // Of one look, all that was saved; of two, how fast.
         let saved = match self.before {
             None => micros(saved),
-            Some(_) => format!("{} a second", micros(saved / seconds)),
+            Some(_) => format!("{} per second", micros(saved / seconds)),
         };
         Line::new(screen)
             .put(Ink::Bold, "sent    ")
@@ -380,7 +380,7 @@ mod tests {
             ..of(By::Requests, None, &now, &none, true)
         };
         let lines = picture.lines(Screen::NONE);
-        assert_eq!("Nobody answers. Trying again; q quits.", lines[1]);
+        assert_eq!("Nobody answers. Retrying; q quits.", lines[1]);
         assert!(lines.iter().any(|it| it.contains("http://h/a")));
     }
 

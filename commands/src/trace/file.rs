@@ -69,7 +69,7 @@ pub fn read(file: &mut dyn BufRead) -> Result<Recorded, String> {
             break;
         }
         if line.pop_if(|it| *it == b'\n').is_none() {
-            let why = if count as u64 == LINE { "is longer than 64 KiB" } else { "is cut off" };
+            let why = if count as u64 == LINE { "is longer than 64 KiB" } else { "is truncated" };
             return Err(format!("line {number} {why}; a trace is one line of JSON and a line end"));
         }
         let value: Value = serde_json::from_slice(&line).map_err(|it| match number {
@@ -84,7 +84,7 @@ pub fn read(file: &mut dyn BufRead) -> Result<Recorded, String> {
             recorded.samples.push(sample(&value).map_err(|why| format!("line {number} {why}"))?);
         }
         if recorded.samples.len() > MOST {
-            return Err(format!("line {number} is one trace too many; {MOST} can be read"));
+            return Err(format!("line {number} exceeds the maximum of {MOST} traces"));
         }
     }
     Ok(recorded)
@@ -100,9 +100,7 @@ fn check_header(value: &Value) -> Result<(), String> {
     match &value[MARK] {
         Value::Null => Err(no_header(&format!("line 1 has no \"{MARK}\""))),
         version if version.as_u64() == Some(VERSION) => Ok(()),
-        version => {
-            Err(format!("line 1 says version {version} of the form; this larder reads version {VERSION}"))
-        }
+        version => Err(format!("line 1 has format version {version}; this larder reads version {VERSION}")),
     }
 }
 
@@ -123,7 +121,7 @@ fn sample(value: &Value) -> Result<Sample, String> {
         let micros = micros_of(micros);
         spent.add(
             stage,
-            micros.ok_or_else(|| format!("has a stage {name:?} that is no number of microseconds"))?,
+            micros.ok_or_else(|| format!("has a stage {name:?} that is not a number of microseconds"))?,
         );
     }
     let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
@@ -164,13 +162,10 @@ mod tests {
         check("", Err(&format!("the file is empty; {first}")));
         check("start,queue\n1,2\n", Err(&format!("line 1 is not JSON; {first}")));
         check("[1]\n", Err(&format!("line 1 has no \"larder_traces\"; {first}")));
-        check(
-            "{\"larder_traces\":2}\n",
-            Err("line 1 says version 2 of the form; this larder reads version 1"),
-        );
+        check("{\"larder_traces\":2}\n", Err("line 1 has format version 2; this larder reads version 1"));
         check(
             "{\"larder_traces\":\"x\"}\n",
-            Err("line 1 says version \"x\" of the form; this larder reads version 1"),
+            Err("line 1 has format version \"x\"; this larder reads version 1"),
         );
         check(head, Ok((0, 0)));
         let line = |text: &str| format!("{head}{text}\n");
@@ -181,7 +176,7 @@ mod tests {
         }
         check(
             &line(r#"{"start_us":1,"stages":{"read":18446744073709551615}}"#),
-            Err("line 2 has a stage \"read\" that is no number of microseconds"),
+            Err("line 2 has a stage \"read\" that is not a number of microseconds"),
         );
         check(
             &line(r#"{"start_us":1}"#),
@@ -195,7 +190,7 @@ mod tests {
         );
         check(
             &line(r#"{"start_us":1,"stages":{"read":"x"}}"#),
-            Err("line 2 has a stage \"read\" that is no number of microseconds"),
+            Err("line 2 has a stage \"read\" that is not a number of microseconds"),
         );
         let cut = format!("{head}{{\"start_us\":1");
         check(&cut, Err("line 2 is cut off; a trace is one line of JSON and a line end"));

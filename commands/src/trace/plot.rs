@@ -20,20 +20,16 @@ const SMALL: Size = Size { width: 380, height: 230 };
 
 /// The sums that are drawn wide: title, what it tells, stages.
 const SUMS: [(&str, &str, &[Stage]); 4] = [
-    ("Queue wait", "waiting for a reader of the disk, or for the fleet to have room", &[Stage::Queue]),
-    (
-        "Queue wait + read",
-        "until the bytes of a lower tier or of a file were there",
-        &[Stage::Queue, Stage::Read],
-    ),
+    ("Queue wait", "waiting for a disk reader thread, or for the queue of the fleet", &[Stage::Queue]),
+    ("Queue wait + read", "until the data of a lower tier or a file was read", &[Stage::Queue, Stage::Read]),
     (
         "Queue wait + read + write",
-        "and until the client had taken them",
+        "and until the client had received the response",
         &[Stage::Queue, Stage::Read, Stage::Write],
     ),
     (
         "Whole request",
-        "all stages together, from the first byte of the head to the last of the response",
+        "all stages, from the first byte of the request head to the last byte of the response",
         &Stage::ALL,
     ),
 ];
@@ -55,10 +51,10 @@ pub fn run(order: &cli::Plot) -> Result<String, String> {
     if order.out == Path::new("-") {
         // Whoever reads it may have had enough.
         let _ = std::io::stdout().lock().write_all(page.as_bytes());
-        return Ok(format!("drew {count} requests."));
+        return Ok(format!("plotted {count} requests."));
     }
     std::fs::write(&order.out, page).map_err(|it| cannot(&order.out, "written", &it))?;
-    Ok(format!("drew {count} requests in {}.", order.out.display()))
+    Ok(format!("plotted {count} requests in {}.", order.out.display()))
 }
 
 /// The page.
@@ -77,7 +73,7 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
     );
     let lost = match recorded.lost {
         0 => String::new(),
-        lost => format!("; {lost} more were lost while recording"),
+        lost => format!("; {lost} more were dropped while recording"),
     };
     let _ = writeln!(
         out,
@@ -87,7 +83,7 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
         date::format(WallTime(first / 1_000_000))
     );
     if samples.is_empty() {
-        out.push_str("<p>There is nothing to draw.</p>\n</body>\n</html>\n");
+        out.push_str("<p>No traces to plot.</p>\n</body>\n</html>\n");
         return out;
     }
     legend(&mut out);
@@ -102,7 +98,7 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
         svg::scatter(title, &points(&sum), &Seconds::new(length, 12), WIDE, &mut out);
         out.push_str("</section>\n");
     }
-    out.push_str("<h2>Each stage alone</h2>\n<p>Of the requests that met it.</p>\n<div class=\"stages\">\n");
+    out.push_str("<h2>By stage</h2>\n<p>Only requests that entered the stage.</p>\n<div class=\"stages\">\n");
     for stage in Stage::ALL {
         let points = points(&|it| it.of(stage));
         let (name, count) = (stage.name(), points.len());
@@ -112,7 +108,7 @@ pub fn page(recorded: &Recorded, title: &str) -> String {
             tells(stage)
         );
         if points.is_empty() {
-            out.push_str("<p class=\"none\">No request met it.</p>\n");
+            out.push_str("<p class=\"none\">No request entered this stage.</p>\n");
         } else {
             svg::scatter(name, &points, &Seconds::new(length, 5), SMALL, &mut out);
         }
@@ -132,15 +128,15 @@ fn kind(cache: &str) -> Kind {
 
 fn tells(stage: Stage) -> &'static str {
     match stage {
-        Stage::Parse => "accept, or first byte, to whole head",
-        Stage::Lookup => "deciding, and looking into RAM",
-        Stage::Wait => "for another's fetch, node or form",
-        Stage::Queue => "for a reader of the disk, or the fleet",
-        Stage::Read => "disk, fleet or file",
-        Stage::Connect => "a connection to the origin",
-        Stage::FirstByte => "the origin's head",
-        Stage::Body => "more of the origin's body",
-        Stage::Write => "the client to take it",
+        Stage::Parse => "from the accept, or the first byte, to the complete head",
+        Stage::Lookup => "cache decision and lookup in RAM",
+        Stage::Wait => "waiting for a shared fetch, another node or an encoding",
+        Stage::Queue => "waiting for a disk reader thread or the fleet",
+        Stage::Read => "reading from disk, fleet or file",
+        Stage::Connect => "waiting for a connection to the origin",
+        Stage::FirstByte => "waiting for the response head of the origin",
+        Stage::Body => "waiting for the response body of the origin",
+        Stage::Write => "waiting for the client to read",
     }
 }
 

@@ -39,12 +39,12 @@ impl Summary {
     #[must_use]
     pub fn tell(&self, out: &Path) -> String {
         let Self { traces, lost } = self;
-        let more = if *lost > 0 { format!("; {lost} more were lost") } else { String::new() };
+        let more = if *lost > 0 { format!("; {lost} more were dropped") } else { String::new() };
         if out == Path::new("-") {
             return format!("recorded {traces} traces{more}.");
         }
         let out = out.display();
-        format!("recorded {traces} traces in {out}{more}; draw them with `larder trace plot {out}`.")
+        format!("recorded {traces} traces in {out}{more}; plot them with `larder trace plot {out}`.")
     }
 }
 
@@ -58,7 +58,7 @@ pub fn run(order: &Record) -> Result<Summary, String> {
     let before = of_route(&answer["sampling"], &order.route)?;
     if order.every.is_none() && before.iter().all(|it| it.1 == 0) {
         return Err(format!(
-            "Nothing of {} is traced; say how often with --every N, or set site.route.trace.",
+            "No request of {} is traced; set a rate with --every N, or set site.route.trace.",
             order.route
         ));
     }
@@ -108,9 +108,7 @@ pub fn run(order: &Record) -> Result<Summary, String> {
             Err(RecvTimeoutError::Disconnected) => {
                 out.flush().map_err(|it| cannot(&it))?;
                 let (count, path) = (summary.traces, order.out.display());
-                return Err(format!(
-                    "larder ended while it was followed; the {count} traces until then are in {path}."
-                ));
+                return Err(format!("larder stopped during the recording; {count} traces are in {path}."));
             }
         };
         writeln!(out, "{line}").map_err(|it| cannot(&it))?;
@@ -142,7 +140,7 @@ fn follow(admin: Listen, path: String) -> Result<Receiver<(String, String)>, Str
     match has_begun.recv() {
         Ok(Ok(())) => Ok(events),
         Ok(Err(Refused::Asked(why) | Refused::Other(why))) => Err(why),
-        Err(_) => Err("The stream of traces cannot be followed.".to_owned()),
+        Err(_) => Err("The stream of traces cannot be read.".to_owned()),
     }
 }
 
@@ -153,7 +151,7 @@ fn of_route(sampling: &Value, route: &str) -> Result<Vec<(String, u64)>, String>
     let of: Vec<(String, u64)> = all.iter().filter(|it| route == "*" || it.0 == route).cloned().collect();
     if of.is_empty() {
         let names: Vec<&str> = all.iter().map(|it| it.0.as_str()).collect();
-        return Err(format!("There is no route {route:?}; there are {}.", names.join(", ")));
+        return Err(format!("Unknown route {route:?}; the routes are {}.", names.join(", ")));
     }
     Ok(of)
 }

@@ -42,12 +42,12 @@ impl Failure {
     pub fn sentence(&self) -> String {
         match self {
             Failure::Unspoken(Scheme::Https) => {
-                "no listener speaks https: name one with --to https://HOST:PORT, or \
-                 give --as http where a proxy in front of larder ends TLS."
+                "no listener uses https: set --to https://HOST:PORT, or --as http if a proxy in front of larder \
+                 terminates TLS."
                     .to_owned()
             }
             Failure::Unspoken(Scheme::Http) => {
-                "no listener speaks http: name one with --to, or give --as https.".to_owned()
+                "no listener uses http: set --to, or --as https.".to_owned()
             }
             // Of this client larder is the origin.
             Failure::Asked(error) => error.sentence().replace("the origin", "larder"),
@@ -212,8 +212,8 @@ fn serving(order: &Warm) -> Result<Vec<(Address, Scheme)>, String> {
         }
     }
     match (found.is_empty(), listeners.first()) {
-        (true, Some(first)) => return Err(format!("{first:?} cannot be connected to; name one with --to.")),
-        (true, None) => return Err("The larder that runs here serves nobody.".to_owned()),
+        (true, Some(first)) => return Err(format!("{first:?} is not an address to connect to; set --to.")),
+        (true, None) => return Err("The larder on this machine has no listen address.".to_owned()),
         (false, _) => {}
     }
     Ok(found)

@@ -108,7 +108,7 @@ pub fn run(order: &Warm) -> Result<Summary, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|it| format!("The system gives no event loop: {it}."))?;
+        .map_err(|it| format!("The event loop cannot be created: {it}."))?;
     LocalSet::new().block_on(&runtime, warm(order))
 }
 
@@ -126,16 +126,16 @@ async fn warm(order: &Warm) -> Result<Summary, String> {
                 let (count, first) = (urls.unread, urls.first_unread);
                 match first {
                     0 => {
-                        format!("There is no URL of a page in it: {} none.", name("entry", "entries", count))
+                        format!("It contains no URL of a page: {} none.", name("entry", "entries", count))
                     }
                     _ => format!(
-                        "There is no URL in it: {} none, first line {first}.",
+                        "It contains no URL: {} none, first line {first}.",
                         name("line", "lines", count)
                     ),
                 }
             }
-            0 => "There is no URL in it.".to_owned(),
-            count => format!("All {count} URLs in it are of other hosts."),
+            0 => "It contains no URL.".to_owned(),
+            count => format!("All {count} URLs in it belong to other hosts."),
         });
     }
     let run = Rc::new(Run::new(order, larder, urls));
@@ -263,7 +263,7 @@ impl Run {
             // An answer, but no page.
             summary.errors += 1;
             let why = match is_own {
-                true => format!("{page}: larder refuses it with {status}"),
+                true => format!("{page}: larder rejects it with {status}"),
                 false => format!("{page}: status {status}"),
             };
             summary.first_error.get_or_insert(why);
@@ -336,44 +336,41 @@ impl Summary {
         let mut out = String::new();
         let _ = writeln!(
             out,
-            "asked for {} of {} URLs in {:.1} s: {} from the cache, {} from the origin ({} stored now), {} failed",
+            "requested {} of {} URLs in {:.1} s: {} from the cache, {} from the origin ({} stored now), {} failed",
             self.done, self.found, self.seconds, self.hits, self.misses, self.stored, self.errors
         );
         for (status, count) in &self.by_status {
             let _ = writeln!(out, "  status {status}  {count}");
         }
         if self.unknown > 0 {
-            let _ = writeln!(
-                out,
-                "  {} answers do not say whether the cache gave them (cache.cache_status)",
-                self.unknown
-            );
+            let _ =
+                writeln!(out, "  {} responses have no Cache-Status field (cache.cache_status)", self.unknown);
         }
         if self.elsewhere > 0 {
             let (urls, were) = if self.elsewhere == 1 {
-                ("URL is of another host", "was")
+                ("URL belongs to another host", "was")
             } else {
-                ("URLs are of other hosts", "were")
+                ("URLs belong to other hosts", "were")
             };
-            let _ = writeln!(out, "  {} {urls} and {were} left out", self.elsewhere);
+            let _ = writeln!(out, "  {} {urls} and {were} skipped", self.elsewhere);
         }
         if self.unread > 0 {
             let (count, first) = (self.unread, self.first_unread);
             let _ = match first {
-                0 => writeln!(out, "  {} no page, left out", name("entry", "entries", count)),
+                0 => writeln!(out, "  {} no page, skipped", name("entry", "entries", count)),
                 _ => {
-                    writeln!(out, "  {} no page, left out; first line {first}", name("line", "lines", count))
+                    writeln!(out, "  {} no page, skipped; first line {first}", name("line", "lines", count))
                 }
             };
         }
         if self.cut {
-            let _ = writeln!(out, "  more URLs were found than are kept ({})", urls::MOST);
+            let _ = writeln!(out, "  too many URLs; only the first {} are used", urls::MOST);
         }
         if self.incomplete > 0 {
             let (count, first) = (self.incomplete, &self.first_incomplete);
             let _ = writeln!(
                 out,
-                "  {} not be read to the end, and what is named there is not known; first {first}",
+                "  {} not be read completely, so URLs may be missing; first {first}",
                 if count == 1 { "1 sitemap could".to_owned() } else { format!("{count} sitemaps could") }
             );
         }
@@ -382,9 +379,9 @@ impl Summary {
         }
         out.push_str(match self.end {
             End::Done => "",
-            End::Budget => "stopped: the origin has been asked as often as --misses allows\n",
+            End::Budget => "stopped: --misses requests reached the origin\n",
             End::Interrupted => "stopped by Ctrl-C\n",
-            End::Gone => "stopped: larder does not answer any more\n",
+            End::Gone => "stopped: larder no longer responds\n",
         });
         out
     }

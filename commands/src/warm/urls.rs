@@ -212,7 +212,7 @@ fn encoded(bytes: &[u8]) -> String {
 
 /// Reads a sitemap and those that it names, through larder itself.
 async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
-    let first = page(sitemap).ok_or_else(|| format!("{sitemap:?} is no URL."))?;
+    let first = page(sitemap).ok_or_else(|| format!("{sitemap:?} is not a URL."))?;
     let host = first.authority.clone().unwrap_or_default();
     let is_ours = |it: &Page| it.authority.as_deref().is_none_or(|it| same_host(it, &host));
     let mut todo = VecDeque::from([first.clone()]);
@@ -242,13 +242,13 @@ async fn sitemaps(larder: &Larder, sitemap: &str) -> Result<Urls, String> {
             }
         };
         if found.cut || found.is_another && read.len() > 1 {
-            urls.miss(&next, if found.cut { "it was cut short" } else { "it is no sitemap" });
+            urls.miss(&next, if found.cut { "it is truncated" } else { "it is not a sitemap" });
         }
         for sitemap in &found.sitemaps {
             match page(sitemap) {
                 Some(it) if is_ours(&it) => todo.push_back(it),
                 Some(_) => urls.elsewhere += 1,
-                None => urls.miss(&next, &format!("{sitemap:?} in it is no URL")),
+                None => urls.miss(&next, &format!("{sitemap:?} in it is not a URL")),
             }
         }
         for page in found.pages.iter().map(|it| page(it)) {
@@ -335,10 +335,10 @@ async fn fetch(larder: &Larder, page: &Page) -> Result<(String, bool), Unread> {
             Ok(()) => {}
             Err(Undecodable::Broken) if !plain.is_empty() => is_whole = false,
             Err(Undecodable::Broken) => {
-                return Err("it is no gzip file, or one that was cut short".to_owned().into());
+                return Err("it is not a gzip file, or it is truncated".to_owned().into());
             }
             Err(Undecodable::TooLarge | Undecodable::Bomb) => {
-                return Err("it is larger than 50 MiB, or hundreds of times as large as its file"
+                return Err("it exceeds 50 MiB, or expands to hundreds of times its file size"
                     .to_owned()
                     .into());
             }
@@ -347,7 +347,7 @@ async fn fetch(larder: &Larder, page: &Page) -> Result<(String, bool), Unread> {
     }
     let coding = fields.get("content-encoding").map(|it| String::from_utf8_lossy(it).into_owned());
     if coding.as_deref().is_some_and(|it| !matches!(it, "gzip" | "x-gzip" | "identity")) {
-        return Err(format!("it is coded in {}", coding.unwrap_or_default()).into());
+        return Err(format!("it has the content coding {}", coding.unwrap_or_default()).into());
     }
     Ok((String::from_utf8_lossy(&body).into_owned(), is_whole))
 }

@@ -65,9 +65,7 @@ fn however_many_things_stand_in_the_way_they_are_told() {
     let policy = Policy { enabled: false, private_cookies: vec!["session*".to_owned()], ..Policy::default() };
     let asked = Asked { method: "POST".to_owned(), target: "/".to_owned(), fields, policy };
     let remedies = into_the_cache(&asked).unwrap();
-    let told = "5 things stand in the way, and each of these is needed: Send the request with GET. \
-                Send the request without a body. Send the request without Cookie. Send the request without the field that \
-                may mean another target, method or user. Set cache.enabled = true for the route.";
+    let told = "5 conditions prevent it, and each of these changes is required: Send the request with GET. Send the request without a body. Send the request without Cookie. Send the request without the field that may change the target, method or user. Set cache.enabled = true for the route.";
     assert_eq!(told, of_remedies(&remedies));
     assert_eq!(
         "Send the request with GET. Set cache.enabled = true for the route.",

@@ -119,14 +119,16 @@ pub(crate) fn describe(
         text.push_str(&format!("; made of it: {made}"));
     }
     if !refused.is_empty() {
-        text.push_str(&format!("; cannot be made, of no use, or too much for cache.ram.size: {refused}"));
+        text.push_str(&format!(
+            "; not made (impossible, no gain, or too large for cache.ram.size): {refused}"
+        ));
     }
     let choice = choose(forms, policy, fields, facts);
     text.push_str(&match choice.serve {
-        Serve::Own => "; this request gets what is stored".to_owned(),
-        Serve::Made(it) => format!("; this request gets {}", name(it)),
+        Serve::Own => "; this request receives the stored encoding".to_owned(),
+        Serve::Made(it) => format!("; this request receives {}", name(it)),
         Serve::Wait(it) => format!("; this request waits for {}", name(it)),
-        Serve::Unsuitable => "; this request accepts nothing that could be made".to_owned(),
+        Serve::Unsuitable => "; this request accepts no encoding that can be made".to_owned(),
     });
     if let Some(it) = choice.make.filter(|_| !matches!(choice.serve, Serve::Wait(_))) {
         text.push_str(&format!(" and has {} made", name(it)));

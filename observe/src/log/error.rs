@@ -1,4 +1,4 @@
-//! The error log: one event a line, in names and values; and the watch over limits that were reached.
+//! The error log: one event per line, with named values; and the watch that reports reached limits.
 
 use super::fields::Stamp;
 use super::sink::Target;
@@ -6,7 +6,6 @@ use super::sink::{Sender, Sent, Sink, Stream};
 use super::{Closed, escape};
 use larder_counters::{Counters, Unit};
 use larder_stdx::clock::{self, Monotonic};
-use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,13 +14,13 @@ use std::time::Duration;
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// One step of many, for whoever follows what a subsystem does.
+    /// A single operation of a subsystem, for debugging.
     Debug,
-    /// It is as it should be, and worth knowing: started, reloaded, stopping.
+    /// Normal operation: started, reloaded, stopped.
     Info,
-    /// Something was refused or cut off, and the server goes on as it should.
+    /// Something was rejected, cut or degraded; the server continues.
     Warn,
-    /// Something does not work, and somebody should look.
+    /// A failure that requires attention.
     Error,
 }
 
@@ -58,7 +57,7 @@ pub enum Subsystem {
     Origin,
     /// The logs themselves.
     Log,
-    /// Who changed something through the admin, and who was refused.
+    /// Changes through the admin, and rejected requests.
     Audit,
 }
 
@@ -91,7 +90,7 @@ impl Subsystem {
     }
 }
 
-/// What is told of which subsystem: the least level of each; `None` where nothing is.
+/// The minimum level of each subsystem; `None` where it is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels([Option<Level>; Subsystem::ALL.len()]);
 
@@ -206,7 +205,7 @@ impl ErrorLog {
         Ok(Self(Inner::new(sink)))
     }
 
-    /// A log that goes nowhere.
+    /// A log that discards every event.
     #[must_use]
     pub fn off() -> Self {
         Self(Inner::new(None))
@@ -294,7 +293,7 @@ impl ErrorLog {
         self.0.dropped.load(Relaxed)
     }
 
-    /// Opens the file anew. Does not wait.
+    /// Reopens the file. Does not wait.
     pub fn reopen(&self) {
         if let Some(sink) = &*self.0.sink.lock().unwrap_or_else(PoisonError::into_inner) {
             sink.reopen();
@@ -346,7 +345,7 @@ impl Limit {
         if passed(self.grew) {
             let times = total - self.before;
             (self.told, self.before) = (None, total);
-            return Some(("limit-over", times));
+            return Some(("limit-cleared", times));
         }
         if passed(at) && total > told { self.tell("limit-reached", total, now) } else { None }
     }
@@ -373,59 +372,9 @@ impl LimitWatch {
             let (times, total) = (times.to_string(), total.to_string());
             let values = [("limit", row.name), ("times", &times), ("total", &total), ("meaning", row.help)];
             match event {
-                "limit-over" => errors.event(Level::Info, event, &values[..3]),
+                "limit-cleared" => errors.event(Level::Info, event, &values[..3]),
                 _ => errors.event(Level::Warn, event, &values),
             }
         }
     }
-}
-
-/// The part of the manual on this log.
-pub(super) fn manual(out: &mut String) {
-    out.push_str(
-        "\n# Error log\n\n`log.error` names the file (`-` is standard error). One event a line: time, level, event, and `name=value` \
-         pairs;\nvalues with spaces or odd characters are JSON strings.\n\n| level | meaning |\n|---|---|\n",
-    );
-    for (level, meaning) in [
-        (Level::Debug, "One step of many, for whoever follows what a subsystem does."),
-        (Level::Info, "It is as it should be, and worth knowing."),
-        (Level::Warn, "Something was refused or cut off, and the server goes on as it should."),
-        (Level::Error, "Something does not work, and somebody should look."),
-    ] {
-        let _ = writeln!(out, "| `{}` | {meaning} |", level.name());
-    }
-    let names: Vec<String> = Subsystem::ALL.iter().map(|it| format!("`{}`", it.name())).collect();
-    let _ = write!(
-        out,
-        "\nEach subsystem has a least level of its own, `log.levels.NAME`, which a reload changes while larder runs: {}.\n\
-         Where it is `off`, nothing is told of it.\n",
-        names.join(", ")
-    );
-    out.push_str(
-        "\n`limit-reached` comes when a limit is reached, and once a minute while that goes on: `limit` is its counter (`counters.md`), \
-         `times` how often\nsince the last line, `total` how often since the start. `limit-over` comes once when it was not reached \
-         for a minute; there `times` is all\nthat lie between.\n",
-    );
-    out.push_str(
-        "\n`started` is the first event: `version`, `configuration` (the file, or `flags`), `listen` and `admin` (the addresses, with commas), \
-         `workers`.\n",
-    );
-    out.push_str(
-        "\n`origin-failed` tells of an exchange with an origin that failed, at most once a second for each origin: `route`, `origin`, \
-         `why`, and `left_out`,\nhow many more there were since the last line. It is a `warn` where `proxy.connections` was \
-         reached and an `error` otherwise, also\nwhere a stored response was served instead.\n",
-    );
-    out.push_str(
-        "\n`proxy-header` tells of a connection that was closed because no header of the PROXY protocol came where one has to: `from` and \
-         `why`, at\nmost once a second for each of these: `refused` (none of `clients.proxies`), `missing`, `malformed`, `cut` and \
-         `timeout`; `left_out` as above.\n",
-    );
-    out.push_str(
-        "\n`admin-write` tells of every request through the admin that changed something, `admin-refused` of every one that was answered \
-         with 400 or more:\n`who` (`token`, `session-N`, `socket` or `nobody`), `from`, `method`, `path`, `status`, and where there are \
-         such `query`, `body` and `why`. Of refusals,\nthe first 5 of each client with one status are told in a second, as long as there \
-         are not more than 52 in all; `admin-refused-more` says of which client\n(`from`: its address, of IPv6 its network of 64 bits; \
-         `others` beyond 32) and `status` how many were not (`left_out`). Whoever was let in is counted apart from\n\
-         whoever was not. `admin.audit` names a file for these three alone.\n",
-    );
 }

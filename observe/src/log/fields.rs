@@ -96,7 +96,7 @@ pub struct Field {
 /// The fields, in the order of the JSON form.
 #[rustfmt::skip]
 pub static FIELDS: &[Field] = &[
-    Field { name: "time", since: Since::Common, help: "When the response was finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
+    Field { name: "time", since: Since::Common, help: "Time at which the response finished: UTC, RFC 3339 in JSON, `[day/month/year:h:m:s +0000]` otherwise.",
         json: |it, stamp, out| { out.push(b'"'); out.extend_from_slice(stamp.rfc3339(it.time)); out.push(b'"'); },
         plain: |it, stamp, out| out.extend_from_slice(stamp.rfc3339(it.time)) },
     Field { name: "client", since: Since::Common, help: "The client's address; empty (`-`) for Unix sockets.",
@@ -105,25 +105,25 @@ pub static FIELDS: &[Field] = &[
     Field { name: "method", since: Since::Common, help: "The request's method.",
         json: |it, _, out| escape::json(it.method, out),
         plain: |it, _, out| escape::escaped(it.method, out) },
-    Field { name: "host", since: Since::Json, help: "The request's host, as it came.",
+    Field { name: "host", since: Since::Json, help: "The request's host, unchanged.",
         json: |it, _, out| escape::json(it.host, out),
         plain: |it, _, out| escape::escaped(it.host, out) },
-    Field { name: "target", since: Since::Common, help: "The request's target (path and query), as it goes to the origin: what no URI may have is percent-encoded.",
+    Field { name: "target", since: Since::Common, help: "The request's target (path and query), as sent to the origin; characters that a URI must not contain are percent-encoded.",
         json: |it, _, out| escape::json(it.target, out),
         plain: |it, _, out| escape::escaped(it.target, out) },
     Field { name: "protocol", since: Since::Common, help: "The request's protocol.",
         json: |it, _, out| { let _ = write!(out, "\"{}\"", it.protocol); },
         plain: |it, _, out| out.extend_from_slice(it.protocol.as_bytes()) },
-    Field { name: "status", since: Since::Common, help: "The status that was sent.",
+    Field { name: "status", since: Since::Common, help: "The status of the response.",
         json: |it, _, out| number(u64::from(it.status), out),
         plain: |it, _, out| number(u64::from(it.status), out) },
-    Field { name: "bytes", since: Since::Common, help: "Bytes of the body that were sent; `-` for none in the common and combined forms.",
+    Field { name: "bytes", since: Since::Common, help: "Bytes of the response body that were sent; `-` for none in the common and combined formats.",
         json: |it, _, out| number(it.bytes, out),
         plain: |it, _, out| number(it.bytes, out) },
-    Field { name: "end", since: Since::Json, help: "`whole`, or `cut`: the client went away or the origin failed before the response's last byte.",
+    Field { name: "end", since: Since::Json, help: "`whole`, or `cut`: the client closed the connection or the origin failed before the last byte of the response.",
         json: |it, _, out| escape::json(it.end.name().as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.end.name().as_bytes(), out) },
-    Field { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which take less than measuring them would.",
+    Field { name: "duration_us", since: Since::Json, help: "Microseconds from the request's head to the response's last byte; 0 for hits in RAM and open files, which are not timed.",
         json: |it, _, out| number(it.duration, out),
         plain: |it, _, out| number(it.duration, out) },
     Field { name: "referer", since: Since::Combined, help: "The request's `Referer`.",
@@ -132,28 +132,28 @@ pub static FIELDS: &[Field] = &[
     Field { name: "user_agent", since: Since::Combined, help: "The request's `User-Agent`.",
         json: |it, _, out| escape::json(it.user_agent(), out),
         plain: |it, _, out| escape::escaped(it.user_agent(), out) },
-    Field { name: "cache", since: Since::Json, help: "What the cache did, as `Cache-Status` says it: `hit` (`hit-disk`, `hit-fleet` from a tier below RAM), `hit-stale` (no longer fresh), `overlay`, `only-if-cached` (the 504 for a request that wanted that), or why it forwarded, answered or not, in the words of RFC 9211; empty where the cache had no part.",
+    Field { name: "cache", since: Since::Json, help: "The cache result, as in `Cache-Status`: `hit` (`hit-disk` or `hit-fleet` from a lower tier), `hit-stale` (served stale), `overlay`, `only-if-cached` (a 504 for that directive), or the reason for forwarding, in the terms of RFC 9211. Empty if the cache was not involved.",
         json: |it, _, out| escape::json(it.cache.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.cache.as_bytes(), out) },
-    Field { name: "route", since: Since::Json, help: "The route: `site.route.name`, else the site's first host pattern and the route's path pattern.",
+    Field { name: "route", since: Since::Json, help: "The route: `site.route.name`, otherwise the first host pattern of the site and the path pattern of the route.",
         json: |it, _, out| escape::json(it.route.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.route.as_bytes(), out) },
-    Field { name: "origin_us", since: Since::Json, help: "Microseconds until the origin's head had come; `null` where the origin was not asked.",
+    Field { name: "origin_us", since: Since::Json, help: "Microseconds until the response head of the origin arrived; `null` if the origin was not contacted.",
         json: |it, _, out| match it.origin_duration { Some(it) => number(it, out), None => out.extend_from_slice(b"null") },
         plain: |it, _, out| if let Some(it) = it.origin_duration { number(it, out) } },
-    Field { name: "origin_protocol", since: Since::Json, help: "What the origin spoke: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`, which it may choose where `proxy.http2` offers it; empty where the origin was not asked.",
+    Field { name: "origin_protocol", since: Since::Json, help: "The protocol of the origin: `HTTP/1.0`, `HTTP/1.1` or `HTTP/2.0`; empty if the origin was not contacted.",
         json: |it, _, out| escape::json(it.origin_protocol.as_bytes(), out),
         plain: |it, _, out| escape::escaped(it.origin_protocol.as_bytes(), out) },
-    Field { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty where the client came in clear.",
+    Field { name: "tls_version", since: Since::Json, help: "`TLSv1.2` or `TLSv1.3`; empty for clear text.",
         json: |it, _, out| escape::json(it.tls_text(|it| it.version), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| it.version), out) },
-    Field { name: "tls_cipher", since: Since::Json, help: "The cipher suite, as IANA calls it; empty where the client came in clear.",
+    Field { name: "tls_cipher", since: Since::Json, help: "The cipher suite, by its IANA name; empty for clear text.",
         json: |it, _, out| escape::json(it.tls_text(|it| it.cipher), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| it.cipher), out) },
-    Field { name: "tls_name", since: Since::Json, help: "The name that the client asked for in its handshake (SNI); empty where it named none.",
+    Field { name: "tls_name", since: Since::Json, help: "The host name in the TLS handshake (SNI); empty if there was none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.name), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.name), out) },
-    Field { name: "tls_client", since: Since::Json, help: "The subject of the certificate that the client showed (`tls.client_auth`), such as `O=Example, CN=ann`; empty where it showed none.",
+    Field { name: "tls_client", since: Since::Json, help: "The subject of the client certificate (`tls.client_auth`), such as `O=Example, CN=ann`; empty if there was none.",
         json: |it, _, out| escape::json(it.tls_text(|it| &it.client), out),
         plain: |it, _, out| escape::escaped(it.tls_text(|it| &it.client), out) },
 ];
@@ -281,19 +281,19 @@ fn civil(days: u64) -> (u64, u64, u64) {
 #[must_use]
 pub fn manual() -> String {
     let mut out = String::from(
-        "# Access log\n\nGenerated from `observe/src/log/fields.rs`; do not edit.\n\n\
-         `log.access` names the file (`-` is standard output), `log.format` the form. SIGUSR1 opens the file anew.\n\
-         Serving never waits for the log: lines that cannot be written in time are dropped and counted as\n\
-         `log_lines_dropped`. In all forms but `json`, quotes, backslashes, control characters and bytes\n\
+        "# Access log\n\nGenerated from `observe/src/log/fields.rs` and `events.rs`; do not edit.\n\n\
+         `log.access` sets the file (`-` is standard output), `log.format` the format. SIGUSR1 reopens the file.\n\
+         Requests never wait for the log: lines that cannot be written in time are dropped and counted as\n\
+         `log_lines_dropped`. In all formats but `json`, quotes, backslashes, control characters and bytes\n\
          beyond ASCII are written `\\xHH`.\n\n\
          * `common`: `client - - [time] \"method target protocol\" status bytes`\n\
-         * `combined`: the same and `\"referer\" \"user_agent\"`\n\
-         * `json`: one object a line with all fields\n\
-         * a line of your own: text in which any field of the table stands in braces, for instance\n\
+         * `combined`: `common` followed by `\"referer\" \"user_agent\"`\n\
+         * `json`: one JSON object per line with all fields\n\
+         * a template: text with fields of the table in braces, for instance\n\
          \x20 `log.format = '{client} [{time:common}] \"{method} {target}\" {status} {duration_us} {header:X-Forwarded-For}'`.\n\
-         \x20 `{time}` is RFC 3339 in UTC, `{time:common}` the time of the common form, `{header:NAME}` all values of that field of\n\
-         \x20 the request. A value that is not there is `-`. Values are escaped as above; outside of double quotes spaces\n\
-         \x20 are `\\x20` as well, so that no client adds words to a line. `{{` and `}}` are the braces themselves.\n\n\
+         \x20 `{time}` is RFC 3339 in UTC, `{time:common}` the time of the common format, `{header:NAME}` all values of that request\n\
+         \x20 field. A missing value is `-`. Values are escaped as above. Outside double quotes, spaces are escaped as\n\
+         \x20 `\\x20`, so that a client cannot add columns. `{{` and `}}` are literal braces.\n\n\
          | field | in | meaning |\n|---|---|---|\n",
     );
     for field in FIELDS {
@@ -304,6 +304,6 @@ pub fn manual() -> String {
         };
         let _ = writeln!(out, "| `{}` | {forms} | {} |", field.name, field.help);
     }
-    super::error::manual(&mut out);
+    super::events::manual(&mut out);
     out
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 const MOST: usize = 4096;
 
 /// What is allowed, as the end of a sentence.
-pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a line of one's own in which fields stand in braces, such as \
-                           \"{time} {status} {target} {header:X-Forwarded-For}\"";
+pub const ALLOWED: &str = "\"combined\", \"common\", \"json\", or a template with fields in braces, such as \"{time} {status} \
+             {target} {header:X-Forwarded-For}\"";
 
 /// The form of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Template {
                     let (name, behind) = from
                         .strip_prefix('{')
                         .and_then(|it| it.split_once('}'))
-                        .ok_or("each \"{\" with a \"}\" behind it; one that is meant itself is doubled")?;
+                        .ok_or("each \"{\" closed by a \"}\"; double a literal brace")?;
                     if !plain.is_empty() {
                         parts.push(Part::Text(std::mem::take(&mut plain)));
                     }
@@ -147,7 +147,7 @@ impl Part {
             let header = || Part::Header { name: name.to_owned(), within_quotes };
             return fits
                 .then(header)
-                .ok_or_else(|| "the name of a header field behind \"header:\"".to_owned());
+                .ok_or_else(|| "the name of a header field after \"header:\"".to_owned());
         }
         if let Some(index) = FIELDS.iter().position(|it| it.name == name) {
             return Ok(Part::Field { index, within_quotes });

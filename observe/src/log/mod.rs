@@ -7,6 +7,7 @@
 
 pub mod error;
 pub mod escape;
+pub mod events;
 pub mod fields;
 pub mod form;
 pub mod sink;

@@ -236,7 +236,8 @@ impl Writer {
             let errors = errors.of(Subsystem::Log);
             let help = match error.kind() {
                 io::ErrorKind::FileTooLarge => {
-                    "; it is as large as `ulimit -f` or its disk allows: move it away and send SIGUSR1, or raise that"
+                    "; it has reached the file size limit (`ulimit -f`) or the disk is full: move it away and send \
+                     SIGUSR1, or raise the limit"
                 }
                 _ => "",
             };

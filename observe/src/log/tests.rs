@@ -83,12 +83,12 @@ fn a_form_that_says_nothing_is_refused() {
         let why = text.parse::<Format>().unwrap_err();
         assert!(why.contains(expect), "{text}: {why}");
     }
-    check("xml", "\"combined\", \"common\", \"json\", or a line");
-    check("", "or a line");
-    check("{{status}}", "or a line");
+    check("xml", "\"combined\", \"common\", \"json\", or a template");
+    check("", "or a template");
+    check("{{status}}", "or a template");
     check("{staus}", "for {staus} one of time, client,");
-    check("{status", "with a \"}\" behind it");
-    check("status}", "with a \"}\" behind it");
+    check("{status", "closed by a \"}\"");
+    check("status}", "closed by a \"}\"");
     check("{header:}", "the name of a header field");
     check("{header:a b}", "the name of a header field");
     check("{status}\n{target}", "without control characters");
@@ -233,7 +233,7 @@ fn limits_are_told_when_they_are_reached_each_minute_and_when_they_are_over() {
     begins(reached, "warn limit-reached limit=head_too_large times=3 total=3 meaning=\"");
     begins(goes_on, "warn limit-reached limit=head_too_large times=120 total=123 meaning=\"");
     begins(still, "warn limit-reached limit=head_too_large times=78 total=201 meaning=\"");
-    assert_eq!("info limit-over limit=head_too_large times=201 total=201", *over);
+    assert_eq!("info limit-cleared limit=head_too_large times=201 total=201", *over);
     begins(again, "warn limit-reached limit=head_too_large times=1 total=202 meaning=\"");
     assert_eq!("info stopping why=SIGTERM note=\"two words\" empty=\"\"", *stopping);
 }

@@ -239,7 +239,8 @@ impl HttpClient for Client {
         // Of the answer the status is wanted; whoever keeps the connection open has sent that, too.
         let _ = stream.take(ANSWER).read_to_end(&mut answer);
         let status = answer.split(|it| *it == b' ').nth(1).and_then(|it| std::str::from_utf8(it).ok());
-        let status: u16 = status.and_then(|it| it.get(..3)?.parse().ok()).ok_or("no HTTP response came")?;
+        let status: u16 =
+            status.and_then(|it| it.get(..3)?.parse().ok()).ok_or("no HTTP response was received")?;
         Ok(Response::builder().status(status).body(Bytes::new())?)
     }
 }

@@ -113,7 +113,7 @@ impl Session {
         // Its settings come first, and say how many streams it takes; who does not speak HTTP/2 is known before anything is asked.
         match timeout(limits.handshake, greeted.notified()).await {
             Err(_) => Err(OriginError::ConnectTimeout),
-            Ok(()) if session.is_over() => Err(OriginError::Connect("it does not speak HTTP/2".to_owned())),
+            Ok(()) if session.is_over() => Err(OriginError::Connect("it does not support HTTP/2".to_owned())),
             Ok(()) => {
                 counters.origin_http2_connects.add(1);
                 Ok(session)

@@ -101,7 +101,7 @@ pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
     if text.len() > MOST_BYTES {
         return error(
             MOST_BYTES,
-            format!("a condition may have {MOST_BYTES} bytes at most, and this has {}", text.len()),
+            format!("a condition is limited to {MOST_BYTES} bytes; this one has {}", text.len()),
         );
     }
     let mut reader = Reader { subject, text, at: 0, depth: 0, patterns: 0, compiled: 0 };
@@ -109,8 +109,7 @@ pub(super) fn parse(subject: Subject, text: &str) -> Result<(Node, usize)> {
     match reader.peek() {
         "" => {}
         it => {
-            return reader
-                .wrong(format!("{} does not belong here; between two tests write && or ||", quoted(it)));
+            return reader.wrong(format!("unexpected {}; combine tests with && or ||", quoted(it)));
         }
     }
     Ok((root, 8 * text.len() + 256 + reader.compiled * PATTERN_BYTES / 2))
@@ -149,14 +148,14 @@ impl<'t> Reader<'t> {
 
     fn not(&mut self) -> Result<Node> {
         if self.depth == DEEPEST {
-            return self.wrong(format!("parentheses and ! may stand in each other {DEEPEST} deep at most"));
+            return self.wrong(format!("parentheses and ! may be nested {DEEPEST} levels at most"));
         }
         self.depth += 1;
         let node = if self.take("!") {
             Node::Not(Box::new(self.not()?))
         } else if self.take("(") {
             let within = self.any()?;
-            self.expect(")", "a ) that closes what was opened")?;
+            self.expect(")", "a closing )")?;
             within
         } else {
             self.test()?
@@ -170,8 +169,8 @@ impl<'t> Reader<'t> {
         let Some((_, found)) = names(self.subject).iter().find(|it| it.0 == name) else {
             let known = known(self.subject);
             return match name {
-                "" => self.wrong(format!("a test is missing; it begins with {known}")),
-                _ => self.wrong(format!("{} is nothing that can be tested; write {known}", quoted(name))),
+                "" => self.wrong(format!("a test is missing; expected {known}")),
+                _ => self.wrong(format!("unknown name {}; expected {known}", quoted(name))),
             };
         };
         self.skip(name);
@@ -181,7 +180,7 @@ impl<'t> Reader<'t> {
             Header => {
                 self.expect("[", "the name of a field, as in header[\"content-type\"]")?;
                 let name = self.string()?;
-                self.expect("]", "a ] behind the field's name")?;
+                self.expect("]", "a ] after the field name")?;
                 self.text_test(|test| Node::Header(name.into(), test))
             }
             Tag => self.tag_test(),
@@ -199,7 +198,7 @@ impl<'t> Reader<'t> {
         let text = self.string()?;
         match Network::parse(&text) {
             Some(network) => Ok(Node::Text(Text::Client, Match::Within(network))),
-            None => error(column, format!("{text:?} is no network; write one such as \"10.0.0.0/8\"")),
+            None => error(column, format!("{text:?} is not a network; write one such as \"10.0.0.0/8\"")),
         }
     }
 
@@ -232,7 +231,7 @@ impl<'t> Reader<'t> {
     fn pattern(&mut self, pattern: &str, column: usize) -> Result<Match> {
         self.patterns += 1;
         if self.patterns > MOST_PATTERNS {
-            return error(column, format!("a condition may have {MOST_PATTERNS} patterns at most"));
+            return error(column, format!("a condition may have at most {MOST_PATTERNS} patterns"));
         }
         if let Some(plain) = plain(pattern) {
             return Ok(plain);
@@ -246,14 +245,15 @@ impl<'t> Reader<'t> {
             .build();
         match built {
             Ok(regex) => Ok(Match::Like(Box::new(regex))),
-            Err(regex::Error::CompiledTooBig(_)) => {
-                error(column, format!("the pattern {pattern:?} comes to more than 64 KiB; repeat less"))
-            }
+            Err(regex::Error::CompiledTooBig(_)) => error(
+                column,
+                format!("the pattern {pattern:?} compiles to more than 64 KiB; use fewer repetitions"),
+            ),
             Err(why) => {
                 // Its last line says what; those above draw where.
                 let why = why.to_string();
                 let why = why.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-                error(column, format!("{pattern:?} is no regular expression: {why}"))
+                error(column, format!("{pattern:?} is not a regular expression: {why}"))
             }
         }
     }
@@ -262,8 +262,9 @@ impl<'t> Reader<'t> {
         let operator = self.peek();
         if !matches!(operator, "==" | "!=") {
             let found = no_operator(operator);
-            return self
-                .wrong(format!("{found}; a tag is compared by == or !=, since only its hash is kept"));
+            return self.wrong(format!(
+                "{found}; a tag can only be compared with == or !=, because only its hash is stored"
+            ));
         }
         self.skip(operator);
         let node = Node::Tag(self.string()?.into());
@@ -314,7 +315,7 @@ impl<'t> Reader<'t> {
             let found = if text.is_empty() {
                 "a number is missing".to_owned()
             } else {
-                format!("{} is not right here", quoted(text))
+                format!("unexpected {}", quoted(text))
             };
             return self.wrong(format!("{found}; write {right}"));
         };
@@ -331,7 +332,7 @@ impl<'t> Reader<'t> {
         let found = self.peek();
         if !found.starts_with('"') {
             return match found {
-                "" => self.wrong("a text in quotes is missing".to_owned()),
+                "" => self.wrong("a quoted text is missing".to_owned()),
                 _ => self.wrong(format!("{} is not in quotes; write \"{found}\"", quoted(found))),
             };
         }
@@ -353,15 +354,13 @@ impl<'t> Reader<'t> {
                     let before = found.chars().count() - rest.as_str().chars().count() - 1;
                     return error(
                         column + before,
-                        format!(
-                            "\\{next} stands for nothing; write \\\\ for a backslash and \\\" for a quote"
-                        ),
+                        format!("unknown escape \\{next}; write \\\\ for a backslash and \\\" for a quote"),
                     );
                 }
                 _ => value.push(it),
             }
         }
-        self.wrong("this text has no closing quote".to_owned())
+        self.wrong("the closing quote is missing".to_owned())
     }
 
     /// The next token; empty at the end. A string is with its quotes, as far as they are there.
@@ -463,7 +462,7 @@ fn no_operator(found: &str) -> String {
     if found.is_empty() {
         "a comparison is missing".to_owned()
     } else {
-        format!("{} compares nothing here", quoted(found))
+        format!("{} has nothing to compare", quoted(found))
     }
 }
 

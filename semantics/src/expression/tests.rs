@@ -146,64 +146,51 @@ fn check_error(text: &str, column: usize, sentence: &str) {
 #[test]
 fn errors_say_where_and_what_would_be_right() {
     let fields = FIELDS_IN_ERRORS;
-    check_error("", 1, &format!("a test is missing; it begins with {fields}"));
-    check_error("status == 404 &&", 17, &format!("a test is missing; it begins with {fields}"));
-    check_error("Status == 404", 1, &format!("\"Status\" is nothing that can be tested; write {fields}"));
-    check_error("status = 404", 8, "\"=\" compares nothing here; write ==, !=, <, <=, > or >=");
+    check_error("", 1, &format!("a test is missing; expected {fields}"));
+    check_error("status == 404 &&", 17, &format!("a test is missing; expected {fields}"));
+    check_error("Status == 404", 1, &format!("unknown name \"Status\"; expected {fields}"));
+    check_error("status = 404", 8, "\"=\" has nothing to compare; write ==, !=, <, <=, > or >=");
     check_error("status", 7, "a comparison is missing; write ==, !=, <, <=, > or >=");
-    check_error("status == \"404\"", 11, "\"404\" is not right here; write a number, such as 404");
-    check_error("status == 4o4", 11, "\"4o4\" is not right here; write a number, such as 404");
-    check_error("status == 60s", 11, "\"60s\" is not right here; write a number, such as 404");
-    check_error(
-        "age > 1KiB",
-        7,
-        "\"1KiB\" is not right here; write seconds, or a duration such as 60s or 1h30m",
-    );
-    check_error("size > 60s", 8, "\"60s\" is not right here; write bytes, or a size such as 1KiB");
+    check_error("status == \"404\"", 11, "unexpected \"404\"; write a number, such as 404");
+    check_error("status == 4o4", 11, "unexpected \"4o4\"; write a number, such as 404");
+    check_error("status == 60s", 11, "unexpected \"60s\"; write a number, such as 404");
+    check_error("age > 1KiB", 7, "unexpected \"1KiB\"; write seconds, or a duration such as 60s or 1h30m");
+    check_error("size > 60s", 8, "unexpected \"60s\"; write bytes, or a size such as 1KiB");
     check_error("age >", 6, "a number is missing; write seconds, or a duration such as 60s or 1h30m");
     check_error(
         "status == 99999999999999999999",
         11,
-        "\"99999999999999999999\" is not right here; write a number, such as 404",
+        "unexpected \"99999999999999999999\"; write a number, such as 404",
     );
     check_error("host == www", 9, "\"www\" is not in quotes; write \"www\"");
-    check_error("host == ", 9, "a text in quotes is missing");
-    check_error("host == \"www", 9, "this text has no closing quote");
-    check_error("host < \"www\"", 6, "\"<\" compares nothing here; write ==, !=, ~, !~ or contains");
+    check_error("host == ", 9, "a quoted text is missing");
+    check_error("host == \"www", 9, "the closing quote is missing");
+    check_error("host < \"www\"", 6, "\"<\" has nothing to compare; write ==, !=, ~, !~ or contains");
     check_error(
         "tag ~ \"x\"",
         5,
-        "\"~\" compares nothing here; a tag is compared by == or !=, since only its hash is kept",
+        "\"~\" has nothing to compare; a tag can only be compared with == or !=, because only its hash is stored",
     );
     check_error("header == \"x\"", 8, "the name of a field, as in header[\"content-type\"] is missing");
-    check_error("header[\"x\" == \"x\"", 12, "a ] behind the field's name is missing");
-    check_error("(status == 1", 13, "a ) that closes what was opened is missing");
-    check_error("status == 1)", 12, "\")\" does not belong here; between two tests write && or ||");
-    check_error("status == 1 age > 1", 13, "\"age\" does not belong here; between two tests write && or ||");
-    check_error(
-        "status == 1 and age > 1",
-        13,
-        "\"and\" does not belong here; between two tests write && or ||",
-    );
-    check_error(
-        "host == \"\u{e4}\" & tag",
-        13,
-        "\"&\" does not belong here; between two tests write && or ||",
-    );
-    let escape =
-        |it: &str| format!("\\{it} stands for nothing; write \\\\ for a backslash and \\\" for a quote");
+    check_error("header[\"x\" == \"x\"", 12, "a ] after the field name is missing");
+    check_error("(status == 1", 13, "a closing ) is missing");
+    check_error("status == 1)", 12, "unexpected \")\"; combine tests with && or ||");
+    check_error("status == 1 age > 1", 13, "unexpected \"age\"; combine tests with && or ||");
+    check_error("status == 1 and age > 1", 13, "unexpected \"and\"; combine tests with && or ||");
+    check_error("host == \"\u{e4}\" & tag", 13, "unexpected \"&\"; combine tests with && or ||");
+    let escape = |it: &str| format!("unknown escape \\{it}; write \\\\ for a backslash and \\\" for a quote");
     check_error(r#"host == "\x""#, 10, &escape("x"));
     check_error(r#"host == "\\\"ä\n""#, 15, &escape("n"));
     check_error(r#"tag == "a\b""#, 10, &escape("b"));
     check_error(r#"header["a\b"] == "x""#, 10, &escape("b"));
     check_error(r#"host contains "\ä""#, 16, &escape("ä"));
-    check_error(r#"host == "\"#, 9, "this text has no closing quote");
-    check_error(r#"host ~ "\y""#, 8, "\"\\\\y\" is no regular expression: unrecognized escape sequence");
-    check_error("host ~ \"(\"", 8, "\"(\" is no regular expression: unclosed group");
+    check_error(r#"host == "\"#, 9, "the closing quote is missing");
+    check_error(r#"host ~ "\y""#, 8, "\"\\\\y\" is not a regular expression: unrecognized escape sequence");
+    check_error("host ~ \"(\"", 8, "\"(\" is not a regular expression: unclosed group");
     check_error(
         "host ~ \"(a{99}){99}\"",
         8,
-        "the pattern \"(a{99}){99}\" comes to more than 64 KiB; repeat less",
+        "the pattern \"(a{99}){99}\" compiles to more than 64 KiB; use fewer repetitions",
     );
 }
 
@@ -233,11 +220,11 @@ const FIELDS_IN_ERRORS: &str =
 fn conditions_are_bounded() {
     let deep = |n: usize| format!("{}status == 1{}", "(".repeat(n), ")".repeat(n));
     assert!(Expression::parse(&deep(31)).is_ok());
-    check_error(&deep(32), 33, "parentheses and ! may stand in each other 32 deep at most");
-    check_error(&"!".repeat(4000), 33, "parentheses and ! may stand in each other 32 deep at most");
-    assert!(Expression::parse(&" ".repeat(4097)).unwrap_err().sentence.contains("4096 bytes at most"));
+    check_error(&deep(32), 33, "parentheses and ! may be nested 32 levels at most");
+    check_error(&"!".repeat(4000), 33, "parentheses and ! may be nested 32 levels at most");
+    assert!(Expression::parse(&" ".repeat(4097)).unwrap_err().sentence.contains("limited to 4096 bytes"));
     let many = vec!["host ~ \"x\""; 17].join(" || ");
-    check_error(&many, 16 * 14 + 8, "a condition may have 16 patterns at most");
+    check_error(&many, 16 * 14 + 8, "a condition may have at most 16 patterns");
     assert!(Expression::parse(&vec!["status==1"; 300].join("||")).is_ok());
 }
 
@@ -255,23 +242,25 @@ fn each_subject_has_names_of_its_own() {
     check("client in 10.0.0.0/8", Err("column 11: \"10\" is not in quotes; write \"10\""));
     check(
         "client in \"10.0.0/8\"",
-        Err("column 11: \"10.0.0/8\" is no network; write one such as \"10.0.0.0/8\""),
+        Err("column 11: \"10.0.0/8\" is not a network; write one such as \"10.0.0.0/8\""),
     );
     check(
         "client within \"::/0\"",
-        Err("column 8: \"within\" compares nothing here; write ==, !=, ~, !~, contains or in"),
+        Err("column 8: \"within\" has nothing to compare; write ==, !=, ~, !~, contains or in"),
     );
-    check("host in \"::/0\"", Err("column 6: \"in\" compares nothing here; write ==, !=, ~, !~ or contains"));
+    check(
+        "host in \"::/0\"",
+        Err("column 6: \"in\" has nothing to compare; write ==, !=, ~, !~ or contains"),
+    );
     check(
         "status == 200 && tag == \"a\"",
         Err(
-            "column 18: \"tag\" is nothing that can be tested; write status, route, site, method, scheme, host, path, query, \
-             url, cache, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
+            "column 18: unknown name \"tag\"; expected status, route, site, method, scheme, host, path, query, url, cache, ttl, bytes, duration_us, origin_us, client, user_agent, referer, end or header[\"name\"]",
         ),
     );
     check(
         "duration_us > slow",
-        Err("column 15: \"slow\" is not right here; write microseconds, or a duration such as 50ms"),
+        Err("column 15: unexpected \"slow\"; write microseconds, or a duration such as 50ms"),
     );
     assert!(Expression::parse("route == \"api\"").is_err(), "of a stored response no route is known");
 }

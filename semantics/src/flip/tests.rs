@@ -34,45 +34,60 @@ fn one_change_to_a_response_or_the_route() {
         rfc,
         "GET",
         "200 | Cache-Control: max-age=60, no-store",
-        "Let the origin answer with Cache-Control: max-age=60.",
+        "Configure the origin to respond with Cache-Control: max-age=60.",
     );
     check(
         rfc,
         "GET",
         "200 | Cache-Control: max-age=60, no-cache=\"a, b\", private",
-        "Let the origin answer with Cache-Control: max-age=60, no-cache=\"a, b\".",
+        "Configure the origin to respond with Cache-Control: max-age=60, no-cache=\"a, b\".",
     );
     check(
         rfc,
         "GET",
         "200 | Cache-Control: private | Expires: @60",
-        "Let the origin answer without Cache-Control.",
+        "Configure the origin to respond without Cache-Control.",
     );
     check(
         rfc,
         "GET",
         "200 | Cache-Control: max-age=60 | Set-Cookie: a=b",
-        "Let the origin answer without Set-Cookie.",
+        "Configure the origin to respond without Set-Cookie.",
     );
-    check(rfc, "GET", "200 | Cache-Control: max-age=60 | Vary: *", "Let the origin answer without Vary.");
-    check(rfc, "GET", "200 | Cache-Control: max-age=60 | Age: 100", "Let the origin answer without Age.");
-    check(rfc, "GET", "200", "Let the origin answer with Cache-Control: max-age=60.");
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60 | Vary: *",
+        "Configure the origin to respond without Vary.",
+    );
+    check(
+        rfc,
+        "GET",
+        "200 | Cache-Control: max-age=60 | Age: 100",
+        "Configure the origin to respond without Age.",
+    );
+    check(rfc, "GET", "200", "Configure the origin to respond with Cache-Control: max-age=60.");
     let none = &Policy { max_ttl: 0, ..Policy::default() };
     check(none, "GET", "200 | Cache-Control: max-age=60", "Set cache.max_ttl = \"60s\" for the route.");
-    check(rfc, "GET", "500", "Let the origin answer with Cache-Control: max-age=60.");
+    check(rfc, "GET", "500", "Configure the origin to respond with Cache-Control: max-age=60.");
     check(
         rfc,
         "GET",
         "200 | Cache-Control: max-age=0, must-revalidate",
-        "Let the origin answer with Cache-Control: max-age=60, must-revalidate.",
+        "Configure the origin to respond with Cache-Control: max-age=60, must-revalidate.",
     );
     check(
         rfc,
         "GET",
         "200 | CDN-Cache-Control: no-store",
-        "Let the origin answer with CDN-Cache-Control: max-age=60.",
+        "Configure the origin to respond with CDN-Cache-Control: max-age=60.",
     );
-    check(rfc, "GET", "200 | Expires: 0 | Last-Modified: @-1000", "Let the origin answer without Expires.");
+    check(
+        rfc,
+        "GET",
+        "200 | Expires: 0 | Last-Modified: @-1000",
+        "Configure the origin to respond without Expires.",
+    );
     let off = Policy { enabled: false, ..Policy::default() };
     check(&off, "GET", "200 | Cache-Control: max-age=60", "Set cache.enabled = true for the route.");
     check(
@@ -103,20 +118,21 @@ fn two_changes_where_one_does_not_do() {
         rfc,
         "GET",
         "200 | Cache-Control: private | Set-Cookie: a=b",
-        "Let the origin answer without Set-Cookie. Let the origin answer with Cache-Control: max-age=60.",
+        "Configure the origin to respond without Set-Cookie. Configure the origin to respond with Cache-Control: max-age=60.",
     );
     check(
         rfc,
         "GET | Cache-Control: no-store",
         "200 | Cache-Control: private, max-age=60",
-        "Send the request without Cache-Control. Let the origin answer with Cache-Control: max-age=60.",
+        "Send the request without Cache-Control. Configure the origin to respond with Cache-Control: max-age=60.",
     );
 }
 
 #[test]
 fn a_request_that_forbids_a_hit_is_changed_too() {
     let rfc = &Policy::default();
-    let expect = "Send the request without Cache-Control. Let the origin answer without Set-Cookie.";
+    let expect =
+        "Send the request without Cache-Control. Configure the origin to respond without Set-Cookie.";
     for request in ["no-cache", "max-age=0", "min-fresh=1000", "only-if-cached"] {
         let request = format!("GET | Cache-Control: {request}");
         check(rfc, &request, "200 | Cache-Control: max-age=60, must-revalidate | Set-Cookie: a=b", expect);
@@ -125,7 +141,7 @@ fn a_request_that_forbids_a_hit_is_changed_too() {
         rfc,
         "GET | Pragma: no-cache",
         "200 | Cache-Control: max-age=60 | Set-Cookie: a=b",
-        "Send the request without Pragma. Let the origin answer without Set-Cookie.",
+        "Send the request without Pragma. Configure the origin to respond without Set-Cookie.",
     );
     // `Pragma` counts only where `Cache-Control` is gone.
     check(
@@ -139,15 +155,14 @@ fn a_request_that_forbids_a_hit_is_changed_too() {
         rfc,
         "GET | Cache-Control: no-cache",
         "200 | Cache-Control: private | Set-Cookie: a=b",
-        "Send the request without Cache-Control. Let the origin answer without Set-Cookie. \
-         Let the origin answer with Cache-Control: max-age=60.",
+        "Send the request without Cache-Control. Configure the origin to respond without Set-Cookie. Configure the origin to respond with Cache-Control: max-age=60.",
     );
     let ignores = &Policy { request_directives: RequestDirectivePolicy::Ignore, ..Policy::default() };
     check(
         ignores,
         "GET | Cache-Control: no-cache",
         "200 | Cache-Control: max-age=60 | Set-Cookie: a=b",
-        "Let the origin answer without Set-Cookie.",
+        "Configure the origin to respond without Set-Cookie.",
     );
 }
 
@@ -159,17 +174,14 @@ fn as_many_changes_as_it_takes() {
         rfc,
         "GET",
         &format!("200 | {all}"),
-        "Let the origin answer without Set-Cookie. Let the origin answer without Vary. \
-         Let the origin answer with Cache-Control: max-age=60.",
+        "Configure the origin to respond without Set-Cookie. Configure the origin to respond without Vary. Configure the origin to respond with Cache-Control: max-age=60.",
     );
     let off = Policy { enabled: false, ..Policy::default() };
     check(
         &off,
         "GET | Content-Length: 5 | Cache-Control: no-store",
         &format!("200 | {all} | Content-Length: 99999999"),
-        "Send the request without Cache-Control. Send the request without a body. Let the origin answer without Set-Cookie. \
-         Let the origin answer without Vary. Let the origin answer with Cache-Control: max-age=60. \
-         Set cache.enabled = true for the route. Set cache.max_object = \"99999999B\" for the route.",
+        "Send the request without Cache-Control. Send the request without a body. Configure the origin to respond without Set-Cookie. Configure the origin to respond without Vary. Configure the origin to respond with Cache-Control: max-age=60. Set cache.enabled = true for the route. Set cache.max_object = \"99999999B\" for the route.",
     );
     // What an origin says thousands of times is not tried thousands of times.
     let many = format!("200 | Cache-Control: {} | Set-Cookie: a=b | Vary: *", "private,".repeat(4000));
@@ -177,8 +189,7 @@ fn as_many_changes_as_it_takes() {
         rfc,
         "GET",
         &many,
-        "Let the origin answer without Set-Cookie. Let the origin answer without Vary. \
-         Let the origin answer with Cache-Control: max-age=60.",
+        "Configure the origin to respond without Set-Cookie. Configure the origin to respond without Vary. Configure the origin to respond with Cache-Control: max-age=60.",
     );
 }
 
@@ -212,14 +223,19 @@ fn what_would_make_a_stored_response_answer() {
         "Send the request without Cache-Control.",
     );
     reuse("Cache-Control: max-age=60", 10, "Pragma: no-cache", "Send the request without Pragma.");
-    reuse("Cache-Control: max-age=60", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+    reuse(
+        "Cache-Control: max-age=60",
+        100,
+        "",
+        "Configure the origin to respond with Cache-Control: max-age=160.",
+    );
     reuse(
         "Cache-Control: max-age=60, no-cache",
         10,
         "",
-        "Let the origin answer with Cache-Control: max-age=60.",
+        "Configure the origin to respond with Cache-Control: max-age=60.",
     );
-    reuse("ETag: \"a\"", 100, "", "Let the origin answer with Cache-Control: max-age=160.");
+    reuse("ETag: \"a\"", 100, "", "Configure the origin to respond with Cache-Control: max-age=160.");
 }
 
 /// No value that the configuration would refuse: of an age that nothing covers something else is proposed, or nothing.

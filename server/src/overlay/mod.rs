@@ -84,13 +84,13 @@ impl Refused {
     #[must_use]
     pub fn sentence(self) -> String {
         match self {
-            Refused::TooMany => format!("There are {MOST} overlays already; take some away first."),
+            Refused::TooMany => format!("The maximum of {MOST} overlays is reached; remove some first."),
             Refused::OverSize { bytes, left } => format!(
-                "This overlay takes {bytes} bytes, and only {left} are left of what overlays may take; take some away, or \
-                 raise admin.overlay_size (never more than a quarter of cache.ram.size)."
+                "This overlay takes {bytes} bytes, and only {left} are free; remove overlays, or raise \
+                 admin.overlay_size (at most a quarter of cache.ram.size)."
             ),
             Refused::NoRoom => {
-                "The RAM budget has no room for this overlay; raise cache.ram.size.".to_owned()
+                "The RAM budget is too small for this overlay; raise cache.ram.size.".to_owned()
             }
         }
     }

@@ -26,11 +26,11 @@ impl Place {
     pub fn read(uri: &str) -> Result<Self, String> {
         let uri = uri.split('#').next().unwrap_or(uri);
         if uri.len() > LONGEST {
-            return Err(format!("The URI is over {LONGEST} bytes; no request has so long a target."));
+            return Err(format!("The URI exceeds {LONGEST} bytes, the maximum of a request target."));
         }
         let bad = |why: &str| {
             Err(format!(
-                "{uri:?} {why}; write /PATH for every host, or http://HOST/PATH for one, by both schemes."
+                "{uri:?} {why}; write /PATH for every host, or http://HOST/PATH for one host and both schemes."
             ))
         };
         if uri.is_empty() {
@@ -38,7 +38,7 @@ impl Place {
         }
         if is_pattern(uri) {
             return Err(format!(
-                "{uri:?} is a pattern, and an overlay lies over one URI; name each without `*`."
+                "{uri:?} is a pattern; an overlay covers one URI, so set one for each URI without `*`."
             ));
         }
         if uri.starts_with('/') {
@@ -51,7 +51,7 @@ impl Place {
                 (rest, true)
             }
             Some((scheme, _)) if scheme.bytes().all(|it| it.is_ascii_alphanumeric()) => {
-                return bad("is not a URL that is served here");
+                return bad("is not a URL of this server");
             }
             _ => (uri, false),
         };
@@ -143,7 +143,7 @@ mod tests {
         };
         check("", "names nothing");
         check("#top", "names nothing");
-        check("ftp://h/x", "is not a URL that is served here");
+        check("ftp://h/x", "is not a URL of this server");
         check("http:///x", "has no valid host");
         check("http://a@b/x", "has no valid host");
         check("http://:80/x", "has no valid host");

@@ -43,17 +43,17 @@ fn scope(body: &Value, router: &Router) -> Result<Scope, Wrong> {
         return Err(match named[..] {
             [] => Wrong::at(
                 "body",
-                "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+                "The target is missing; send one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
             ),
             _ => {
                 let names = named.join(" and ");
-                Wrong::at(named[1], format!("One purge is about one thing, and this names {names}."))
+                Wrong::at(named[1], format!("A purge has one target; this one has {names}."))
             }
         });
     };
     let host = body["host"].as_str();
     if host.is_some() && !matches!(name, "url" | "prefix") {
-        let detail = format!("\"host\" goes with \"url\" and \"prefix\", not with {name:?}.");
+        let detail = format!("\"host\" is only valid with \"url\" and \"prefix\", not with {name:?}.");
         return Err(Wrong::at("host", detail));
     }
     let text = body[name].as_str().unwrap_or_default();
@@ -89,7 +89,7 @@ pub fn tag(text: &str) -> Result<Box<str>, String> {
         "" => Err("The tag is empty.".to_owned()),
         _ if text.len() > LONGEST_TAG => Err(format!("The tag is longer than {LONGEST_TAG} bytes.")),
         _ if text.chars().any(char::is_control) => {
-            Err(format!("{text:?} holds control characters; no tag does."))
+            Err(format!("{text:?} contains control characters, which a tag cannot have."))
         }
         _ => Ok(text.into()),
     }
@@ -124,7 +124,7 @@ fn target_of(scheme: Scheme, authority: &str, target: &str, router: &Router) -> 
     match found.or_else(|| router.at_path(authority, target).map(|it| &it.target)) {
         None => Err(format!("No site has a route for {authority}{target}.")),
         Some(Target::Files(_)) => {
-            Err(format!("{authority}{target} is a static file: it is in no tier of the cache."))
+            Err(format!("{authority}{target} is a static file, which is not stored in the cache."))
         }
         Some(Target::Proxy(route)) => {
             let mut key = Vec::new();
@@ -154,10 +154,10 @@ pub fn prefix(text: &str, host: Option<&str>, router: &Router) -> Result<Box<[u8
     }
     match prefixes.len() {
         1 => Ok(prefixes.remove(0)),
-        0 => Err(format!("No site caches anything for {authority}.")),
+        0 => Err(format!("No site uses the cache for {authority}.")),
         _ => Err(format!(
-            "Some routes of {authority} keep the host in their keys and some do not (cache.key.ignore_host): \
-             purge with \"where\" and a condition on the key."
+            "Some routes of {authority} have the host in their keys and some do not (cache.key.ignore_host): use \
+             \"where\" with a condition on the key."
         )),
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         refuse(
             "{}",
             "body",
-            "Nothing is named; give one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
+            "The target is missing; send one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
         );
         refuse(
             "{\"tag\": \"x\", \"all\": true}",

@@ -44,9 +44,9 @@ pub async fn answer(
     let (status, value) = match (matched.purge.method, reach::lets(matched, peer)) {
         (PurgeMethod::Allowed, true) => purge(front, request, client).await,
         (PurgeMethod::Allowed, false) => {
-            (403, problem(403, "This client may not purge here: its address is not in cache.purge.from."))
+            (403, problem(403, "This client may not purge: its address is not in cache.purge.from."))
         }
-        _ => (405, problem(405, "PURGE is switched off for this route by cache.purge.method.")),
+        _ => (405, problem(405, "PURGE is disabled for this route (cache.purge.method).")),
     };
     if matches!(status, 403 | 405) {
         front.gateway.counters.purges_refused.add(1);
@@ -108,13 +108,13 @@ fn understood(request: &Request) -> Result<(), String> {
     let known = |it: &[u8]| ["default", "exact"].iter().any(|own| it.eq_ignore_ascii_case(own.as_bytes()));
     if let Some(other) = request.fields.get_all("x-purge-method").find(|it| !known(it)) {
         return Err(format!(
-            "X-Purge-Method: {} is not known here: PURGE removes one URL, or what Surrogate-Key or Cache-Tag names; for patterns use \
-             `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
+            "X-Purge-Method: {} is not supported: PURGE removes one URL, or the tags in Surrogate-Key or Cache-Tag. \
+             For patterns use `larder purge --prefix` or `--where`, or POST /cache/purge of the admin.",
             String::from_utf8_lossy(other).escape_default()
         ));
     }
     match OF_OTHERS.iter().find(|it| request.fields.contains(it)) {
-        Some(name) => Err(format!("{name} is not known here; name tags in Surrogate-Key or Cache-Tag.")),
+        Some(name) => Err(format!("{name} is not supported; send tags in Surrogate-Key or Cache-Tag.")),
         None => Ok(()),
     }
 }
@@ -136,12 +136,12 @@ fn named(request: &Request, router: &Router) -> Result<Named, String> {
                 tags.push(asked::tag(tag)?);
             }
             if tags.len() == before {
-                return Err(format!("{name} names no tag; leave it out to purge the URL."));
+                return Err(format!("{name} contains no tag; remove it to purge the URL."));
             }
         }
     }
     if tags.len() > MOST_TAGS {
-        return Err(format!("{} tags are named; one request purges at most {MOST_TAGS}.", tags.len()));
+        return Err(format!("{} tags; one request purges at most {MOST_TAGS}.", tags.len()));
     }
     if tags.is_empty() {
         let url = asked::requested(request.scheme, &request.authority, &request.target, router)?;

@@ -205,7 +205,7 @@ impl Desk {
             Ok(()) => done.await.map_err(|_| stopping()),
             Err(mpsc::error::TrySendError::Full(_)) => {
                 self.counters.purges_full.add_shared(1);
-                Err(format!("{WAITING} purges are waiting already; try again."))
+                Err(format!("The purge queue is full ({WAITING} purges); retry."))
             }
             Err(mpsc::error::TrySendError::Closed(_)) => Err(stopping()),
         }
@@ -223,7 +223,7 @@ impl Desk {
 }
 
 fn stopping() -> String {
-    "larder is stopping; nothing is purged any more.".to_owned()
+    "larder is stopping; purges are rejected.".to_owned()
 }
 
 /// Who does the purges: the main thread's.
@@ -315,7 +315,7 @@ impl Tiers {
             let state = match tokio::time::timeout(WRITE_DOWN, disk.purged(seq, &rule)).await {
                 Ok(Ok(())) => State::Past,
                 Ok(Err(error)) => State::Uncertain(unwritten(&larder_stdx::error::plain(&error))),
-                Err(_) => State::Uncertain(unwritten("it takes too long")),
+                Err(_) => State::Uncertain(unwritten("it timed out")),
             };
             receipts.push(Receipt { count: on_disk, ..Receipt::of("disk", state) });
         }
@@ -323,7 +323,7 @@ impl Tiers {
             Some((nodes, Ok(it))) => receipts.extend(nodes.spread(it, order.wait).await),
             Some((_, Err(why))) => receipts.push(Receipt::of("fleet", State::Uncertain(why))),
             None if self.has_fleet => {
-                let alone = "In force on this node; other nodes of the fleet were not told.".to_owned();
+                let alone = "In force on this node; it was not sent to other nodes of the fleet.".to_owned();
                 receipts.push(Receipt::of("fleet", State::Uncertain(alone)));
             }
             None => {}
@@ -393,6 +393,6 @@ fn known_on(disk: &Disk, scope: &Scope) -> Option<u64> {
 
 fn unwritten(why: &str) -> String {
     format!(
-        "In force now, but it could not be written down ({why}): after a restart what it removed may be used again."
+        "In force now, but not saved ({why}): after a restart, purged responses may be served again."
     )
 }

@@ -32,7 +32,8 @@ pub fn limited(router: &Router, peer: Option<IpAddr>, tags: Vec<Box<str>>) -> Re
         let text = format!("tag == {} && ({reach})", quoted(&tag));
         Expression::parse(&text).map(Scope::Where).map_err(|it| {
             format!(
-                "What this client may purge by a tag cannot be said in one condition ({}); purge over the admin.",
+                "The routes that this client may purge cannot be expressed in one condition ({}); purge through the \
+                 admin.",
                 it.sentence
             )
         })

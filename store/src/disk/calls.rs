@@ -61,19 +61,19 @@ impl Failed {
 impl std::fmt::Display for Failed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let what = match self.call {
-            Call::Open => "a file could not be opened",
-            Call::Make => "the directory could not be made",
-            Call::List => "the directory could not be listed",
-            Call::Lock => "the lock could not be taken",
-            Call::Read | Call::ReadNow => "a file could not be read",
-            Call::Write => "a file could not be written",
-            Call::Allocate => "no room could be reserved",
-            Call::Punch => "room could not be given back",
-            Call::Truncate => "a file could not be cut to its length",
-            Call::Sync => "a file could not be brought to the device",
-            Call::Rename => "a file could not be renamed",
-            Call::Unlink => "a file could not be removed",
-            Call::Stat | Call::Resident => "a file could not be looked at",
+            Call::Open => "open failed",
+            Call::Make => "creating the directory failed",
+            Call::List => "listing the directory failed",
+            Call::Lock => "locking the directory failed",
+            Call::Read | Call::ReadNow => "read failed",
+            Call::Write => "write failed",
+            Call::Allocate => "reserving space failed",
+            Call::Punch => "releasing space failed",
+            Call::Truncate => "truncating a file failed",
+            Call::Sync => "flushing a file to the device failed",
+            Call::Rename => "renaming a file failed",
+            Call::Unlink => "removing a file failed",
+            Call::Stat | Call::Resident => "reading file metadata failed",
         };
         write!(f, "{what}: {}", std::io::Error::from(self.errno))
     }

@@ -61,7 +61,7 @@ pub fn look(path: &Path) -> Prospect {
         Ok(entries) => entries.filter_map(|it| Some(it.ok()?.file_name().into_encoded_bytes())).collect(),
         Err(it) if it.kind() == io::ErrorKind::NotFound => {
             return match path.parent().map(Path::metadata) {
-                _ if path.is_symlink() => unfit("is a link that leads nowhere"),
+                _ if path.is_symlink() => unfit("is a dangling symbolic link"),
                 Some(Ok(above)) if !above.is_dir() => unfit(NONE),
                 Some(Ok(_)) if !may(path.parent(), Access::WRITE_OK) => not_ours(),
                 Some(Err(it)) if it.kind() == io::ErrorKind::PermissionDenied => not_ours(),
@@ -88,9 +88,9 @@ fn may(path: Option<&Path>, what: Access) -> bool {
     path.is_none_or(|it| rustix::fs::access(it, what | Access::EXEC_OK).is_ok())
 }
 
-const NOT_OURS: &str = "may not be used by this user: make it readable and writable for larder";
-const NONE: &str = "is no directory, or beneath what is none";
-const NOTHING_ABOVE: &str = "cannot be made: the directory above it does not exist, or takes none";
+const NOT_OURS: &str = "is not accessible: make it readable and writable for the user of larder";
+const NONE: &str = "is not a directory, or is below a path that is not a directory";
+const NOTHING_ABOVE: &str = "cannot be created: the parent directory does not exist or does not allow it";
 
 /// Whether a directory with these names in it is a disk tier; an error where it is somebody else's.
 fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
@@ -105,7 +105,7 @@ fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
         None => Ok(is_marked),
         Some(other) => {
             let other = String::from_utf8_lossy(other);
-            Err(format!("holds other files ({other}) and is no disk tier: name an empty directory"))
+            Err(format!("contains other files ({other}) and is not a disk tier: use an empty directory"))
         }
     }
 }
@@ -113,7 +113,8 @@ fn judge(names: &[Vec<u8>]) -> Result<bool, String> {
 fn another_version(version: u32) -> String {
     let ours = super::VERSION;
     format!(
-        "was written by another version of larder (format {version}, this one has {ours}): empty it or name another"
+        "was written by another version of larder (format {version}, this version uses {ours}): empty it or use \
+         another directory"
     )
 }
 
@@ -145,7 +146,7 @@ impl Directory {
         let flags = OFlags::RDWR | OFlags::CREATE;
         let lock = calls.open(&file, LOCK, flags).map_err(|it| refused(path, it))?;
         if !calls.lock(&lock)? {
-            return Err(wrong(path, "is used by another process: give each larder a directory of its own"));
+            return Err(wrong(path, "is used by another process: use a separate directory for each larder"));
         }
         let seed = if is_marked { read_marker(calls, &file, path)? } else { None };
         let seed = match (ours, seed) {

@@ -235,7 +235,7 @@ impl Writer {
             self.journal.disown(&log.directory.file);
         }
         if self.status.is_on() {
-            self.off("all room of the disk tier is held by readers of dropped segments");
+            self.off("all space of the disk tier is held by readers of dropped segments");
         }
     }
 
@@ -300,7 +300,7 @@ impl Writer {
         self.anew = true;
         self.pending.clear();
         if self.status.is_on() {
-            self.off("more was removed than can be remembered");
+            self.off("too many removals were queued");
         }
         self.again();
     }

@@ -157,8 +157,8 @@ fn parts_and_a_strict_key() {
     assert_eq!(200, larder.client().request("HEAD", "/head", "", "").status);
     let body = "{\"url\":\"http://h/range\",\"headers\":[[\"Origin\",\"http://other\"]]}";
     let told = larder.admin_post("/api/v1/explain", body).text();
-    assert!(told.contains("Passes the cache: Origin: http://other (the key is strict"), "{told}");
-    assert!(told.contains("Send the request without Origin, or name it in cache.key.headers"), "{told}");
+    assert!(told.contains("Bypasses the cache: Origin: http://other (the key is strict"), "{told}");
+    assert!(told.contains("Send the request without Origin, or add it to cache.key.headers"), "{told}");
 }
 
 #[test]

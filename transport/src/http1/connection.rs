@@ -151,7 +151,7 @@ impl Connection {
                 self.refuse(reject.status(), page).await
             }
             Turn::Late => {
-                let page = handler.refusal(408, "The request's head did not arrive in time.");
+                let page = handler.refusal(408, "The request head timed out.");
                 self.refuse(408, page).await
             }
             Turn::Close => self.close(Farewell::Plain).await,

@@ -81,13 +81,13 @@ impl Certificate {
         let mut odd = Vec::new();
         if it.until < now {
             let days = (now - it.until) / 86_400;
-            odd.push(format!("{file} has expired, {days} days ago; clients refuse it."));
+            odd.push(format!("{file} expired {days} days ago; clients reject it."));
         }
         let mode = std::fs::metadata(&files.key).map_or(0, |it| it.permissions().mode());
         if mode & 0o004 != 0 {
             let key = files.key.display();
             odd.push(format!(
-                "{key} is a private key that everybody on this machine may read; chmod 600 it."
+                "{key} is a private key that every user of this machine can read; run chmod 600."
             ));
         }
         Ok((it, odd))
@@ -107,20 +107,18 @@ impl Certificate {
         let of_cert = |it: String| Wrong(Part::Cert, it);
         let of_key = |it: String| Wrong(Part::Key, it);
         let certs: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
-        let certs = certs.map_err(|it| of_cert(format!("{file} is PEM that is damaged: {it}.")))?;
+        let certs = certs.map_err(|it| of_cert(format!("{file} is damaged PEM: {it}.")))?;
         let Some(first) = certs.first() else {
             return Err(of_cert(Wanted::Certificate.lacks(chain, file)));
         };
         let (names, until) = facts(first, file).map_err(of_cert)?;
         let key = private_key(key, key_file).map_err(of_key)?;
         let key = ring::sign::any_supported_type(&key).map_err(|_| {
-            of_key(format!("{key_file} is a key of a kind that is not used here; make one of RSA, P-256, P-384 or Ed25519."))
+            of_key(format!("{key_file} has an unsupported key type; use RSA, P-256, P-384 or Ed25519."))
         })?;
         let mut key = CertifiedKey::new(certs, key);
         key.keys_match().map_err(|_| {
-            of_key(format!(
-                "{key_file} is not the key of {file}, but of another certificate; the two belong together."
-            ))
+            of_key(format!("{key_file} does not match {file}: it is the key of another certificate."))
         })?;
         key.ocsp = ocsp;
         Ok(Self { names, until, file: file.to_owned(), key: Arc::new(key) })
@@ -148,11 +146,11 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let about = std::fs::metadata(path).map_err(|it| unreadable(path, &it))?;
     // To open a pipe is to wait for whoever writes into it.
     if !about.is_file() {
-        let what = if about.is_dir() { "is a directory" } else { "is no plain file" };
-        return Err(format!("{} {what}; a file of PEM is wanted, or of DER for OCSP.", path.display()));
+        let what = if about.is_dir() { "is a directory" } else { "is not a regular file" };
+        return Err(format!("{} {what}; expected a PEM file, or a DER file for OCSP.", path.display()));
     }
     if about.len() > LONGEST {
-        return Err(format!("{} is over 1 MiB; no certificate or key is.", path.display()));
+        return Err(format!("{} is larger than 1 MiB, which is not a certificate or key.", path.display()));
     }
     std::fs::read(path).map_err(|it| unreadable(path, &it))
 }
@@ -161,7 +159,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> String {
     let why = plain(error);
     match error.kind() {
         ErrorKind::PermissionDenied => {
-            format!("{}: {why}; the user that larder runs as must be able to read it.", path.display())
+            format!("{}: {why}; the user of the larder process must be able to read it.", path.display())
         }
         _ => format!("{}: {why}.", path.display()),
     }
@@ -186,17 +184,17 @@ impl Wanted {
             Wanted::Key => b"-----BEGIN CERTIFICATE-----",
         };
         if text.trim_ascii().is_empty() {
-            format!("{file} is empty; a {what} in PEM is wanted.")
+            format!("{file} is empty; expected a {what} in PEM.")
         } else if text.windows(others.len()).any(|it| it == others) {
             format!(
-                "{file} has no {what} in it but a {other}: `cert` names the certificate, `key` its private key."
+                "{file} contains no {what} but a {other}: `cert` is the certificate, `key` its private key."
             )
         } else if text[0] == 0x30 {
             format!(
-                "{file} is DER, and PEM is wanted: `openssl {openssl} -inform der -in {file}` writes that."
+                "{file} is DER, expected PEM: convert it with `openssl {openssl} -inform der -in {file}`."
             )
         } else {
-            format!("{file} has no {what} in it: in PEM, one follows a line -----BEGIN {mark}-----.")
+            format!("{file} contains no {what}: in PEM, it follows a line -----BEGIN {mark}-----.")
         }
     }
 }
@@ -205,12 +203,13 @@ fn private_key(text: &[u8], file: &str) -> Result<PrivateKeyDer<'static>, String
     let has = |mark: &[u8]| text.windows(mark.len()).any(|it| it == mark);
     if has(b"ENCRYPTED") {
         return Err(format!(
-            "{file} is encrypted, and larder has nobody to ask for its password; `openssl pkey -in {file}` writes it plain."
+            "{file} is encrypted, and larder cannot prompt for its passphrase; decrypt it with `openssl pkey -in \
+             {file}`."
         ));
     }
     PrivateKeyDer::from_pem_slice(text).map_err(|it| match it {
         pem::Error::NoItemsFound => Wanted::Key.lacks(text, file),
-        damaged => format!("{file} is PEM that is damaged: {damaged}."),
+        damaged => format!("{file} is damaged PEM: {damaged}."),
     })
 }
 
@@ -234,8 +233,7 @@ pub(super) fn subject(it: &CertificateDer<'_>) -> Option<Box<str>> {
 }
 
 fn facts(it: &CertificateDer<'_>, file: &str) -> Result<(Vec<String>, i64), String> {
-    let wrong =
-        || format!("{file}: its first certificate is none: what is between BEGIN and END is damaged.");
+    let wrong = || format!("{file}: the first certificate is damaged between BEGIN and END.");
     let (_, it) = X509Certificate::from_der(it).map_err(|_| wrong())?;
     let mut names = Vec::new();
     if let Ok(Some(alternative)) = it.subject_alternative_name() {

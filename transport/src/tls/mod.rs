@@ -166,7 +166,7 @@ fn config(
     const BOTH: &[&SupportedProtocolVersion] = &[&version::TLS13, &version::TLS12];
     let versions = if least == Least::Tls13 { &BOTH[..1] } else { BOTH };
     let provider = Arc::new(ring::default_provider());
-    let refused = |it: rustls::Error| format!("TLS cannot be set up: {it}.");
+    let refused = |it: rustls::Error| format!("The TLS configuration is invalid: {it}.");
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
         .map_err(refused)?;
@@ -210,11 +210,11 @@ fn authorities(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for it in CertificateDer::pem_slice_iter(&text) {
         let added = it.map_err(|it| it.to_string()).and_then(|it| roots.add(it).map_err(|it| it.to_string()));
-        added.map_err(|why| format!("{} is no list of certificates: {why}.", path.display()))?;
+        added.map_err(|why| format!("{} is not a list of certificates: {why}.", path.display()))?;
     }
     match roots.is_empty() {
         true => Err(format!(
-            "{} has no certificate in it; tls.client_ca names a PEM file of them.",
+            "{} contains no certificate; tls.client_ca requires a PEM file of certificates.",
             path.display()
         )),
         false => Ok(roots),

@@ -15,20 +15,18 @@ const OCTETS: u8 = 4;
 /// # Errors
 /// What they are instead, as the end of a sentence that begins with the file's name.
 pub fn check(bytes: &[u8]) -> Result<(), String> {
-    let wrong = || "is no OCSP response in DER, as `openssl ocsp -respout` writes one.".to_owned();
+    let wrong = || "is not an OCSP response in DER, as written by `openssl ocsp -respout`.".to_owned();
     let (status, response) = parse(bytes).ok_or_else(wrong)?;
     let meaning = match status {
         0 => return response.filter(|it| is_basic(it).is_some()).map(drop).ok_or_else(wrong),
         1 => "the request was malformed",
-        2 => "it has an internal error",
-        3 => "it is to be asked later",
+        2 => "the responder has an internal error",
+        3 => "the responder asks to retry later",
         5 => "the request must be signed",
-        6 => "it does not answer for that certificate",
+        6 => "the responder is not authorized for this certificate",
         _ => return Err(wrong()),
     };
-    Err(format!(
-        "is an OCSP response that says nothing of the certificate: its responder says that {meaning} ({status}); fetch it anew."
-    ))
+    Err(format!("is an OCSP response without a certificate status: {meaning} ({status}); fetch it again."))
 }
 
 /// The status, and what the response itself is where there is one.

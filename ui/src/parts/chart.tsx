@@ -174,7 +174,7 @@ export function Chart(props: Props): JSX.Element {
           <tr>
             <th scope="col">Series</th>
             <th scope="col">Value</th>
-            <th scope="col">Most</th>
+            <th scope="col">Maximum</th>
           </tr>
         </thead>
         <tbody>

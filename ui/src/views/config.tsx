@@ -100,18 +100,18 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
         <div class="waits" role="status">
           <Icon name="clock" />
           <p>
-            <b>Waits for a restart.</b> The file is saved with another <Keys of={data.pending} />; larder runs as before until it is restarted.
+            <b>Restart pending.</b> The saved file changes <Keys of={data.pending} />; larder runs as before until it is restarted.
           </p>
           {part !== 'history' && (
             <button class="link" onClick={() => setPart('history')}>
-              Go back …
+              Undo …
             </button>
           )}
         </div>
       )}
       {data.running_hash !== null && data.running_hash !== data.hash && data.pending.length === 0 && (
         <p class="banner" role="alert">
-          <Icon name="warn" /> The file is not what runs: it was changed since, and was refused.
+          <Icon name="warn" /> The file differs from the running configuration: its last reload was rejected.
         </p>
       )}
       {part !== 'history' && (
@@ -122,8 +122,8 @@ export function Config({ params }: { params: URLSearchParams }): JSX.Element {
               : problems.length
                 ? `${problems.length} ${problems.length === 1 ? 'problem' : 'problems'}`
                 : changed
-                  ? 'Changed, and valid'
-                  : 'As it is in the file'}
+                  ? 'Changed and valid'
+                  : 'Same as the file'}
           </p>
           <button class="button" disabled={!changed} onClick={() => setDraft(null)}>
             Discard
@@ -239,17 +239,17 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
   };
   return (
     <Dialog
-      title="Apply this change"
+      title="Apply changes"
       close={close}
       wide
       foot={
         <>
           <button class="button" onClick={close}>
-            Not yet
+            Cancel
           </button>
           {isStale ? (
             <button class="button primary" disabled={busy} onClick={() => void read()}>
-              Read the file again
+              Reload the file
             </button>
           ) : (
             <button class="button primary" data-first disabled={busy || !fresh || checked.problems.length > 0} onClick={() => void apply()}>
@@ -263,10 +263,10 @@ function Apply({ draft, checked, fresh, rebase, close, done }: ApplyProps): JSX.
         <div class="waits" role="status">
           <Icon name="undo" />
           <p>
-            <b>The file was read again.</b>{' '}
+            <b>The file was reloaded.</b>{' '}
             {draft.edits
-              ? 'What was changed in the form is changed in the file as it is now.'
-              : 'The text is as it was written: what somebody else changed in the file meanwhile stands below as taken back, unless it is written here, too.'}
+              ? 'The changes of the form now apply to the current file.'
+              : 'The text is unchanged. Changes that another user made to the file in the meantime appear below as reverted, unless the text contains them.'}
           </p>
         </div>
       )}
@@ -303,7 +303,7 @@ type Past = Configuration['history'][number];
 /** `drafted`: there is a draft, which a rollback discards. */
 function History({ config, drafted, done }: { config: Configuration; drafted: boolean; done: (said: string) => void }): JSX.Element {
   const [asking, ask] = useState<Past | null>(null);
-  if (config.history.length === 0) return <p class="hint">Nothing was changed here yet. Every change that is applied is kept, and can be gone back to.</p>;
+  if (config.history.length === 0) return <p class="hint">No changes yet. Every applied change is kept here and can be rolled back.</p>;
   return (
     <>
       <table class="table">
@@ -371,19 +371,19 @@ function RollBack({ to, config, drafted, close, done }: RollBackProps): JSX.Elem
       foot={
         <>
           <button class="button" onClick={close}>
-            {drafted ? 'Keep the draft' : 'Not yet'}
+            {drafted ? 'Keep the draft' : 'Cancel'}
           </button>
           <button class="button primary" data-first disabled={busy || !config.editable || it === null || isSame || it.problems.length > 0} onClick={() => void back()}>
-            {drafted ? 'Discard it, and roll back' : 'Roll back'}
+            {drafted ? 'Discard and roll back' : 'Roll back'}
           </button>
         </>
       }
     >
       <p>
-        The configuration of {format.moment(to.time)}, which {to.by} replaced, takes the place of the file.
+        The configuration of {format.moment(to.time)}, replaced by {to.by}, becomes the configuration file.
       </p>
-      {drafted && <p>What was changed here and is not applied yet is lost then.</p>}
-      {it ? isSame ? <p class="hint">The file says the same now.</p> : <Diff of={it.diff} /> : checked.busy && <Bones />}
+      {drafted && <p>Unapplied changes are discarded.</p>}
+      {it ? isSame ? <p class="hint">The file is identical.</p> : <Diff of={it.diff} /> : checked.busy && <Bones />}
       {it && it.problems.length > 0 && <Problems of={it.problems} />}
       {needsStart && (
         <div class="waits">

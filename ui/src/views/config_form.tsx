@@ -173,7 +173,7 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
     const { list, at } = it.of!;
     if (!(await edit({ path: [...list, at], value: null }))) return;
     follow(it.id, isCertificates(list) ? 'tls.' : list.length === 1 ? 'top' : `site ${list[1]}`);
-    say(`${isCertificates(list) ? 'Certificate' : list.length === 1 ? 'Site' : 'Route'} ${it.title} is out of the draft.`);
+    say(`${isCertificates(list) ? 'Certificate' : list.length === 1 ? 'Site' : 'Route'} ${it.title} was removed from the draft.`);
   };
   const certificates = members(root, ['tls', 'certificates']).length;
   // With names that are files nowhere, so that what is still to be said is marked as wrong.
@@ -252,7 +252,7 @@ export function ConfigForm({ config, document: root, text, problems, write, era 
         </nav>
       </div>
       <div class="form-main">
-        {shown.length === 0 && <p class="hint">No key fits.</p>}
+        {shown.length === 0 && <p class="hint">No matching key.</p>}
         {shown.map((section) => (
           <section key={section.id} aria-label={section.title}>
             <header class="form-title">
@@ -303,15 +303,15 @@ function Tools({ it, move, remove }: { it: Section; move: (to: number) => void; 
     <div class="form-tools">
       {count > 1 && (
         <>
-          <button class="tool" disabled={at === 0} onClick={() => move(at - 1)} aria-label={`Move this ${what} up`} title="Try it earlier">
+          <button class="tool" disabled={at === 0} onClick={() => move(at - 1)} aria-label={`Move this ${what} up`} title="Match it earlier">
             <Icon name="up" />
           </button>
-          <button class="tool" disabled={at === count - 1} onClick={() => move(at + 1)} aria-label={`Move this ${what} down`} title="Try it later">
+          <button class="tool" disabled={at === count - 1} onClick={() => move(at + 1)} aria-label={`Move this ${what} down`} title="Match it later">
             <Icon name="down" />
           </button>
         </>
       )}
-      <button class="button" onClick={remove} aria-label={`Remove this ${what}`} title="Out of the draft; the file is changed when the draft is applied">
+      <button class="button" onClick={remove} aria-label={`Remove this ${what}`} title="Remove from the draft; the file changes when the draft is applied">
         <Icon name="trash" /> Remove
       </button>
     </div>
@@ -324,7 +324,7 @@ function Unreached({ it, routes }: { it: Section; routes: string[] }): JSX.Eleme
   if (before < 0) return null;
   return (
     <p class="hint">
-      <Icon name="warn" /> Route {before + 1}, <code>{routes[before]}</code>, stands before it and takes every path that it would: nothing comes here, unless that one is for some methods alone.
+      <Icon name="warn" /> Route {before + 1}, <code>{routes[before]}</code>, precedes it and matches all of its paths. This route receives no requests, unless the other one is limited to some methods.
     </p>
   );
 }
@@ -362,7 +362,7 @@ function OneField({ it, value, problem: found, editable, era, set }: FieldProps)
         <label for={id}>
           <code>{it.name}</code>
           {it.key.restart && (
-            <span class="chip" title="Only a restart takes this over">
+            <span class="chip" title="Requires a restart">
               restart
             </span>
           )}
@@ -374,7 +374,7 @@ function OneField({ it, value, problem: found, editable, era, set }: FieldProps)
         <p class="setting-kind">{problem ? <span class="bad">{problem.message}</span> : it.key.allowed ?? it.key.kind}</p>
       </div>
       {value !== undefined && editable && (
-        <button class="tool" onClick={() => set(null)} aria-label={`Take ${it.name} out`} title="Take it out: the default holds">
+        <button class="tool" onClick={() => set(null)} aria-label={`Remove ${it.name}`} title="Remove it: the default applies">
           <Icon name="close" />
         </button>
       )}

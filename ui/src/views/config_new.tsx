@@ -110,10 +110,10 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
           <small>Exact, or with a * at its end.</small>
         </label>
         <div class="field">
-          <span>Answered by</span>
+          <span>Source</span>
           <div>
             <Segments
-              label="Answered by"
+              label="Source"
               of={[
                 ['proxy', 'An origin'],
                 ['files', 'Files'],
@@ -137,11 +137,11 @@ export function NewRoute({ site, sites, text, known, close, done }: Props): JSX.
             value={to}
             onInput={(event) => setTo(event.currentTarget.value)}
           />
-          <small>{kind === 'proxy' ? 'http://HOST:PORT or unix:/PATH' : 'What lies in it is served.'}</small>
+          <small>{kind === 'proxy' ? 'http://HOST:PORT or unix:/PATH' : 'All files in it are served.'}</small>
         </label>
         {routes.length > 0 && (
           <label class="field">
-            <span>Tried</span>
+            <span>Position</span>
             <select value={String(at)} onChange={(event) => setChosen(Number(event.currentTarget.value))}>
               {routes.map((it, number) => (
                 <option key={number} value={String(number)}>

@@ -55,7 +55,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
 
   return (
     <>
-      <Head title="Explain" sub="What larder would do with a request now, by the functions that serve" />
+      <Head title="Explain" sub="How larder would serve a request now, computed by the same functions" />
       <form class="ask" onSubmit={submit}>
         <select aria-label="Method" value={method} onChange={(event) => setMethod(event.currentTarget.value)}>
           {METHODS.map((it) => (
@@ -81,7 +81,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
           <textarea
             class="mono"
             rows={3}
-            aria-label="Request fields, one on each line"
+            aria-label="Request fields, one per line"
             placeholder={'Cookie: session=Ada\nAccept-Language: de'}
             spellcheck={false}
             value={headers}
@@ -92,7 +92,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
       <Failed problem={problem} />
       {busy && !data && asked && <Bones rows={6} />}
       {!asked && (
-        <Empty icon="explain" title="Name a URL">
+        <Empty icon="explain" title="Enter a URL">
           Every rule that decides is told in order, with the section of its RFC and what it saw. A request of the past is explained from <a class="link" href="#/live">Live</a>.
         </Empty>
       )}
@@ -150,7 +150,7 @@ function Told({ it }: { it: Explanation }): JSX.Element {
             </>
           )}
         </div>
-        <aside aria-label="What is stored">
+        <aside aria-label="Stored">
           {it.key && (
             <>
               <h2 class="told-title">Key</h2>
@@ -218,11 +218,11 @@ function holds(what: string, count?: number): string {
     case 'response':
       return 'a response of this kind';
     case 'hit-for-miss':
-      return 'nothing; its answers are known not to be shared';
+      return 'nothing; responses of this key cannot be shared (hit-for-miss)';
     case 'unshared':
-      return 'nothing; another node found that its answer may not be shared';
+      return 'nothing; another node marked it as not shareable';
     case 'purged':
-      return 'a response that is not used: a purge has met it, or it may be older';
+      return 'a response that is not used: a purge covers it, or it may be older';
     case 'unknown':
       return 'could not be asked in time';
     default:
@@ -287,7 +287,7 @@ function Then({ it }: { it: RequestRecord }): JSX.Element {
         <span>{format.flat(format.bytes(it.bytes))}</span>
         <span>{format.flat(format.micros(it.duration_us))}</span>
         <button class="link" onClick={() => go('explain', { url: it.url, method: it.method })}>
-          Ask about this URL
+          Explain this URL
         </button>
       </p>
       <h2 class="told-title">Now</h2>

@@ -46,7 +46,7 @@ export function Inspect({ id, close, purged, lay }: Props): JSX.Element {
         <Icon name="explain" /> Explain
       </button>
       <button class="button" disabled={done !== null} onClick={() => void purge(true)}>
-        Purge softly
+        Soft purge
       </button>
       <button class="button danger" disabled={done !== null} onClick={() => void purge(false)}>
         <Icon name="trash" /> Purge

@@ -74,7 +74,7 @@ function useStream(filter: string, paused: boolean): Stream {
         );
       } catch (error) {
         if (ends.signal.aborted) return;
-        const problem = error instanceof Problem ? error : new Problem(0, 'The stream was cut.');
+        const problem = error instanceof Problem ? error : new Problem(0, 'The stream was interrupted.');
         set((it) => ({ ...it, state: 'closed', problem }));
         // A filter that is wrong stays wrong.
         if (problem.status >= 400 && problem.status < 500 && problem.status !== 429) return;
@@ -113,7 +113,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
     <>
       <Head title="Live" sub={<Sub state={state} paused={paused} rate={rate} seen={seen} lost={lost} />}>
         <button class="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          <Icon name={paused ? 'play' : 'pause'} /> {paused ? 'Go on' : 'Pause'}
+          <Icon name={paused ? 'play' : 'pause'} /> {paused ? 'Resume' : 'Pause'}
         </button>
       </Head>
       <form
@@ -163,8 +163,8 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
       </form>
       {!bad && <Failed problem={problem} />}
       {rows.length === 0 ? bad ? null : (
-        <Empty icon="live" title={filter ? 'No request fits yet' : 'No request yet'}>
-          {filter ? 'What fits the filter appears here as it finishes.' : 'Requests appear here as they finish.'}
+        <Empty icon="live" title={filter ? 'No matching request yet' : 'No request yet'}>
+          {filter ? 'Matching requests appear here as they finish.' : 'Requests appear here as they finish.'}
         </Empty>
       ) : (
         <div class="scroll">
@@ -220,7 +220,7 @@ export function Live({ params }: { params: URLSearchParams }): JSX.Element {
 }
 
 function Sub({ state, paused, rate, seen, lost }: { state: Stream['state']; paused: boolean; rate: number; seen: number; lost: number }): JSX.Element {
-  const word = paused ? 'Paused' : state === 'open' ? `${format.flat(format.rate(rate))} each second` : state === 'opening' ? 'Opening the stream' : 'No stream';
+  const word = paused ? 'Paused' : state === 'open' ? `${format.flat(format.rate(rate))} per second` : state === 'opening' ? 'Opening the stream' : 'No stream';
   return (
     <>
       {word}, <span data-seen={seen}>{seen.toLocaleString('en')} seen</span>
@@ -289,7 +289,7 @@ function Details({ it, close }: { it: RequestRecord; close: () => void }): JSX.E
       </dl>
       {it.stages && (
         <>
-          <h3 class="part-title">Where the time went</h3>
+          <h3 class="part-title">Time by stage</h3>
           <StageBar stages={it.stages} most={0} />
           <StageTable stages={it.stages} />
         </>

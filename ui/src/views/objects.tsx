@@ -163,14 +163,14 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
           value={status}
           onInput={(event) => setStatus(event.currentTarget.value.trim())}
         />
-        <select class="auto" aria-label="Tier" title="All tiers: what is in RAM, sorted, and then what is on disk alone" value={tier} onChange={(event) => setTier(event.currentTarget.value as Tier)}>
+        <select class="auto" aria-label="Tier" title="All tiers: objects in RAM, sorted, then objects on disk only" value={tier} onChange={(event) => setTier(event.currentTarget.value as Tier)}>
           {TIERS.map(([name, text]) => (
             <option key={name} value={name}>
               {text}
             </option>
           ))}
         </select>
-        <button class="tool" aria-label="Ask again" title="Ask again" onClick={changed}>
+        <button class="tool" aria-label="Refresh" title="Refresh" onClick={changed}>
           <Icon name="refresh" />
         </button>
       </div>
@@ -190,8 +190,8 @@ function Stored({ params, turn, changed, lay }: StoredProps): JSX.Element {
             <span class="faint">, found in {format.flat(format.micros(page.data.took_us))}</span>
           </p>
           {more.rows.length === 0 ? (
-            <Empty icon="objects" title={more.next ? 'Nothing so far' : filtered ? 'Nothing stored fits' : 'Nothing is stored yet'}>
-              {filtered ? 'Search for less, or take the tag or status away.' : 'Responses appear here once clients asked for them and they may be kept.'}
+            <Empty icon="objects" title={more.next ? 'No matches so far' : filtered ? 'No stored object matches' : 'Nothing is stored yet'}>
+              {filtered ? 'Shorten the search, or remove the tag or status.' : 'Cacheable responses appear here once clients have requested them.'}
             </Empty>
           ) : (
             <div class="scroll">
@@ -251,12 +251,12 @@ function OnDisk({ rows, disk, alone }: { rows: StoredObject[]; disk: NonNullable
     <>
       {alone && disk.left > 0 && disk.left === disk.objects ? (
         <>
-          and <b>{disk.objects.toLocaleString('en')}</b> on disk, not looked through yet
+          and <b>{disk.objects.toLocaleString('en')}</b> on disk, not searched yet
         </>
       ) : (
         <>
           <b>{shown.toLocaleString('en')}</b> on disk{alone && ' alone'}
-          {disk.left > 0 && `, ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} not looked through yet`}
+          {disk.left > 0 && `, ${disk.left.toLocaleString('en')} of ${disk.objects.toLocaleString('en')} not searched yet`}
         </>
       )}
     </>

@@ -30,7 +30,7 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
     setOpen(null);
     try {
       await ask(`/api/v1/overlays${query({ uri })}`, { method: 'DELETE' });
-      say(`The overlay of ${uri} is taken away.`);
+      say(`The overlay of ${uri} was removed.`);
       changed();
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -41,10 +41,10 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
     <>
       <Failed problem={problem} again={again} />
       {data.overlays.length === 0 ? (
-        <Empty icon="layers" title="Nothing is laid over any page">
-          An overlay is shown in place of a page at once, whatever is stored or the origin says.{' '}
+        <Empty icon="layers" title="No overlays">
+          An overlay replaces the response of a URI at once, independent of the cache and the origin.{' '}
           <button class="link" onClick={() => lay('')}>
-            Put one
+            Add one
           </button>
         </Empty>
       ) : (
@@ -83,13 +83,13 @@ export function Overlays({ turn, changed, lay }: Props): JSX.Element {
                     <td class="num">
                       <button
                         class="button"
-                        aria-label={`Take away the overlay of ${it.uri}`}
+                        aria-label={`Remove the overlay of ${it.uri}`}
                         onClick={(event) => {
                           event.stopPropagation();
                           void remove(it.uri);
                         }}
                       >
-                        Take away
+                        Remove
                       </button>
                     </td>
                   </tr>
@@ -120,7 +120,7 @@ function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => 
     ['Size', format.flat(format.bytes(it.bytes))],
     ['Type', it.content_type ?? '–'],
     ['Hits', format.flat(format.count(it.hits))],
-    ['Put at', format.moment(it.set_at)],
+    ['Set at', format.moment(it.set_at)],
     ['By', it.by],
     ['Until', it.expires === null ? 'taken away' : format.moment(it.expires)],
   ];
@@ -142,7 +142,7 @@ function OneOverlay({ it, close, remove, replace }: { it: Overlay; close: () => 
         <Icon name="layers" /> Replace …
       </button>
       <button class="button danger" onClick={remove}>
-        <Icon name="trash" /> Take away
+        <Icon name="trash" /> Remove
       </button>
     </>
   );
@@ -173,7 +173,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
     event.preventDefault();
     // larder takes a word for a path of every host: of somebody who forgot the scheme, that is not what was meant.
     if (!/^(\/|(https?|\*):\/\/)/i.test(uri.trim())) {
-      setProblem(new Problem(0, `${uri.trim()} may be a path or a host; write /PATH for every host, or http://HOST/PATH for one.`));
+      setProblem(new Problem(0, `${uri.trim()} is ambiguous: path or host; write /PATH for every host, or http://HOST/PATH for one.`));
       return;
     }
     setBusy(true);
@@ -181,7 +181,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
     try {
       const put = await ask<Overlay>(`/api/v1/overlays${query({ uri: uri.trim(), ttl, status })}`, { method: 'PUT', body: file ?? text, type });
       const where = put.uri;
-      say(where.startsWith('/') ? `The overlay of ${where} is shown on every host.` : `The overlay of ${where} is shown.`);
+      say(where.startsWith('/') ? `The overlay of ${where} is active on every host.` : `The overlay of ${where} is active.`);
       close(true);
     } catch (error) {
       setProblem(error instanceof Problem ? error : new Problem(0, String(error)));
@@ -189,7 +189,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
     }
   };
   return (
-    <Dialog title="Lay a page over a URI" close={() => close(false)} wide>
+    <Dialog title="New overlay" close={() => close(false)} wide>
       <form class="form" onSubmit={(event) => void submit(event)}>
         <label class="field">
           <span>URI</span>
@@ -212,7 +212,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
             <input inputMode="numeric" value={status} onInput={(event) => setStatus(event.currentTarget.value)} />
           </label>
           <label class="field">
-            <span>For seconds</span>
+            <span>Expires after seconds</span>
             <input inputMode="numeric" placeholder="until taken away" value={ttl} onInput={(event) => setTtl(event.currentTarget.value)} />
           </label>
         </div>
@@ -238,7 +238,7 @@ export function OverlayEditor({ uri: given, close }: { uri: string; close: (put:
             Cancel
           </button>
           <button class="button primary" disabled={busy || uri.trim() === ''}>
-            <Icon name="layers" /> Show it
+            <Icon name="layers" /> Activate
           </button>
         </div>
       </form>

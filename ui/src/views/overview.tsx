@@ -286,13 +286,13 @@ function Tiers({ stats }: { stats: Stats }): JSX.Element | null {
 
 /** How an origin is, in a word: its colour, and what that means to those who ask. */
 const STATES: Record<string, [word: string, look: string, means: string]> = {
-  up: ['up', 'faint', 'It is asked'],
-  slow_start: ['slow start', 'warn', 'It was away, and gets more requests little by little'],
-  trying: ['trying', 'warn', 'It was away, and one request tries it'],
-  ejected: ['ejected', 'bad', 'It failed too often, and is left alone for a while'],
-  sick: ['sick', 'bad', 'Its health check fails: it is not asked'],
-  drained: ['drained', 'faint', 'The configuration has it drained: it gets no new requests'],
-  taken_out: ['drained', 'warn', 'Somebody has taken it out of use: it gets no new requests until `larder origin restore`, or a restart'],
+  up: ['up', 'faint', 'It receives requests'],
+  slow_start: ['slow start', 'warn', 'In use again; its share of requests grows (slow start)'],
+  trying: ['trying', 'warn', 'Ejected; one request probes it'],
+  ejected: ['ejected', 'bad', 'Ejected after consecutive failures'],
+  sick: ['sick', 'bad', 'Unhealthy: its health check fails, so it receives no requests'],
+  drained: ['drained', 'faint', 'Drained by the configuration: it receives no new requests'],
+  taken_out: ['drained', 'warn', 'Drained by an operator: no new requests until `larder origin restore` or a restart'],
 };
 
 function State({ of }: { of: Origin }): JSX.Element {

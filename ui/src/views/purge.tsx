@@ -20,10 +20,10 @@ const SCOPES: [Scope, string][] = [
 
 const HINTS: Record<Scope, [string, string]> = {
   url: ['http://www.example.com/news', 'Every variant of this URL.'],
-  prefix: ['http://www.example.com/news/', 'Every URL that begins so; a host alone is all of it.'],
-  tag: ['article-17', 'Every response that names this tag.'],
-  where: ['status == 404 && age > 60', 'Every response for which this holds.'],
-  all: ['', 'Every response of every tier.'],
+  prefix: ['http://www.example.com/news/', 'Every URL with this prefix; a host name covers the whole host.'],
+  tag: ['article-17', 'Every response with this tag.'],
+  where: ['status == 404 && age > 60', 'Every response that matches this condition.'],
+  all: ['', 'Every response in every tier.'],
 };
 
 export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
@@ -70,9 +70,9 @@ export function PurgeDialog({ close }: { close: () => void }): JSX.Element {
         <label class="field">
           <span>How</span>
           <select value={strength} onChange={(event) => setStrength(event.currentTarget.value as Strength)}>
-            <option value="hard">Remove: never served again</option>
-            <option value="soft">Softly: from now on stale, served where staleness is allowed</option>
-            <option value="validate">Validate: asked for at the origin before it is served</option>
+            <option value="hard">Remove: not served again</option>
+            <option value="soft">Soft: stale from now on, served where stale responses are allowed</option>
+            <option value="validate">Validate: validated with the origin before the next use</option>
           </select>
         </label>
         <Failed problem={problem} />

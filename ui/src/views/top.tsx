@@ -34,7 +34,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
   const reset = async (): Promise<void> => {
     try {
       await ask('/api/v1/top/reset', { method: 'POST' });
-      say('Counting begins anew.');
+      say('The counts were reset.');
       again();
     } catch (error) {
       say(error instanceof Error ? error.message : String(error), true);
@@ -55,14 +55,14 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
           }}
         />
         <button class="button" onClick={() => void reset()}>
-          <Icon name="undo" /> Begin anew
+          <Icon name="undo" /> Reset
         </button>
       </Head>
       <Failed problem={problem} again={again} />
       {!list && busy && <Bones />}
       {list && list.entries.length === 0 && (
-        <Empty icon="top" title="Nothing counted yet">
-          {by === 'misses' || by === 'origin_time' ? 'No request had to ask the origin since counting began.' : 'No request came since counting began.'}
+        <Empty icon="top" title="No data yet">
+          {by === 'misses' || by === 'origin_time' ? 'No request needed the origin since the last reset.' : 'No requests since the last reset.'}
         </Empty>
       )}
       {list && list.entries.length > 0 && (
@@ -80,7 +80,7 @@ export function Top({ params }: { params: URLSearchParams }): JSX.Element {
                 Share
               </th>
               <th scope="col" class="num wide-only">
-                At most too high by
+                Maximum error
               </th>
             </tr>
           </thead>

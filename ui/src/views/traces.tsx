@@ -17,7 +17,7 @@ import { useTraces } from './traces_stream';
 
 const ROWS = 60;
 
-/** What the dots tell: a name, and the stages that it sums up; none are all. */
+/** Plot mode: a name, and the stages that it sums up; none are all. */
 const MEASURES: [string, string, string[]][] = [
   ['total', 'Total', []],
   ['queue', 'Queue wait', ['queue']],
@@ -34,7 +34,7 @@ function measured(it: Trace, of: string[]): number | null {
 /** How many are here, and what is not. */
 function told(count: number, lost: number, stopped: boolean): string {
   if (count === 0 && !stopped) return 'No request yet';
-  const left = lost > 0 ? `, ${lost.toLocaleString('en')} left out` : '';
+  const left = lost > 0 ? `, ${lost.toLocaleString('en')} dropped` : '';
   return `${stopped ? 'Paused at the latest' : 'The latest'} ${count.toLocaleString('en')} requests${left}`;
 }
 
@@ -87,7 +87,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
           <Icon name="config" /> Sampling
         </button>
         <button class="button" aria-pressed={stopped} onClick={() => setStopped(!stopped)}>
-          <Icon name={stopped ? 'play' : 'pause'} /> {stopped ? 'Go on' : 'Pause'}
+          <Icon name={stopped ? 'play' : 'pause'} /> {stopped ? 'Resume' : 'Pause'}
         </button>
       </Head>
       <Failed problem={problem} again={again} />
@@ -96,7 +96,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
         <>
           <div class="bar-row">
             <Segments
-              label="What the dots tell"
+              label="Plot mode"
               of={MEASURES.map(([name, text]): [string, string] => [name, text])}
               now={measure}
               choose={(it) => {
@@ -106,7 +106,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
             />
             <select
               class="auto"
-              aria-label="One stage alone"
+              aria-label="One stage"
               value={STAGES.some((it) => it[0] === measure && it[0] !== 'queue') ? measure : ''}
               onChange={(event) => {
                 const it = event.currentTarget.value || 'total';
@@ -131,12 +131,12 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
                 choose={(at) => setOpen(seen[at] ?? null)}
               />
               <p class="dots-key">
-                <span class="swatch round" style={{ background: 'var(--series-1)' }} /> hit <span class="swatch round ring" /> anything else
+                <span class="swatch round" style={{ background: 'var(--series-1)' }} /> hit <span class="swatch round ring" /> other
               </p>
             </>
           ) : (
-            <Empty icon="traces" title={traces.length ? 'No request met this stage' : 'No request has been traced'}>
-              {traces.length ? 'Choose another stage.' : 'Switch sampling on for a route below; every Nth request is then traced.'}
+            <Empty icon="traces" title={traces.length ? 'No request entered this stage' : 'No traces yet'}>
+              {traces.length ? 'Choose another stage.' : 'Enable sampling for a route below; every Nth request is then traced.'}
             </Empty>
           )}
           {rows.length > 0 && (
@@ -152,7 +152,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
                   choose={setOrder}
                 />
                 <Segments
-                  label="Scale of the bars"
+                  label="Bar scale"
                   of={[
                     ['time', 'By time'],
                     ['share', 'By share'],
@@ -165,7 +165,7 @@ export function Traces({ params }: { params: URLSearchParams }): JSX.Element {
               <table class="table rows traces" onKeyDown={walk}>
                 <thead>
                   <tr>
-                    <th scope="col">Began</th>
+                    <th scope="col">Start</th>
                     <th scope="col">Request</th>
                     <th scope="col" class="wide-only">
                       Cache

@@ -76,7 +76,7 @@ export function useTraces(route: string, stopped: boolean): Followed {
       }
     };
     const failed = (error: unknown): void => {
-      const problem = error instanceof Problem ? error : new Problem(0, 'The stream was cut.');
+      const problem = error instanceof Problem ? error : new Problem(0, 'The stream was interrupted.');
       set((it) => ({ ...it, problem }));
     };
     void follow();

@@ -128,8 +128,8 @@ impl Reject {
     pub fn sentence(self) -> &'static str {
         match self {
             Reject::RequestLine => "The request line is not a method, a target and a version.",
-            Reject::Version => "Only HTTP/1.0 and HTTP/1.1 are spoken on this connection.",
-            Reject::TargetTooLong => "The address that was asked for is too long.",
+            Reject::Version => "Only HTTP/1.0 and HTTP/1.1 are supported on this connection.",
+            Reject::TargetTooLong => "The request target is too long.",
             Reject::Target => "The request target is not valid.",
             Reject::HeadTooLarge => "The request head is too large, or has more than 128 fields.",
             Reject::Field => "A header field is malformed.",
@@ -137,16 +137,18 @@ impl Reject {
                 "A line of the request head does not end with CRLF, or holds a control character."
             }
             Reject::Host => "The Host field is missing, repeated or not valid.",
-            Reject::NotSecured => "An https address was asked for over a connection that is not encrypted.",
-            Reject::Secured => "An http address was asked for over a connection that is encrypted.",
+            Reject::NotSecured => "The request target is an https URL, but the connection is not encrypted.",
+            Reject::Secured => "The request target is an http URL, but the connection is encrypted.",
             Reject::HostMismatch => "The Host field does not match the request target.",
-            Reject::ContentLength => "The Content-Length is not one plain number.",
+            Reject::ContentLength => "The Content-Length is not a single decimal number.",
             Reject::BothLengths => "The request has both Content-Length and Transfer-Encoding.",
-            Reject::TransferEncoding => "The Transfer-Encoding is not a single chunked, or not allowed here.",
-            Reject::UnknownCoding => "The transfer coding is not known here.",
+            Reject::TransferEncoding => {
+                "The Transfer-Encoding is not exactly chunked, or is not allowed here."
+            }
+            Reject::UnknownCoding => "The transfer coding is not supported.",
             Reject::Pseudo => "A pseudo-field of the request is missing, repeated, unknown or not valid.",
-            Reject::ConnectionField => "A field that HTTP/2 forbids speaks of the connection.",
-            Reject::Expectation => "The Expect field asks for something other than 100-continue.",
+            Reject::ConnectionField => "The request has a connection-specific field, which HTTP/2 forbids.",
+            Reject::Expectation => "The Expect field has a value other than 100-continue.",
         }
     }
 }

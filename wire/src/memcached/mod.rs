@@ -314,13 +314,13 @@ pub enum BadReply {
 impl std::fmt::Display for BadReply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            BadReply::Foreign => "the server's answer is not of this protocol",
-            BadReply::Line => "a line of the server's answer does not end where it should",
-            BadReply::Number => "a number in the server's answer cannot be read",
+            BadReply::Foreign => "the answer of the server is not in this protocol",
+            BadReply::Line => "a line of the server's answer has the wrong length",
+            BadReply::Number => "a number in the server's answer is invalid",
             BadReply::Opaque => "the server's answer belongs to another request",
-            BadReply::Key => "the server's answer is about another key",
-            BadReply::Unexpected => "the server's answer does not fit what was asked",
-            BadReply::TooLarge => "the server's answer is larger than is taken",
+            BadReply::Key => "the server's answer is for another key",
+            BadReply::Unexpected => "the server's answer does not match the request type",
+            BadReply::TooLarge => "the server's answer is too large",
         })
     }
 }

@@ -89,7 +89,7 @@ fn what_has_never_room_for_its_encoder_is_asked_for_once_and_the_next_best_is_ma
     let accepts = [Field { name: "Accept-Encoding", value: b"br, gzip;q=0.5" }];
     let facts = larder_semantics::request::RequestFacts::read("GET", &accepts);
     let told = crate::coding::describe(forms, &policy, &accepts, &facts);
-    assert!(told.contains("too much for cache.ram.size: br"), "{told}");
+    assert!(told.contains("too large for cache.ram.size): br"), "{told}");
 }
 
 #[test]

@@ -90,17 +90,17 @@ impl fmt::Display for NotCertain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong(it) => it.fmt(f),
-            Self::NotUnderstood => f.write_str("the purge is not understood by this node"),
+            Self::NotUnderstood => f.write_str("this node does not understand the purge"),
             Self::TooFew { on, need, of } => write!(
                 f,
-                "in force on this node, but only {} of {of} memcached servers took it where {need} must: \
-                 other nodes may not know of it; purge again when the servers answer",
+                "in force on this node, but only {} of {of} memcached servers stored it and {need} are required; \
+                 other nodes may miss it. Purge again when the servers answer",
                 on.len()
             ),
             Self::OtherServers(names) => write!(
                 f,
-                "in force on every node with these servers, but {} follow another list: \
-                 give all nodes the same cache.fleet.servers",
+                "in force on every node with these servers, but {} use a different list: set the same \
+                 cache.fleet.servers on all nodes",
                 names.join(", ")
             ),
         }

@@ -1,0 +1,146 @@
+//! The table of error-log events, with the renamed ones, and the part of the manual made from it. Writing an event is not here.
+
+use super::error::{Level, Subsystem};
+use std::fmt::Write as _;
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct EventRow {
+    /// Its name in the log: a stable interface.
+    pub name: &'static str,
+    /// Its usual level.
+    pub level: Level,
+    /// The condition that it reports, its values, and its rate limit.
+    pub meaning: &'static str,
+}
+
+const fn row(name: &'static str, level: Level, meaning: &'static str) -> EventRow {
+    EventRow { name, level, meaning }
+}
+
+/// Every event, in the order of the manual.
+#[rustfmt::skip]
+pub const EVENTS: &[EventRow] = &[
+    row("started", Level::Info, "larder accepts connections: `version`, `configuration` (the file, or `flags`), `listen` and `admin` (addresses, separated by commas), `workers`."),
+    row("descriptors", Level::Info, "File descriptor limits and the number of client connections that they allow."),
+    row("config-warning", Level::Warn, "A configuration value that is valid but probably wrong: `why`."),
+    row("reloaded", Level::Info, "A reload took effect: `file`, `because`."),
+    row("reload-refused", Level::Error, "A reload was rejected and the running configuration stays in force: `why`, with file and line."),
+    row("restart-pending", Level::Info, "The configuration file contains changes that require a restart."),
+    row("certificates-reloaded", Level::Info, "Changed certificate files were reloaded."),
+    row("certificates-rejected", Level::Error, "Changed certificate files are invalid; the previous certificates stay in use."),
+    row("certificate-warning", Level::Warn, "A certificate or key file is usable but has a problem, such as an expired certificate: `why`."),
+    row("certificate-expires", Level::Warn, "A certificate expires soon or has expired."),
+    row("limit-reached", Level::Warn, "A limit was reached, repeated once a minute while that continues: `limit` is the counter (`counters.md`), `times` its increase since the previous line, `total` its value since the start, `meaning`."),
+    row("limit-cleared", Level::Info, "A limit was not reached for one minute: `limit`, `times` since it was first reached, `total`."),
+    row("proxy-header", Level::Warn, "A connection was closed for lack of a valid PROXY protocol header: `from`, `why` (`refused`: not in `clients.proxies`; `missing`, `malformed`, `cut`, `timeout`). At most one line per second and `why`; `left_out` counts the others."),
+    row("requests-cut", Level::Warn, "At a stop, requests were cut at `limits.drain_timeout`."),
+    row("access-log-incomplete", Level::Warn, "At a stop, the last lines of the access log were not written in time."),
+    row("stopped", Level::Info, "larder has stopped."),
+    row("purged", Level::Info, "A purge is in force and confirmed."),
+    row("purge-uncertain", Level::Warn, "A purge is in force on this node but not confirmed everywhere; the receipt gives the reason."),
+    row("purge-receipt", Level::Debug, "The receipt of one tier or node for a purge."),
+    row("invalidated", Level::Debug, "An unsafe method invalidated the stored response of its URL."),
+    row("disk-on", Level::Info, "The disk tier writes again."),
+    row("disk-off", Level::Warn, "The disk tier is off after an I/O error, for `cache.disk.retry`."),
+    row("disk-full", Level::Warn, "The device is full before `cache.disk.size` is reached; the oldest segments are dropped."),
+    row("disk-corrupt", Level::Warn, "Corrupt records or segments were found on disk and dropped."),
+    row("disk-revalidating", Level::Warn, "The purge journal or segments are damaged; every response on disk is validated before use."),
+    row("disk-reads-off", Level::Warn, "Reads from the device are skipped after three consecutive timeouts of 1 s."),
+    row("disk-reads-on", Level::Info, "The device responds again."),
+    row("disk-hit", Level::Debug, "A request was served from the disk tier."),
+    row("spool-off", Level::Warn, "The spool is off; slow clients of a shared body that is too large to store fall behind."),
+    row("fleet-server-ejected", Level::Warn, "A memcached server was ejected after consecutive failures; its keys move to the other servers."),
+    row("fleet-server-readmitted", Level::Info, "An ejected memcached server is used again."),
+    row("fleet-server-failing", Level::Warn, "A memcached server failed and `cache.fleet.auto_eject` is false; its keys are misses."),
+    row("fleet-server-recovered", Level::Info, "That memcached server responds again."),
+    row("fleet-operation", Level::Debug, "One operation of a memcached server: `server`, `what`, `key`, `came`, `duration_us`."),
+    row("fleet-hit", Level::Debug, "A request was served from the fleet."),
+    row("purge-log-gap", Level::Warn, "The purge log of a memcached server was replaced or has a missing entry (restart, `flush_all` or eviction)."),
+    row("purge-log-full-validation", Level::Warn, "A purge may have been missed; every stored response is validated before use."),
+    row("purge-log-out-of-sync", Level::Warn, "Too few memcached servers answer polls of the purge log; every stored response is validated before use."),
+    row("purge-log-in-sync", Level::Info, "The purge log is followed again."),
+    row("origin-failed", Level::Error, "An exchange with an origin failed, even if a stored response was served: `route`, `origin`, `why`. At most one line per second and origin; `left_out` counts the others. A `warn` if `proxy.connections` was reached."),
+    row("origin-ejected", Level::Warn, "An origin was ejected after `proxy.eject_after` consecutive failures."),
+    row("origin-readmitted", Level::Info, "An ejected origin is used again."),
+    row("origin-unhealthy", Level::Warn, "An origin failed `proxy.health.fall` consecutive health checks."),
+    row("origin-healthy", Level::Info, "An origin passed `proxy.health.rise` consecutive health checks."),
+    row("origin-asked", Level::Debug, "A request was forwarded to the origin: `why` is the reason in the terms of RFC 9211."),
+    row("log-not-written", Level::Error, "A log could not be written."),
+    row("log-not-reopened", Level::Error, "A log file could not be reopened after SIGUSR1."),
+    row("admin-write", Level::Info, "A request through the admin changed something: `who` (`token`, `session-N`, `socket` or `nobody`), `from`, `method`, `path`, `status`, `query`, `body`."),
+    row("admin-refused", Level::Warn, "An admin request was answered with 400 or more: as `admin-write`, and `why`. Per second, at most 5 lines per client and status, and 52 in total."),
+    row("admin-refused-summary", Level::Warn, "Number of rejected admin requests that were not logged (`left_out`), by `from` (an IPv4 address, an IPv6 /64, or `others` beyond 32 clients) and `status`. Authenticated and unauthenticated clients are counted separately."),
+];
+
+/// Renamed events: the name in earlier releases, and the name now. A row stays for one release.
+pub const ALIASES: &[(&str, &str)] = &[
+    ("certificate-odd", "certificate-warning"),
+    ("certificates-taken", "certificates-reloaded"),
+    ("certificates-refused", "certificates-rejected"),
+    ("log-cut-off", "access-log-incomplete"),
+    ("cut-off", "requests-cut"),
+    ("disk-doubted", "disk-revalidating"),
+    ("left-for-restart", "restart-pending"),
+    ("log-doubt", "purge-log-full-validation"),
+    ("log-gap", "purge-log-gap"),
+    ("log-in-sync", "purge-log-in-sync"),
+    ("log-lost", "purge-log-out-of-sync"),
+    ("origin-sick", "origin-unhealthy"),
+    ("origin-well", "origin-healthy"),
+    ("origin-back", "origin-readmitted"),
+    ("server-ejected", "fleet-server-ejected"),
+    ("server-left-alone", "fleet-server-failing"),
+    ("server-readmitted", "fleet-server-readmitted"),
+    ("server-back", "fleet-server-recovered"),
+    ("limit-over", "limit-cleared"),
+    ("admin-refused-more", "admin-refused-summary"),
+];
+
+/// The part of the manual on the error log.
+pub(super) fn manual(out: &mut String) {
+    out.push_str(
+        "\n# Error log\n\n`log.error` sets the file (`-` is standard error). One event per line: time, level, event, and `name=value` \
+         pairs;\nvalues with spaces or special characters are JSON strings.\n\n| level | meaning |\n|---|---|\n",
+    );
+    for (level, meaning) in [
+        (Level::Debug, "A single operation of a subsystem, for debugging."),
+        (Level::Info, "Normal operation."),
+        (Level::Warn, "Something was rejected, cut or degraded; the server continues."),
+        (Level::Error, "A failure that requires attention."),
+    ] {
+        let _ = writeln!(out, "| `{}` | {meaning} |", level.name());
+    }
+    let names: Vec<String> = Subsystem::ALL.iter().map(|it| format!("`{}`", it.name())).collect();
+    let _ = write!(
+        out,
+        "\nEach subsystem has its own minimum level, `log.levels.NAME`, which a reload changes while larder runs: {}.\n\
+         `off` disables its events. `admin.audit` sets a file for the three `admin-` events.\n\n\
+         | event | level | meaning |\n|---|---|---|\n",
+        names.join(", ")
+    );
+    for event in EVENTS {
+        let _ = writeln!(out, "| `{}` | {} | {} |", event.name, event.level.name(), event.meaning);
+    }
+    out.push_str("\n## Renamed events\n\n| earlier name | name |\n|---|---|\n");
+    for (old, new) in ALIASES {
+        let _ = writeln!(out, "| `{old}` | `{new}` |");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alias_is_a_name_that_no_event_has_now() {
+        let exists = |name: &str| EVENTS.iter().any(|it| it.name == name);
+        for (old, new) in ALIASES {
+            assert!(!exists(old) && exists(new), "{old} {new}");
+        }
+        assert!(EVENTS.iter().all(|it| it.meaning.ends_with('.')), "a meaning is a sentence");
+        for (at, it) in EVENTS.iter().enumerate() {
+            assert!(EVENTS[..at].iter().all(|other| other.name != it.name), "{} twice", it.name);
+        }
+    }
+}
