@@ -317,9 +317,7 @@ pub fn is_unasked(request: &Request, conditional: bool, status: u16) -> bool {
 pub fn unasked(status: u16) -> &'static str {
     match status {
         206 => "the origin answered 206 to a request without Range (RFC 9110 §15.3.7)",
-        _ => {
-            "the origin answered 304 to a request without a condition (RFC 9110 §15.4.5)"
-        }
+        _ => "the origin answered 304 to a request without a condition (RFC 9110 §15.4.5)",
     }
 }
 

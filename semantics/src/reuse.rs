@@ -105,10 +105,14 @@ impl Reuse {
         match self {
             Reuse::Serve => "The response is served from the cache.",
             Reuse::ServeStale => "The response is served stale from the cache; the client allows it.",
-            Reuse::ServeWhileRevalidating => "The response is served stale from the cache and validated in the background.",
+            Reuse::ServeWhileRevalidating => {
+                "The response is served stale from the cache and validated in the background."
+            }
             Reuse::Validate(_) => "The stored response is validated with the origin.",
             Reuse::Forward(_) => "The response is fetched from the origin.",
-            Reuse::GatewayTimeout => "The client accepts a stored response only (only-if-cached), and none may be used: 504.",
+            Reuse::GatewayTimeout => {
+                "The client accepts a stored response only (only-if-cached), and none may be used: 504."
+            }
         }
     }
 

@@ -392,7 +392,5 @@ fn known_on(disk: &Disk, scope: &Scope) -> Option<u64> {
 }
 
 fn unwritten(why: &str) -> String {
-    format!(
-        "In force now, but not saved ({why}): after a restart, purged responses may be served again."
-    )
+    format!("In force now, but not saved ({why}): after a restart, purged responses may be served again.")
 }
