@@ -17,11 +17,13 @@ use larder_semantics::freshen::{self, HeadSays};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::reuse::ForwardReason;
 use larder_semantics::storable::{self, Storable};
+use larder_semantics::stored::Meta;
 use larder_semantics::trace::Silent;
 use larder_semantics::transcode;
 use larder_stdx::clock::{self, WallTime};
+use larder_store::fleet::Unshared;
 use larder_store::ram::Removals;
-use larder_store::{Disk, FillHead, FillReader, Stored};
+use larder_store::{Disk, Exchanged, FillHead, FillReader, Stored};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
 use std::sync::Arc;
@@ -198,7 +200,12 @@ impl Machine<'_, '_> {
             hash: self.hash,
             remembered: self.remembered,
         };
-        if judge.decide(&arrived) != Storable::Store {
+        if let Storable::Refuse(refusal) = judge.decide(&arrived) {
+            let says = match judge.is_about_the_page(&arrived, refusal) {
+                true => Unshared::Page,
+                false => Unshared::Answer,
+            };
+            self.refuse(&arrived, says).await;
             let report = self.forwarded(Some(arrived.response.status));
             let (status, times) = (arrived.response.status, (arrived.request_time, arrived.response_time));
             let mut answer = self.direct(arrived, None, Some(report));
@@ -211,6 +218,16 @@ impl Machine<'_, '_> {
         let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key, since);
         tokio::task::spawn_local(self.job(false, Below::Skip, false).receive(arrived, writer));
         self.lead(reader).await
+    }
+
+    /// An answer that may not be stored takes the place of what is.
+    async fn refuse(&self, arrived: &Arrived, says: Unshared) {
+        let policy = &self.route.policy;
+        let fields = arrived.response.fields.view();
+        let (asked, came) = (arrived.request_time, arrived.response_time);
+        let meta = Meta::of(arrived.response.status, &fields, policy, asked, came);
+        let (of, request) = ((self.hash, &self.key[..]), (self.facts, self.fields));
+        self.gateway.refused(policy, of, request, (&meta, arrived), says).await;
     }
 
     async fn validated_alone(&mut self, old: &Arc<Stored>, arrived: &Arrived, since: Removals) -> Step {
@@ -299,7 +316,7 @@ impl Machine<'_, '_> {
             ask,
         );
         let born = self.gateway.store.born();
-        let request_time = clock::wall();
+        let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
         let exchange = reserved.send(outgoing).await?;
         self.stages.enter(Stage::FirstByte);
@@ -310,7 +327,9 @@ impl Machine<'_, '_> {
                 location::write_back(self.route, self.request, &mut response.fields);
                 self.stages.enter(Stage::Lookup);
                 self.local.origin_status.set(Some(response.status));
-                return Ok(Arrived { exchange, response, request_time, response_time: clock::wall(), born });
+                let exchanged = Exchanged { asked, answered: exchange.answered() };
+                let response_time = clock::wall();
+                return Ok(Arrived { exchange, response, request_time, response_time, exchanged, born });
             }
             self.send_interim(&response).await;
         }

@@ -8,7 +8,7 @@ use larder_semantics::partial::{self, Combine};
 use larder_semantics::policy::TagPolicy;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
-use larder_store::{Body, Marks, OnDisk, Store, Stored};
+use larder_store::{Body, Exchanged, Marks, OnDisk, Store, Stored};
 use std::sync::atomic::AtomicU64;
 
 /// Makes a stored response ready to send: its head is written once, here, without the fields that clients do not see.
@@ -26,7 +26,8 @@ pub(crate) fn assemble(
     let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
     let recheck = AtomicU64::new(u64::MAX);
     let on_disk = OnDisk::default();
-    Stored { meta, head, fields, trailers, body, variant, marks, recheck, on_disk, forms: None }
+    let exchanged = Exchanged::default();
+    Stored { meta, head, fields, trailers, body, variant, marks, recheck, exchanged, on_disk, forms: None }
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.

@@ -14,7 +14,7 @@ use larder_semantics::trace::Silent;
 use larder_semantics::{tags, vary};
 use larder_stdx::clock;
 use larder_store::disk::Written;
-use larder_store::fleet::{FilledBy, Fleet, Found, Large, Mark, Put, Removed, Unshared, Win};
+use larder_store::fleet::{FilledBy, Fleet, Found, Instead, Large, Mark, Put, Removed, Unshared, Win};
 use larder_store::ram::KeyHash;
 use larder_store::{Body, Born, Disk, Marks, Position, Positions, Rule, Scope, Shared, Stored, Strength};
 use larder_wire::envelope::Envelope;
@@ -36,6 +36,14 @@ const ANSWER_MARKED: u32 = 2;
 
 /// How long the answer to an unsafe method waits for the disk, and for other nodes' logs, to take down what it removes.
 const DISK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What is on its way down.
+pub(crate) struct Down {
+    /// Into the fleet.
+    pub put: Option<Put>,
+    /// Older records that go from the disk.
+    pub displaced: Option<Written>,
+}
 
 /// The tiers below RAM that there are.
 #[derive(Default)]
@@ -109,27 +117,38 @@ impl Gateway {
     }
 
     /// Queues a response that is stored, or was refused in RAM for want of room alone, for the tiers below, unless its
-    /// key was `removed`; `win` is the turn in which it was made.
+    /// key was `removed`; `win` is the turn in which it was made. What does not go down takes the place of what lies there all the same,
+    /// unless it `freshens` that.
     pub(crate) fn write_down(
         &self,
         policy: &Policy,
         key: &[u8],
         stored: &Arc<Stored>,
         win: Option<Win>,
+        freshens: bool,
         removed: impl Fn() -> bool,
-    ) -> Option<Put> {
+    ) -> Down {
         if self.fleet_of(policy).is_some() {
             // Until it is there; and others may write there.
             self.stands_alone(stored);
         }
-        if !tiers::goes_down(&stored.meta, clock::wall()) {
-            return None;
-        }
-        if let Some(disk) = self.disk_of(policy) {
+        let goes_down = tiers::goes_down(&stored.meta, clock::wall());
+        let disk = self.disk_of(policy).filter(|_| stored.meta.partial.is_none());
+        // Ahead of what is queued: a process that is killed before the new one is written does not leave the old one.
+        let displaced = disk.and_then(|it| it.displace(key, stored));
+        if let Some(disk) = disk.filter(|_| goes_down) {
             disk.write_unless(key, stored, removed);
         }
-        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
-        Some(fleet.put_in_turn(key, stored, win))
+        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet());
+        let put = match fleet {
+            Some(fleet) if goes_down => Some(fleet.put_in_turn(key, stored, win)),
+            Some(fleet) if !freshens && stored.meta.partial.is_none() => {
+                fleet.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+                None
+            }
+            _ => None,
+        };
+        Down { put, displaced }
     }
 
     /// Whether a response that this node has is in the fleet too, as far as it is up to larder: if it is not there then,
@@ -236,14 +255,27 @@ impl Gateway {
         says: Unshared,
         win: Win,
     ) {
+        if let Some(mark) = self.mark(policy, key, about, born, says) {
+            win.leave(&mark);
+        }
+    }
+
+    /// What other nodes are told of an answer that is not for them; `None` where larder fills no fleet.
+    pub(crate) fn mark(
+        &self,
+        policy: &Policy,
+        key: &[u8],
+        about: &Meta,
+        born: &Born,
+        says: Unshared,
+    ) -> Option<Mark> {
         let seconds = match says {
             Unshared::Page => u32::try_from(self.remembers_misses(policy)).unwrap_or(u32::MAX),
             Unshared::Answer | Unshared::Removed => ANSWER_MARKED,
         };
-        let Some(fleet) = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet()) else { return };
+        let fleet = self.fleet_of(policy).filter(|_| self.tiers.fills_fleet())?;
         let known = born.log.as_slice().iter().map(|it| (it.log, it.entry)).collect();
-        let key = fleet.keys().full(key);
-        win.leave(&Mark::new(&key, about, known, says, seconds));
+        Some(Mark::new(&fleet.keys().full(key), about, known, says, seconds))
     }
 
     /// Whether a purge of this node's knowledge is about a record of the fleet's.

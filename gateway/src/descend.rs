@@ -70,8 +70,8 @@ enum Said {
     Has(Arc<Stored>, Turn),
     /// What is held is as new.
     Stands(Turn),
-    /// It has nothing.
-    Lost(Turn),
+    /// It has nothing: since it was `removed` lately, or for want of having been written.
+    Lost { turn: Turn, removed: Option<WallTime> },
     /// Another node's answer may not be shared; for so many seconds.
     Unshared(Unshared, u32),
     /// Nothing is known.
@@ -317,8 +317,10 @@ impl Job {
                     held = Some((stored, Tier::Fleet));
                     turn
                 }
-                Said::Lost(turn) => {
-                    if let Some((it, tier)) = held.as_ref().filter(|it| self.is_alone(&it.0, it.1)) {
+                Said::Lost { turn, removed } => {
+                    let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
+                    let alone = held.as_ref().filter(|it| !went(&it.0) && self.is_alone(&it.0, it.1));
+                    if let Some((it, tier)) = alone {
                         // It was never there.
                         self.gateway.stands_alone(it);
                         if self.serves(it) {
@@ -372,7 +374,7 @@ impl Job {
         self.told.enter(Stage::Lookup);
         let (found, turn) = match got {
             Got::Hit { found, turn } => (found, turn),
-            Got::Miss { turn } => return Said::Lost(turn),
+            Got::Miss { turn, removed } => return Said::Lost { turn, removed },
             Got::Unshared { says, seconds, .. } => return Said::Unshared(says, seconds),
             Got::Unavailable => return Said::Unavailable,
         };
@@ -391,10 +393,11 @@ impl Job {
         let admitted = stored.and_then(|it| self.gateway.store.admit_foreign(&self.key, it));
         self.gateway.counters.fleet_purged.add(u64::from(is_kept && admitted.is_none()));
         match admitted {
-            // What is held may be doubted for want of what the fleet's copy tells.
-            Some(it) if compared == Compared::Newer || self.serves(&it) => Said::Has(Arc::new(it), turn),
+            Some(it) if compared == Compared::Newer => Said::Has(Arc::new(it), turn),
+            // What is held may be doubted for want of what the fleet's copy tells. An older one is never gone back to.
+            Some(it) if compared == Compared::Same && self.serves(&it) => Said::Has(Arc::new(it), turn),
             _ if compared != Compared::Newer => Said::Stands(turn),
-            _ => Said::Lost(turn),
+            _ => Said::Lost { turn, removed: None },
         }
     }
 

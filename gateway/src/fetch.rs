@@ -28,7 +28,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, Spent};
 use larder_store::fleet::{Unshared, Win};
 use larder_store::ram::{KeyHash, Lookup, NotStored};
-use larder_store::{Born, FillEnd, FillHead, FillWriter, Marks, Stored};
+use larder_store::{Born, Exchanged, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::Client;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
@@ -104,6 +104,8 @@ pub(crate) struct Arrived {
     pub response: Response,
     pub request_time: WallTime,
     pub response_time: WallTime,
+    /// The same more exactly.
+    pub exchanged: Exchanged,
     /// Which purges it knows of: taken before the request left.
     pub born: Born,
 }
@@ -250,16 +252,18 @@ impl Job {
     ) -> Arc<Stored> {
         let fields = arrived.response.fields.view();
         let policy = &self.route.policy;
-        let new = Arc::new(self.freshened(old, arrived));
+        let mut new = self.freshened(old, arrived);
+        new.exchanged = arrived.exchanged;
+        let new = Arc::new(new);
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
         match freshen::after(&facts, &new.fields, &new.meta, policy) {
             After::Update => {
                 // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
-                self.gateway.store.replace(self.hash, &self.key, old, new.clone());
+                let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
                 self.gateway.refusals.forget(self.hash);
-                if !removed() {
-                    self.keep_below(&new, &removed).await;
+                if !removed() && (stands || !self.is_replaced()) {
+                    self.keep_below(&new, true, &removed).await;
                 }
             }
             After::Leave => {}
@@ -273,6 +277,14 @@ impl Job {
             fields.iter().filter(|it| it.is("set-cookie")).for_each(|it| cookies.push(it.name, it.value));
         }
         new
+    }
+
+    /// Whether RAM has another answer by now.
+    fn is_replaced(&self) -> bool {
+        match self.gateway.store.lookup(self.hash, &self.key, 0) {
+            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).is_some(),
+            Lookup::HitForMiss | Lookup::Nothing => false,
+        }
     }
 
     fn freshened(&self, old: &Stored, arrived: &Arrived) -> Stored {
@@ -315,7 +327,9 @@ impl Job {
         let spent = self.spent(&arrived, &meta, verdict == Storable::Store);
         if let Some(says) = self.not_for_others(verdict, spent, &arrived, &meta, length, &writer) {
             writer.provoked_by(failing::says(&self.gateway.store, &self.request));
-            self.leave_turn(&meta, &arrived.born, says);
+            if !self.supersede(&meta, &arrived, says).await {
+                self.leave_turn(&meta, &arrived.born, says);
+            }
             let head = SharedHead {
                 status: meta.status,
                 fields: own,
@@ -574,11 +588,17 @@ impl Job {
             return;
         }
         let trailers = exchange.trailers();
-        if writer.may_store()
-            && let Some(stored) = self.store(&head, trailers.clone(), &writer, &last)
-        {
-            large = Large::Never; // It had room after all.
-            self.keep_below(&stored, || writer.was_removed()).await;
+        if writer.may_store() {
+            match self.store(&head, arrived.exchanged, trailers.clone(), &writer, &last) {
+                Ok(Some(stored)) => {
+                    large = Large::Never; // It had room after all.
+                    self.keep_below(&stored, false, || writer.was_removed()).await;
+                }
+                Ok(None) => {}
+                Err(Overtaken) => self.overtaken().await,
+            }
+        } else if !writer.was_removed() {
+            self.outgrown(arrived.request_time).await;
         }
         if writer.push(last, most).await.is_err() {
             return;
@@ -590,10 +610,14 @@ impl Job {
     }
 
     /// Hands what is stored down to the tiers below; what was removed meanwhile is removed there, too.
-    async fn keep_below(&self, stored: &Arc<Stored>, removed: impl Fn() -> bool) {
-        let policy = &self.route.policy;
-        if let Some(put) = self.gateway.write_down(policy, &self.key, stored, self.win.take(), &removed) {
+    async fn keep_below(&self, stored: &Arc<Stored>, freshens: bool, removed: impl Fn() -> bool) {
+        let (policy, win) = (&self.route.policy, self.win.take());
+        let down = self.gateway.write_down(policy, &self.key, stored, win, freshens, &removed);
+        if let Some(put) = down.put {
             put.settled().await;
+        }
+        if let Some(written) = down.displaced {
+            self.gateway.outlives_us(written).await;
         }
         if removed() && self.gateway.reaches_below(&self.route) {
             self.gateway.remove(policy, self.hash, &self.key).await;
@@ -604,10 +628,11 @@ impl Job {
     fn store(
         &self,
         head: &SharedHead,
+        exchanged: Exchanged,
         trailers: Option<FieldList>,
         writer: &FillWriter,
         last: &Bytes,
-    ) -> Option<Arc<Stored>> {
+    ) -> Result<Option<Arc<Stored>>, Overtaken> {
         let policy = &self.route.policy;
         let mut down = None;
         let mut chunks = writer.chunks();
@@ -618,7 +643,7 @@ impl Job {
             if head.meta.partial.is_some_and(|it| it.length() != body.len()) {
                 return Ok(());
             }
-            let stored = assemble(
+            let mut stored = assemble(
                 head.meta.clone(),
                 head.fields.clone(),
                 trailers,
@@ -627,6 +652,7 @@ impl Job {
                 head.marks.clone(),
                 &self.route.policy.tags,
             );
+            stored.exchanged = exchanged;
             let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
             let stored = coding::ready(stored, policy);
             let stored = down.insert(Arc::new(stored)).clone();
@@ -640,9 +666,13 @@ impl Job {
             Ok(()) => self.gateway.refusals.forget(self.hash),
             // An invalidation or a purge was faster.
             Err(NotStored::Removed) => down = None,
-            Err(NotStored::OverBudget) => self.gateway.counters.cache_over_budget.add(1),
+            Err(NotStored::Overtaken) => return Err(Overtaken),
+            Err(NotStored::OverBudget) => {
+                self.gateway.counters.cache_over_budget.add(1);
+                self.gateway.store.unseat(self.hash, &self.key, &self.request.fields.view());
+            }
         }
-        down
+        Ok(down)
     }
 
     /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
@@ -663,6 +693,9 @@ impl Job {
         }
     }
 }
+
+/// Another answer came while this one was on its way, and neither is kept.
+struct Overtaken;
 
 /// What others are told of a failed exchange.
 fn head_of(error: &OriginError) -> FillHead {

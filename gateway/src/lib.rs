@@ -30,6 +30,7 @@ pub mod refusals;
 pub mod route;
 pub mod run;
 pub mod stages;
+mod supersede;
 pub mod upgrade;
 mod wait;
 pub mod way;

@@ -18,7 +18,7 @@ use larder_semantics::cache_status::Report;
 use larder_semantics::policy::GetBodies;
 use larder_semantics::{invalidate, method, tags};
 use larder_stdx::clock;
-use larder_store::{Rule, Scope, Strength};
+use larder_store::{Exchanged, Rule, Scope, Strength};
 use larder_transport::{ClientGone, Reply, RequestBody};
 use larder_wire::http1::Framing;
 use larder_wire::http1::response::Response;
@@ -111,7 +111,9 @@ impl<'c> Machine<'_, 'c> {
         }
         self.invalidate(&response).await;
         let response_time = clock::wall();
-        self.pass_or_keep(upload, Arrived { exchange, response, request_time, response_time, born }).await
+        let exchanged = Exchanged { asked: started, answered: exchange.answered() };
+        let arrived = Arrived { exchange, response, request_time, response_time, exchanged, born };
+        self.pass_or_keep(upload, arrived).await
     }
 
     /// Waits for the final head of the answer, while the request's body is carried; interim ones are passed on. An error is what to do

@@ -55,15 +55,21 @@ impl Gateway {
                 chosen = found.map(|it| (it, Tier::Disk)).or(chosen);
             }
         }
-        let mut doubted = false;
+        let (mut doubted, mut removed) = (false, None);
         if let Some(fleet) = self.fleet_of(policy) {
             let holds = match fleet
                 .get(Ask { key, request: &fields, policy, want: Want::Look, is_purged: &|_, _| false })
                 .await
             {
                 Got::Unavailable => Holds::Unknown,
-                Got::Unshared { status, seconds, .. } => Holds::Unshared { status, seconds },
-                Got::Miss { .. } => Holds::Nothing,
+                Got::Unshared { status, seconds, .. } => {
+                    removed = Some(now);
+                    Holds::Unshared { status, seconds }
+                }
+                Got::Miss { removed: at, .. } => {
+                    removed = at;
+                    Holds::Nothing
+                }
                 Got::Hit { found, .. } => {
                     let compared = chosen.as_ref().filter(|it| !is_part(&it.0)).map(|(it, _)| {
                         tiers::compare(&found.envelope.meta, &it.meta, || below::is_same(&found, it))
@@ -76,7 +82,7 @@ impl Gateway {
                         Some(found) => {
                             let held_serves = chosen.as_ref().is_some_and(|it| serves(&it.0));
                             if compared.is_none_or(|it| it == Compared::Newer)
-                                || !held_serves && serves(&found)
+                                || compared == Some(Compared::Same) && !held_serves && serves(&found)
                             {
                                 chosen = Some((Arc::new(found), Tier::Fleet));
                             }
@@ -85,10 +91,11 @@ impl Gateway {
                     }
                 }
             };
+            let went = |it: &Stored| removed.is_some_and(|at| at >= it.meta.response_time);
             doubted = matches!(holds, Holds::Nothing | Holds::Purged | Holds::Unshared { .. })
                 && match &chosen {
-                    Some((it, Tier::Ram)) => it.is_due(now.0) && it.is_shared() == Shared::Yes,
-                    Some((it, _)) => self.is_shared(it),
+                    Some((it, Tier::Ram)) => it.is_due(now.0) && (it.is_shared() == Shared::Yes || went(it)),
+                    Some((it, _)) => self.is_shared(it) || went(it),
                     None => false,
                 };
             tiers.push(TierHolds { tier: Tier::Fleet, holds });

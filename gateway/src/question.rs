@@ -8,7 +8,7 @@ use larder_origin::{Asked, OriginError, Reserved};
 use larder_semantics::partial;
 use larder_semantics::policy::OnAbort;
 use larder_stdx::clock;
-use larder_store::FillWriter;
+use larder_store::{Exchanged, FillWriter};
 use larder_wire::http1::Framing;
 use std::future::Future;
 use std::pin::Pin;
@@ -77,7 +77,7 @@ impl Job {
         let mut outgoing =
             forward::outgoing(&self.gateway, &self.request, &sent, route, &self.client, Framing::Empty, ask);
         let born = self.gateway.store.born();
-        let request_time = clock::wall();
+        let (request_time, asked) = (clock::wall(), clock::precise_micros());
         outgoing.asked = Some(started);
         self.told.enter(Stage::Connect); // It may have looked on the disk since it had its place.
         let exchange = match reserved.send(outgoing).await {
@@ -99,8 +99,10 @@ impl Job {
             location::write_back(route, &self.request, &mut response.fields);
             self.told.enter(Stage::Lookup);
             self.local.origin_status.set(Some(response.status));
+            let exchanged = Exchanged { asked, answered: exchange.answered() };
             return Some(Ok(Arrived {
                 exchange,
+                exchanged,
                 response,
                 request_time,
                 response_time: clock::wall(),

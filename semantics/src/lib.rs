@@ -29,6 +29,7 @@ pub mod scheme;
 pub mod secret;
 pub mod storable;
 pub mod stored;
+pub mod supersede;
 pub mod tags;
 pub mod target;
 pub mod targeted;

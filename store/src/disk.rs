@@ -344,22 +344,26 @@ impl Disk {
     ) {
         let base = self.base();
         let counters = &base.counters;
-        if stored.meta.partial.is_some() || stored.meta.lifetime.seconds < self.min_ttl {
+        if stored.meta.partial.is_some() {
             return counters.disk_skipped.add_shared(1);
         }
-        if stored.body.len() >= base.segment_size {
-            return counters.disk_too_large.add_shared(1);
-        }
-        if !self.status.is_on() {
-            self.queue.miss(stored);
-            return counters.disk_off_skipped.add_shared(1);
-        }
         let is_evicted = leaving.is_some();
-        match self.queue.write(base.hash(key), key, stored, leaving, too_late) {
-            Push::Queued => counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
-            Push::Full => counters.disk_queue_full.add_shared(1),
-            Push::TooLate => counters.disk_skipped.add_shared(1),
+        if stored.meta.lifetime.seconds < self.min_ttl {
+            counters.disk_skipped.add_shared(1);
+        } else if stored.body.len() >= base.segment_size {
+            counters.disk_too_large.add_shared(1);
+        } else if !self.status.is_on() {
+            self.queue.miss(stored);
+            counters.disk_off_skipped.add_shared(1);
+        } else {
+            match self.queue.write(base.hash(key), key, stored, leaving, too_late) {
+                Push::Queued => return counters.disk_evicted_writes.add_shared(u64::from(is_evicted)),
+                Push::TooLate => return counters.disk_skipped.add_shared(1),
+                Push::Full => counters.disk_queue_full.add_shared(1),
+            }
         }
+        // It is not written: what it takes the place of goes all the same.
+        let _ = self.displace(key, stored);
     }
 
     /// Whether a response was offered, and is neither on the disk nor on its way, nor anything of its variant that came
@@ -391,10 +395,33 @@ impl Disk {
         let base = self.base();
         let hash = base.hash(key);
         let (done, written) = oneshot::channel();
-        self.queue.remove(hash, done, |stamp| {
+        self.queue.remove(hash, 0, done, |stamp, _| {
             base.index.remove(hash, stamp);
         });
         Written(written)
+    }
+
+    /// [`Disk::remove`] where anything is kept under the key or waits to be written there; `None`, and nothing to wait for, where not.
+    pub fn supersede(&self, key: &[u8]) -> Option<Written> {
+        let hash = self.base().hash(key);
+        (self.base().index.knows(hash) || self.queue.has(hash)).then(|| self.remove(key))
+    }
+
+    /// Forgets the older records that a response takes the place of, whether it is written itself or not, as [`Disk::remove`] does;
+    /// `None` where there are none.
+    pub fn displace(&self, key: &[u8], stored: &Stored) -> Option<Written> {
+        let base = self.base();
+        let hash = base.hash(key);
+        let variant = head::variant_name(hash, &stored.meta.vary, &stored.variant).displaces();
+        let is_older = |it: &index::Known| variant == 0 || it.variant == variant;
+        if !self.queue.has(hash) && !base.index.find(hash).iter().any(is_older) {
+            return None;
+        }
+        let (done, written) = oneshot::channel();
+        self.queue.remove(hash, variant, done, |stamp, waits| {
+            base.index.remove_variant(hash, variant, stamp, waits);
+        });
+        Some(Written(written))
     }
 
     /// Writes a purge down, ahead of what is queued; ready when it is on the device (fdatasync).

@@ -21,6 +21,7 @@ pub mod s3fifo;
 pub mod sample;
 mod shelf;
 pub mod spool;
+mod supersede;
 mod tiers;
 pub mod yards;
 
@@ -28,4 +29,4 @@ pub use disk::{Disk, Waited};
 pub use fill::{Begin, Fill, FillEnd, FillHead, FillReader, FillWriter, Otherwise};
 pub use forms::{Form, Forms, NotMade};
 pub use purges::{Born, Marks, Position, Positions, Rule, Scope, Seq, Strength};
-pub use ram::{Body, OnDisk, Settings, Shared, Shelf, Store, Stored};
+pub use ram::{Body, Exchanged, OnDisk, Settings, Shared, Shelf, Store, Stored};

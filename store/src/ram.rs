@@ -33,7 +33,7 @@ use std::sync::atomic::{
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::shelf::{Body, OnDisk, Shared, Shelf, Stored};
+pub use crate::shelf::{Body, Exchanged, OnDisk, Shared, Shelf, Stored};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).
@@ -44,8 +44,8 @@ fn shards(budget: u64) -> usize {
     usize::try_from(budget / BUDGET_OF_SHARD).unwrap_or(usize::MAX).clamp(64, 8192).next_power_of_two()
 }
 
-/// How many counts of removals there are: see [`Store::removals`].
-const REMOVALS: usize = 64;
+/// How many counts of removals there are: see [`Store::removals`]. Answers that may not be stored count, and a neighbour's costs a store.
+const REMOVALS: usize = 1 << 14;
 
 /// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
 const SLOT_COST: u64 = 256;
@@ -110,6 +110,8 @@ pub struct OverBudget;
 pub enum NotStored {
     /// The key was removed after this fill began, or the body is no longer kept whole.
     Removed,
+    /// Another answer came after this one was asked for: neither is kept, since the origin may have made either later.
+    Overtaken,
     /// No room could be made.
     OverBudget,
 }
@@ -137,7 +139,7 @@ pub struct Store {
     pub(crate) idle: Mutex<Idle>,
     pub(crate) yards: Yards,
     /// How often something was removed, by shard of the key: see [`Store::removals`].
-    removed: Box<[AtomicU64]>,
+    pub(crate) removed: Box<[AtomicU64]>,
     pub(crate) counters: Arc<Counters>,
     /// Where what is evicted goes.
     pub(crate) below: OnceLock<Weak<Disk>>,
@@ -332,6 +334,12 @@ impl Store {
         let (verdict, met) = self.purges.verdict(key, &stored, 0);
         let stored = stored.after(verdict).ok_or(NotStored::Removed)?;
         let mut standing = self.standing(hash, key);
+        if standing.as_ref().is_some_and(|it| it.has_overtaken(&stored)) {
+            let gone = self.take_where(&mut books, hash, key, |it| it.is_same_variant(&stored));
+            drop(books);
+            drop((gone, standing));
+            return Err(NotStored::Overtaken);
+        }
         if verdict != Verdict::Keep {
             // What stands there may be purged, and not met since.
             standing = standing.and_then(|it| self.purges.left_of(it));
@@ -446,7 +454,7 @@ impl Store {
         Removals(self.removals_of(hash).load(SeqCst))
     }
 
-    fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
+    pub(crate) fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
         #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
         &self.removed[hash.0 as usize % self.removed.len()]
     }

@@ -58,6 +58,7 @@ pub fn stored(body: Body) -> Stored {
         variant: Box::default(),
         marks: Marks::default(),
         recheck: AtomicU64::new(u64::MAX),
+        exchanged: Default::default(),
         on_disk: Default::default(),
         forms: None,
     }

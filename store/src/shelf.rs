@@ -138,6 +138,8 @@ pub struct Stored {
     /// From this wall second on the fleet is asked whether it has a newer one, with `NOT_SHARED` where the fleet does
     /// not have this one; `u64::MAX` where nobody is to ask.
     pub recheck: AtomicU64,
+    /// When this process asked the origin for it, and had its head; nothing of what lay in a tier below.
+    pub exchanged: Exchanged,
     /// What the disk tier was given of it.
     pub on_disk: OnDisk,
     /// Other forms of it; `None` where there are none and will be none.
@@ -146,6 +148,15 @@ pub struct Stored {
 
 /// In [`Stored::recheck`]: the fleet does not have this one, so that nobody has removed it there either.
 pub const NOT_SHARED: u64 = 1 << 63;
+
+/// The time of an exchange with the origin, microseconds of the precise clock; zeros where it is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The request left.
+    pub asked: u64,
+    /// The head of the response had come.
+    pub answered: u64,
+}
 
 /// Whether the fleet has a response that this node has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,7 +215,7 @@ impl Stored {
         if self.recheck.load(Relaxed) & NOT_SHARED == 0 { Shared::Yes } else { Shared::No }
     }
 
-    fn is_same_variant(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_variant(&self, other: &Self) -> bool {
         self.variant == other.variant && self.meta.vary == other.meta.vary
     }
 }
@@ -347,6 +358,21 @@ impl Shelf {
     /// The last purge that everything on it has met.
     pub(crate) fn met(&self) -> Seq {
         self.checked.load(Relaxed)
+    }
+
+    /// Whether it holds another answer for this variant that came after `new` was asked for: which of the two the origin made later
+    /// cannot be known.
+    pub(crate) fn has_overtaken(&self, new: &Stored) -> bool {
+        let asked = new.exchanged.asked;
+        let is_other = |it: &Stored| {
+            let same_tag = it.meta.etag.is_some() && it.meta.etag == new.meta.etag;
+            let same_body =
+                matches!((&it.body, &new.body), (Body::Heap(one), Body::Heap(other)) if one == other);
+            !(same_tag || same_body && it.meta.status == new.meta.status)
+        };
+        let overtook =
+            |it: &Arc<Stored>| it.is_same_variant(new) && it.exchanged.answered > asked && is_other(it);
+        asked > 0 && new.meta.partial.is_none() && self.variants.iter().any(overtook)
     }
 
     /// Whether it holds this variant as it was asked for later.

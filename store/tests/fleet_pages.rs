@@ -522,8 +522,8 @@ fn one_node_of_four_recomputes() {
         let mut wins = Vec::new();
         for node in &nodes {
             match get_as(node, url, &[], Want::Recompute).await {
-                Got::Miss { turn: Turn::Ours(win) } => wins.push((node, win)),
-                Got::Miss { turn: Turn::Theirs(_) } => {}
+                Got::Miss { turn: Turn::Ours(win), .. } => wins.push((node, win)),
+                Got::Miss { turn: Turn::Theirs(_), .. } => {}
                 got => panic!("{got:?}"),
             }
         }
@@ -593,15 +593,18 @@ fn a_turn_that_comes_to_nothing_is_given_back() {
         async |a, b, _| {
             let url = "http://a/";
             let got = get_as(&a, url, &[], Want::Recompute).await;
-            assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
+            assert!(matches!(got, Got::Miss { turn: Turn::Ours(_), .. }));
             assert!(matches!(
                 get_as(&b, url, &[], Want::Recompute).await,
-                Got::Miss { turn: Turn::Theirs(_) }
+                Got::Miss { turn: Turn::Theirs(_), .. }
             ));
             drop(got);
             // Behind what was told and not waited for.
             assert_eq!(Removed::Everywhere, a.remove(b"http://other/").await);
-            assert!(matches!(get_as(&b, url, &[], Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
+            assert!(matches!(
+                get_as(&b, url, &[], Want::Recompute).await,
+                Got::Miss { turn: Turn::Ours(_), .. }
+            ));
         },
     );
 }
@@ -611,7 +614,7 @@ fn what_was_removed_by_another_node_is_not_filled_by_the_turn_of_before() {
     pair(as_it_is, async |a, b, _| {
         let url = "http://a/";
         let got = get_as(&a, url, &[], Want::Recompute).await;
-        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_) }));
+        assert!(matches!(got, Got::Miss { turn: Turn::Ours(_), .. }));
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_eq!(Settled::NotStored, put(&a, url, &text("from before")).await);
         drop(got);

@@ -80,9 +80,9 @@ fn who_did_not_get_the_turn_writes_over_no_removal() {
         |_| {},
         async |[a, b, c]| {
             let ours = ask(a).await;
-            assert!(matches!(ours, Got::Miss { turn: Turn::Ours(_) }));
+            assert!(matches!(ours, Got::Miss { turn: Turn::Ours(_), .. }));
             // B waits in vain, and asks the origin itself.
-            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_) }));
+            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_), .. }));
             assert_eq!(Removed::Everywhere, c.remove(URL.as_bytes()).await);
             assert_eq!(Settled::NotStored, put(b, URL, &text("old")).await);
             assert_miss(get(c, URL).await);
@@ -97,7 +97,7 @@ fn who_did_not_get_the_turn_may_be_the_first_that_writes() {
         |_| {},
         async |[a, b, c]| {
             let ours = ask(a).await;
-            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_) }));
+            assert!(matches!(ask(b).await, Got::Miss { turn: Turn::Theirs(_), .. }));
             assert_eq!(Settled::Stored, put(b, URL, &text("b's")).await);
             assert_eq!(Settled::NotStored, put(a, URL, &text("a's")).await);
             drop(ours);
@@ -147,8 +147,8 @@ fn after_a_removal_one_node_has_the_turn() {
                 for node in all {
                     turns.push(ask(node).await);
                 }
-                let ours = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Ours(_) });
-                let theirs = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Theirs(_) });
+                let ours = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Ours(_), .. });
+                let theirs = |it: &&Got| matches!(it, Got::Miss { turn: Turn::Theirs(_), .. });
                 assert_eq!((1, 2), (turns.iter().filter(ours).count(), turns.iter().filter(theirs).count()));
                 // Given back, the next has it; and what was removed stays so.
                 drop(turns);

@@ -78,7 +78,7 @@ fn who_wants_another_variant_leaves_the_turn_to_others() {
         for want in [Want::Look, Want::Recompute] {
             assert_eq!(b"Good day"[..], hit(ask(b, "en", want).await).body);
         }
-        assert!(matches!(ask(b, "fr", Want::Recompute).await, Got::Miss { turn: Turn::Ours(_) }));
+        assert!(matches!(ask(b, "fr", Want::Recompute).await, Got::Miss { turn: Turn::Ours(_), .. }));
         is_done(b).await;
         ours(ask(c, "de", Want::Recompute).await);
     });

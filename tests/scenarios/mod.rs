@@ -50,6 +50,7 @@ mod presets;
 mod pressed;
 mod proxied;
 mod purge;
+mod removed;
 mod requests;
 mod run_files;
 mod session_applications;

@@ -90,7 +90,7 @@ pub fn is_start(kind: File, place: Place, bytes: &[u8]) -> bool {
 pub enum Kind {
     /// A response: head and body follow.
     Response,
-    /// Everything under this hash with a lower stamp is removed. Nothing follows. With stamp zero it removes nothing: it only
+    /// Everything under this hash with a lower stamp is removed: of this variant, or of all where that is zero. Nothing follows. With stamp zero it removes nothing: it only
     /// notes that the purge with the number `born` was acknowledged.
     Removal,
 }

@@ -58,6 +58,7 @@ pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
         variant,
         marks,
         recheck,
+        exchanged: Default::default(),
         on_disk: Default::default(),
         forms: Default::default(),
     }
@@ -70,6 +71,13 @@ pub(crate) struct VariantName {
     pub names: u16,
     /// Of the names and of what the request had for them.
     pub variant: u32,
+}
+
+impl VariantName {
+    /// The older records that one of this name takes the place of: its variant's; all, told as zero, where it does not vary.
+    pub fn displaces(self) -> u32 {
+        if self.names == 0 { 0 } else { self.variant }
+    }
 }
 
 /// The name of a variant, by the directory's seed and its key's hash.

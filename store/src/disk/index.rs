@@ -53,6 +53,13 @@ pub(crate) struct Known {
     pub flags: u64,
 }
 
+impl Known {
+    /// Whether a removal of one variant, or of all where that is zero, is about this.
+    fn is_removed_by(&self, variant: u32, stamp: u64) -> bool {
+        self.stamp < stamp && (variant == 0 || self.variant == variant)
+    }
+}
+
 /// What the index knows of everything under one hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
@@ -267,9 +274,19 @@ impl Index {
         self.forget_where(&mut shard, hash, |it| it.stamp < stamp)
     }
 
+    /// Forgets one variant under a hash, or all where `variant` is zero, that is older than `stamp`; where something `waits` to be written
+    /// there, that as well, of any variant. Says how many.
+    pub fn remove_variant(&self, hash: u64, variant: u32, stamp: u64, waits: bool) -> usize {
+        let mut shard = self.shard(hash).write();
+        if waits {
+            self.removed(hash).fetch_max(stamp, Relaxed);
+        }
+        self.forget_where(&mut shard, hash, |it| it.is_removed_by(variant, stamp))
+    }
+
     /// Forgets what a removal of an earlier process was about.
-    pub fn replay_removal(&self, hash: u64, stamp: u64) {
-        self.forget_where(&mut self.shard(hash).write(), hash, |it| it.stamp < stamp);
+    pub fn replay_removal(&self, hash: u64, variant: u32, stamp: u64) {
+        self.forget_where(&mut self.shard(hash).write(), hash, |it| it.is_removed_by(variant, stamp));
     }
 
     /// Forgets a record where it lies in that segment.

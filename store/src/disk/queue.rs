@@ -4,7 +4,7 @@ use crate::ledger::Leaving;
 use crate::purges::{Rule, Seq};
 use crate::shelf::{Body, Offered, Stored};
 use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,8 +24,8 @@ pub(crate) type Done = oneshot::Sender<io::Result<()>>;
 pub(crate) enum Op {
     /// A response.
     Write { hash: u64, stamp: u64, key: Box<[u8]>, stored: Arc<Stored>, cost: u64, leaving: Option<Leaving> },
-    /// Everything under a hash that is older.
-    Remove { hash: u64, stamp: u64, done: Done },
+    /// Everything under a hash that is older: of one variant, or of all where that is zero.
+    Remove { hash: u64, variant: u32, stamp: u64, done: Done },
     /// Says when all before it is done.
     Flush(Done),
     /// A purge.
@@ -49,6 +49,8 @@ struct Inner {
     ahead: VecDeque<Op>,
     ops: VecDeque<Op>,
     bytes: u64,
+    /// How many responses wait, or are being written, under which hash.
+    waiting: HashMap<u64, u32>,
     removals: usize,
     stamp: u64,
     stopped: bool,
@@ -81,6 +83,7 @@ impl Queue {
             ahead: VecDeque::new(),
             ops: VecDeque::new(),
             bytes: 0,
+            waiting: HashMap::new(),
             removals: 0,
             stamp,
             stopped: false,
@@ -127,6 +130,7 @@ impl Queue {
         }
         stored.on_disk.set(Offered::Queued(stamp));
         inner.bytes += cost;
+        *inner.waiting.entry(hash).or_default() += 1;
         inner.ops.push_back(Op::Write { hash, stamp, key, stored: stored.clone(), cost, leaving });
         drop(inner);
         self.wake.notify_one();
@@ -134,15 +138,15 @@ impl Queue {
     }
 
     /// Queues a removal, ahead of what is to be written: what of that is older is then not written at all. `forget` is
-    /// told its stamp before anybody else gets a later one.
-    pub fn remove(&self, hash: u64, done: Done, forget: impl FnOnce(u64)) {
+    /// told its stamp before anybody else gets a later one, and whether anything waits under the hash.
+    pub fn remove(&self, hash: u64, variant: u32, done: Done, forget: impl FnOnce(u64, bool)) {
         let mut inner = self.inner.lock();
         inner.stamp += 1;
         let stamp = inner.stamp;
-        forget(stamp);
+        forget(stamp, inner.waiting.contains_key(&hash));
         if inner.removals < MOST_REMOVALS {
             inner.removals += 1;
-            inner.ahead.push_back(Op::Remove { hash, stamp, done });
+            inner.ahead.push_back(Op::Remove { hash, variant, stamp, done });
         } else if !inner.ahead.iter().any(|it| matches!(it, Op::Anew)) {
             inner.ahead.push_back(Op::Anew);
         }
@@ -184,9 +188,21 @@ impl Queue {
     }
 
     /// A response of this cost is written, or will not be.
-    pub fn done(&self, cost: u64, stamp: u64) {
+    pub fn done(&self, hash: u64, cost: u64, stamp: u64) {
         self.written.store(stamp, Relaxed);
-        self.inner.lock().bytes -= cost;
+        let mut inner = self.inner.lock();
+        inner.bytes -= cost;
+        if let Some(count) = inner.waiting.get_mut(&hash) {
+            *count -= 1;
+            if *count == 0 {
+                inner.waiting.remove(&hash);
+            }
+        }
+    }
+
+    /// Whether anything under a hash waits, or is just being written.
+    pub fn has(&self, hash: u64) -> bool {
+        self.inner.lock().waiting.contains_key(&hash)
     }
 
     /// Whether a response that was queued under this stamp still waits, or is just being written.
@@ -215,7 +231,9 @@ impl Queue {
             }
             _ => 0,
         };
-        inner.ops.iter().map(held).sum::<u64>() + (inner.ops.capacity() * size_of::<Op>()) as u64
+        let tables =
+            inner.ops.capacity() * size_of::<Op>() + inner.waiting.capacity() * size_of::<(u64, u32, u8)>();
+        inner.ops.iter().map(held).sum::<u64>() + tables as u64
     }
 
     /// Nothing more comes; waits for the writer, but not longer than `patience`.

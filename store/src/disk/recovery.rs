@@ -107,7 +107,7 @@ impl Recovered {
 
 fn enter(base: &Base, segment: u32, it: &Entry) {
     if !it.is_response() {
-        return base.index.replay_removal(it.hash, it.stamp);
+        return base.index.replay_removal(it.hash, it.variant, it.stamp);
     }
     let spot = Spot { segment, offset: it.offset, size: it.size };
     let known = Known { spot, stamp: it.stamp, variant: it.variant, names: it.names, flags: 0 };

@@ -73,7 +73,7 @@ pub(crate) struct Writer {
     pub log: Option<Log>,
     pub journal: Journal,
     /// Removals that are not in the log.
-    pub pending: Vec<(u64, u64)>,
+    pub pending: Vec<(u64, u32, u64)>,
     /// What is on the disk is not to be found again, whatever is in it.
     pub anew: bool,
 }
@@ -87,10 +87,10 @@ impl Writer {
                 Op::Write { hash, stamp, key, stored, cost, leaving } => {
                     self.store(hash, stamp, &key, &stored, &mut scratch);
                     drop((stored, leaving));
-                    self.queue.done(cost, stamp);
+                    self.queue.done(hash, cost, stamp);
                 }
-                Op::Remove { hash, stamp, done } => {
-                    self.remove(hash, stamp);
+                Op::Remove { hash, variant, stamp, done } => {
+                    self.remove(hash, variant, stamp);
                     let _ = done.send(Ok(()));
                 }
                 Op::Flush(done) => {
@@ -131,21 +131,38 @@ impl Writer {
     fn store(&mut self, hash: u64, stamp: u64, key: &[u8], stored: &Stored, scratch: &mut Vec<u8>) {
         let counters = self.base.counters.clone();
         if !self.status.is_on() {
-            return counters.disk_off_skipped.add_shared(1);
+            counters.disk_off_skipped.add_shared(1);
+            return self.displace(hash, stamp, stored);
         }
         if self.base.index.is_late(hash, stamp) || self.journal.has_let_go(stored.marks.born.seq) {
-            return counters.disk_skipped.add_shared(1);
+            counters.disk_skipped.add_shared(1);
+            return self.displace(hash, stamp, stored);
         }
         if stored.marks.born.seq > self.journal.last() && self.number(stored.marks.born.seq).is_err() {
-            return counters.disk_off_skipped.add_shared(1);
+            counters.disk_off_skipped.add_shared(1);
+            return self.displace(hash, stamp, stored);
         }
-        match self.append(hash, stamp, key, stored, scratch) {
+        let result = self.append(hash, stamp, key, stored, scratch);
+        let is_written = result.is_ok();
+        match result {
             Ok(Put::In) => counters.disk_writes.add_shared(1),
             Ok(Put::Late) => counters.disk_skipped.add_shared(1),
             Err(NotWritten::TooLarge) => counters.disk_too_large.add_shared(1),
             Err(NotWritten::NoRoom) => counters.disk_no_room.add_shared(1),
             Err(NotWritten::Corrupt) => counters.disk_corrupt.add_shared(1),
             Err(NotWritten::Failed(failed)) => self.fail(failed),
+        }
+        if !is_written {
+            self.displace(hash, stamp, stored);
+        }
+    }
+
+    /// What was to take the place of an older record is not written: that one goes all the same.
+    fn displace(&mut self, hash: u64, stamp: u64, stored: &Stored) {
+        let name = variant_name(hash, &stored.meta.vary, &stored.variant);
+        let variant = name.displaces();
+        if self.base.index.remove_variant(hash, variant, stamp, false) > 0 {
+            self.remove(hash, variant, stamp);
         }
     }
 
@@ -194,40 +211,29 @@ impl Writer {
         Ok(self.base.index.put(hash, &known))
     }
 
-    fn remove(&mut self, hash: u64, stamp: u64) {
+    fn remove(&mut self, hash: u64, variant: u32, stamp: u64) {
         if self.status.is_on() {
-            match self.append_removal(hash, stamp) {
+            match self.append_removal(hash, variant, stamp) {
                 Ok(()) => return self.base.counters.disk_removals.add_shared(1),
                 Err(NotWritten::Failed(failed)) => self.fail(failed),
                 // Room is held by readers: the removal is not.
                 Err(_) => {}
             }
         }
-        self.keep_in_mind(hash, stamp);
+        self.keep_in_mind(hash, variant, stamp);
     }
 
-    fn append_removal(&mut self, hash: u64, stamp: u64) -> Result<(), NotWritten> {
+    fn append_removal(&mut self, hash: u64, variant: u32, stamp: u64) -> Result<(), NotWritten> {
         let Some(log) = &mut self.log else { return Err(NotWritten::NoRoom) };
-        let header = Header {
-            kind: Kind::Removal,
-            hash,
-            stamp,
-            born: 0,
-            variant: 0,
-            names: 0,
-            head: 0,
-            body: 0,
-            head_sum: 0,
-            body_sum: 0,
-        };
+        let header = Header { hash, stamp, variant, ..Header::note(0) };
         log.append(&header, &[], Source::Bytes(&[])).map(drop)
     }
 
     /// A removal that is not in the log: should this process die before it is, the next one must not trust what is in
     /// the directory.
-    fn keep_in_mind(&mut self, hash: u64, stamp: u64) {
+    fn keep_in_mind(&mut self, hash: u64, variant: u32, stamp: u64) {
         if self.pending.len() < MOST_PENDING {
-            self.pending.push((hash, stamp));
+            self.pending.push((hash, variant, stamp));
         } else {
             self.anew = true;
         }
@@ -332,8 +338,8 @@ impl Writer {
         }
         let begun = if log.active.is_none() { log.begin() } else { Ok(()) };
         begun.map_err(not_written)?;
-        while let Some((hash, stamp)) = self.pending.last().copied() {
-            self.append_removal(hash, stamp).map_err(not_written)?;
+        while let Some((hash, variant, stamp)) = self.pending.last().copied() {
+            self.append_removal(hash, variant, stamp).map_err(not_written)?;
             self.pending.pop();
         }
         let Some(log) = &mut self.log else { return Ok(()) };

@@ -69,7 +69,7 @@ impl Fleet {
             Err(Shortfall::Unavailable) => Got::Unavailable,
             Err(Shortfall::Corrupt) => {
                 self.counters.fleet_corrupt.add(1);
-                Got::Miss { turn: Turn::Free }
+                Got::Miss { turn: Turn::Free, removed: None }
             }
         };
         let turn = match &got {
@@ -77,7 +77,7 @@ impl Fleet {
                 self.counters.fleet_hits.add(1);
                 turn
             }
-            Got::Miss { turn } => {
+            Got::Miss { turn, .. } => {
                 self.counters.fleet_misses.add(1);
                 turn
             }
@@ -125,7 +125,7 @@ impl Fleet {
                 // It may vary on other names by now than the newest.
                 if *record.envelope.variant != self::wanted(&record.envelope, ask)[..] {
                     self.hand_back(&record.key, &record.item);
-                    return Ok(Got::Miss { turn: Turn::Free });
+                    return Ok(Got::Miss { turn: Turn::Free, removed: None });
                 }
             }
         }
@@ -446,8 +446,12 @@ fn without_record(looked: Looked) -> Got {
             let seconds = seconds_of(&item).min(mark.of.meta.lifetime.seconds).max(1);
             Got::Unshared { says: mark.says, status: mark.of.meta.status, seconds }
         }
-        Looked::Nothing(turn) | Looked::Removed(_, turn) => Got::Miss { turn },
-        Looked::Record(_) | Looked::Absent => Got::Miss { turn: Turn::Free },
+        Looked::Removed(item, turn) => {
+            let removed = Mark::read(&item.value).ok().map(|it| it.of.meta.response_time);
+            Got::Miss { turn, removed }
+        }
+        Looked::Nothing(turn) => Got::Miss { turn, removed: None },
+        Looked::Record(_) | Looked::Absent => Got::Miss { turn: Turn::Free, removed: None },
     }
 }
 

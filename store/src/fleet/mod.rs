@@ -15,6 +15,7 @@ pub mod ring;
 pub mod server;
 pub mod settings;
 mod split;
+mod supersede;
 mod turns;
 
 pub use hash::Hash;
@@ -32,6 +33,7 @@ use health::Admission;
 use larder_counters::Counters;
 use larder_semantics::field::Field;
 use larder_semantics::policy::Policy;
+use larder_stdx::clock::WallTime;
 use larder_wire::envelope::Envelope;
 pub use larder_wire::envelope::{Mark, Unshared};
 pub use larder_wire::memcached::{FleetKey, Protocol};
@@ -40,6 +42,7 @@ use server::Way;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+pub use supersede::Instead;
 use turns::{Seen, Turns};
 
 /// What is asked of the fleet.
@@ -91,6 +94,8 @@ pub enum Got {
     },
     /// Nothing that could be used.
     Miss {
+        /// When it was removed, or another answer of the origin came, if that was lately: what a node has from before does not stand.
+        removed: Option<WallTime>,
         /// Who is to compute it.
         turn: Turn,
     },
@@ -156,6 +161,7 @@ pub struct Fleet {
     ring: RefCell<(u64, Ring)>,
     turns: Turns,
     seen: Seen,
+    superseding: supersede::Superseding,
     /// Bytes of bodies on their way out.
     writing: Cell<u64>,
 }
@@ -182,9 +188,21 @@ impl Fleet {
             .map(|at| Server::new(at, settings.clone(), health.clone(), counters.clone()))
             .collect();
         let ring = Ring::new(&settings.servers, settings.distribution, settings.hash, |_| true);
-        let (turns, seen) = (Turns::default(), Seen::default());
+        let (turns, seen, superseding) = Default::default();
         let (keys, ring, writing) = (settings.keys.clone(), RefCell::new((0, ring)), Cell::new(0));
-        Rc::new(Self { settings, health, store, counters, servers, keys, ring, turns, seen, writing })
+        Rc::new(Self {
+            settings,
+            health,
+            store,
+            counters,
+            servers,
+            keys,
+            ring,
+            turns,
+            seen,
+            superseding,
+            writing,
+        })
     }
 
     /// What the operator says of it.

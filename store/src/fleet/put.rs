@@ -3,11 +3,12 @@
 use super::connection::{Answer, now};
 use super::server::{Failed, Way};
 use super::split::{self, Held};
-use super::turns::{ABSENT, REMOVAL_STANDS, new_generation, random};
+use super::supersede::{CLOCKS_APART, Instead};
+use super::turns::{ABSENT, new_generation, random};
 use super::{FilledBy, Fleet, Large, Put, Removed, Settled, Win};
 use crate::ram::{Body, Stored};
 use larder_stdx::clock;
-use larder_wire::envelope::{BodyInfo, Head, Mark, Parts, Unshared, sum};
+use larder_wire::envelope::{BodyInfo, Envelope, Head, Mark, Parts, Unshared, sum};
 use larder_wire::memcached::{FleetKey, MAX_EXPIRE, Reply, Request, Value};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,17 +72,24 @@ impl Fleet {
 
     /// [`Fleet::put`] of what it was this node's turn to make. The turn ends when the response is there, or is not to be.
     pub fn put_in_turn(self: &Rc<Self>, key: &[u8], stored: &Arc<Stored>, win: Option<Win>) -> Put {
-        let Some(expire) = self.keeps_for(stored) else { return Put::settled_as(Settled::NotStored) };
+        let Some(expire) = self.keeps_for(stored) else {
+            if stored.meta.partial.is_none() {
+                self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
+            }
+            return Put::settled_as(Settled::NotStored);
+        };
         let size = stored.body.len();
         let skips = self.settings.large == Large::Skip && size > self.settings.max_item && !self.packs(size);
         if size > self.settings.queue || skips {
             self.counters.fleet_too_large.add(1);
+            self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
             return Put::settled_as(Settled::NotStored);
         }
         // What waits is in RAM, which has no room for others meanwhile.
         let most = self.settings.queue.min(self.store.budget() / 8);
         if self.writing.get() > 0 && self.writing.get() + size > most {
             self.counters.fleet_puts_full.add(1);
+            self.supersede_soon(key, Instead::Trace(stored.meta.request_time));
             return Put::settled_as(Settled::NotStored);
         }
         self.writing.set(self.writing.get() + size);
@@ -149,7 +157,8 @@ impl Fleet {
             expire,
             removals: self.health.removals(key),
             base: with_turn(self.keys.key(key), over),
-            variant: varies.then(|| with_turn(self.variant(key, generation, &stored.variant), Over::All)),
+            variant: varies
+                .then(|| with_turn(self.variant(key, generation, &stored.variant), Over::AllButRemovals)),
             generation,
         }
     }
@@ -178,7 +187,7 @@ impl Fleet {
             for (key, _) in variant.iter().chain([base]) {
                 if let Some(server) = self.route(key) {
                     let trace = trace.as_deref().filter(|_| *key == base.0);
-                    let request = removal(key, &trace);
+                    let request = removal(key, &trace, self.stands());
                     self.servers[server].tell(&request, Way::of(key), now() + self.settings.timeout);
                 }
             }
@@ -267,27 +276,43 @@ impl Fleet {
             {
                 Ok(Reply::Done) => return Written::There,
                 Ok(Reply::Exists | Reply::NotStored) => {}
-                _ => return Written::No,
+                Ok(_) => {
+                    // It has no room: what it has under this key is older.
+                    let gone = Request::Delete { key, stale: None, cas: None };
+                    self.servers[server].tell(&gone, Way::of(key), now() + self.settings.timeout);
+                    return Written::No;
+                }
+                Err(_) => return Written::No,
             }
-            match (self.standing(key, over).await, over) {
+            match (self.standing(outgoing, key, over).await, over) {
                 (Standing::Removal, _) => return Written::Removed,
                 (Standing::Other(cas), Over::AllButRemovals) => over = Over::This(cas),
-                (Standing::Other(_), _) => return Written::Outdone,
+                (Standing::Other(_) | Standing::Newer, _) => return Written::Outdone,
                 (Standing::Unknown, _) => return Written::No,
             }
         }
     }
 
     /// What stands under a key that something could not be written to.
-    async fn standing(self: &Rc<Self>, key: &FleetKey, over: Over) -> Standing {
+    async fn standing(self: &Rc<Self>, outgoing: &Outgoing, key: &FleetKey, over: Over) -> Standing {
         let deadline = now() + self.settings.timeout;
         let Some(sent) = self.ask_for(key.clone(), deadline) else { return Standing::Unknown };
         let Ok(Some(it)) = self.hear(sent, deadline).await else { return Standing::Unknown };
+        let ours = &outgoing.stored.meta;
         let standing = match Mark::read(&it.value) {
-            Ok(Mark { says: Unshared::Removed, .. }) => Standing::Removal,
-            _ => Standing::Other(it.hit.cas),
+            Ok(Mark { says: Unshared::Removed, of }) => {
+                let is_later = ours.request_time.0 > of.meta.response_time.0 + CLOCKS_APART;
+                if is_later { Standing::Other(it.hit.cas) } else { Standing::Removal }
+            }
+            // The origin gave that answer after it was asked for this one, as far as clocks tell.
+            Ok(mark) if mark.of.meta.response_time >= ours.request_time => Standing::Removal,
+            Ok(_) => Standing::Other(it.hit.cas),
+            Err(_) => match Envelope::read(&it.value) {
+                Ok((other, _)) if is_newer(&other, &outgoing.stored) => Standing::Newer,
+                _ => Standing::Other(it.hit.cas),
+            },
         };
-        if standing == Standing::Removal || over != Over::AllButRemovals {
+        if matches!(standing, Standing::Removal | Standing::Newer) || over != Over::AllButRemovals {
             // It stays, and so does whose turn it is.
             self.hand_back(key, &it);
         }
@@ -301,21 +326,25 @@ impl Fleet {
             return None;
         }
         let mut bytes = Vec::new();
-        Mark::of_removal(&self.keys.full(key), clock::wall(), REMOVAL_STANDS).write(&mut bytes);
+        Mark::of_removal(&self.keys.full(key), clock::wall(), self.stands()).write(&mut bytes);
         Some(bytes)
     }
 
     /// Removes what is under a key, all variants, from every server that could have it. Ends within `timeout`.
     pub async fn remove(self: &Rc<Self>, key: &[u8]) -> Removed {
+        self.remove_leaving(key, self.trace_of_removal(key).as_deref()).await
+    }
+
+    /// [`Fleet::remove`], with what stands in its place then.
+    pub(super) async fn remove_leaving(self: &Rc<Self>, key: &[u8], trace: Option<&[u8]>) -> Removed {
         self.counters.fleet_removes.add(1);
         // Before anything is sent: what is on its way here looks at it after it has arrived.
         self.health.removed(key);
         let _ = self.seen.take(key);
         let deadline = now() + self.settings.timeout;
         let base = self.keys.key(key);
-        let trace = self.trace_of_removal(key);
-        let trace = trace.as_deref();
-        let request = removal(&base, &trace);
+        let stands = self.stands();
+        let request = removal(&base, &trace, stands);
         let mut removed = Removed::Everywhere;
         let mut asked = Vec::new();
         for server in self.holders(&base) {
@@ -336,7 +365,7 @@ impl Fleet {
                 continue;
             }
             // It may have no room for what would stand there.
-            let request = removal(&base, &None);
+            let request = removal(&base, &None, stands);
             if trace.is_none()
                 || !is_gone(self.servers[server].exchange(&request, Way::of(&base), deadline).await)
             {
@@ -364,20 +393,27 @@ impl Fleet {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Removal,
+    /// Another answer for the same variant, that was asked for after this one had come.
+    Newer,
     /// Something else, that has this number.
     Other(u64),
     /// Nothing any more, or the server cannot be asked.
     Unknown,
 }
 
+/// Whether a record is of the same variant and was asked for after this response had come; by the clocks of two nodes, or the one of one.
+fn is_newer(other: &Envelope, ours: &Stored) -> bool {
+    other.variant == ours.variant && other.meta.request_time > ours.meta.response_time
+}
+
 /// The request that removes what is under a key, with what stands there then.
-fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>) -> Request<'a> {
+fn removal<'a>(key: &'a FleetKey, trace: &'a Option<&'a [u8]>, stands: u32) -> Request<'a> {
     match trace {
         Some(trace) => Request::Set {
             key,
             value: Value::of(std::slice::from_ref(trace)),
             flags: 0,
-            expire: REMOVAL_STANDS,
+            expire: stands,
             cas: None,
             stale_if_older: false,
         },

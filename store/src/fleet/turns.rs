@@ -88,6 +88,13 @@ impl Win {
         self.living = tokio::task::spawn_local(living);
     }
 
+    /// There is nothing to give back any more.
+    pub(super) fn forget(&self) -> Option<Rc<Fleet>> {
+        let fleet = self.fleet.upgrade()?;
+        let _ = fleet.turns.release(&self.place.key, self.place.cas);
+        Some(fleet)
+    }
+
     /// Ends the turn with a mark in the place of the response that others wait for, which holds as long as its lifetime
     /// says; given back where it may not stand there. Nobody waits for it.
     pub fn leave(self, mark: &Mark) {

@@ -226,6 +226,7 @@ impl Stored {
             variant: self.variant.clone(),
             marks: self.marks.clone(),
             recheck: AtomicU64::new(self.recheck.load(Relaxed)),
+            exchanged: self.exchanged,
             on_disk: Default::default(),
             forms: self.forms.clone(),
         }

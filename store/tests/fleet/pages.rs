@@ -66,7 +66,7 @@ pub fn hit(got: Got) -> Box<Found> {
 
 #[track_caller]
 pub fn assert_miss(got: Got) {
-    assert!(matches!(got, Got::Miss { turn: Turn::Free }), "{got:?}");
+    assert!(matches!(got, Got::Miss { turn: Turn::Free, .. }), "{got:?}");
 }
 
 /// Bytes that do not repeat soon and cannot be compressed.

@@ -250,3 +250,72 @@ fn what_waits_is_not_written_once_its_key_is_removed() {
     assert_eq!(None, tier.get("c"));
     assert_eq!(None, after_a_kill(&tier).get("c"));
 }
+
+fn variant(language: &str, body: &str) -> Arc<Stored> {
+    let request = [Field { name: "Accept-Language", value: language.as_bytes() }];
+    sample::varied(&["accept-language"], &request, sample::text(body))
+}
+
+fn selected(tier: &Tier, language: &str) -> Option<Vec<u8>> {
+    let request = [Field { name: "Accept-Language", value: language.as_bytes() }];
+    tier.read("a", &request).map(|it| contents(&it.body))
+}
+
+#[test]
+fn what_is_displaced_stays_away_and_other_variants_stay() {
+    let mut tier = Tier::new();
+    tier.put("a", variant("de", "old"));
+    tier.put("a", variant("fr", "french"));
+    let new = variant("de", "new");
+    tier.disk().displace(b"a", &new).unwrap().wait().unwrap();
+    for _ in 0..2 {
+        assert_eq!((None, Some(b"french".to_vec())), (selected(&tier, "de"), selected(&tier, "fr")));
+        tier.restart();
+    }
+    assert!(tier.disk().displace(b"a", &new).is_none(), "there is nothing to displace");
+    tier.put("a", new);
+    tier.restart();
+    assert_eq!(
+        (Some(b"new".to_vec()), Some(b"french".to_vec())),
+        (selected(&tier, "de"), selected(&tier, "fr"))
+    );
+}
+
+#[test]
+fn what_is_not_written_takes_the_place_of_what_is_all_the_same() {
+    let mut tier = Tier::new();
+    tier.settings.min_ttl = 10;
+    tier.restart();
+    let brief = || {
+        let mut stored = Arc::into_inner(sample::plain(sample::text("brief"))).unwrap();
+        stored.meta.lifetime.seconds = 1;
+        Arc::new(stored)
+    };
+    for (what, new) in [("brief", brief()), ("larger than a segment", blob(1, 100_000))] {
+        tier.text("a", "old");
+        assert!(tier.get("a").is_some());
+        tier.put("a", new);
+        assert_eq!(None, tier.get("a"), "{what}");
+        tier.restart();
+        assert_eq!(None, tier.get("a"), "{what}");
+    }
+    // Nor is what was queued when the queue was full, or when its neighbour was removed.
+    tier.text("a", "old");
+    assert!(tier.disk().supersede(b"nothing").is_none(), "where nothing is nothing is written");
+    tier.disk().supersede(b"a").unwrap().wait().unwrap();
+    tier.restart();
+    assert_eq!(None, tier.get("a"));
+}
+
+#[test]
+fn while_the_device_fails_nothing_old_is_kept() {
+    let mut tier = Tier::new();
+    tier.text("a", "old");
+    tier.calls.faults.plan(Some(Fail { first: 1, count: u64::MAX, errno: Errno::IO }));
+    tier.put("a", sample::plain(sample::text("new")));
+    tier.calls.faults.plan(None);
+    assert_ne!(Some(b"old".to_vec()), tier.get("a"));
+    tier.heal();
+    tier.restart();
+    assert_ne!(Some(b"old".to_vec()), tier.get("a"));
+}

@@ -1,0 +1,120 @@
+//! Another full response of the origin makes unusable what is stored for the same request, in every tier and for every node, whether it is
+//! stored itself or not. Which answers do so is decided in `semantics::supersede`; how a tier forgets is in `store`.
+
+use crate::fetch::{Arrived, Job};
+use crate::route::Gateway;
+use larder_semantics::field::Field;
+use larder_semantics::policy::Policy;
+use larder_semantics::request::RequestFacts;
+use larder_semantics::stored::Meta;
+use larder_semantics::supersede;
+use larder_stdx::clock::{self, WallTime};
+use larder_store::disk::Written;
+use larder_store::fleet::{Instead, Removed, Unshared};
+use larder_store::ram::KeyHash;
+use larder_store::{Rule, Scope, Strength};
+
+impl Gateway {
+    /// Takes what is stored for a request out of every tier, since the origin has answered it otherwise: in RAM the variant that it
+    /// selects, below all variants, of which those in RAM go down again. Nothing that was asked for before is stored after.
+    ///
+    /// Where something lay in a tier of this node, ends when it is gone everywhere, and would be after `kill -9`; else other nodes hear of
+    /// it within a tenth of a second. `instead` stands in the fleet.
+    pub(crate) async fn supersede(
+        &self,
+        policy: &Policy,
+        hash: KeyHash,
+        key: &[u8],
+        request: &[Field<'_>],
+        instead: Instead<'_>,
+    ) {
+        let (was_here, mut on_disk) = self.supersede_here(policy, hash, key, request);
+        match self.fleet_of(policy) {
+            Some(fleet) if was_here => {
+                let removed = fleet.supersede(key, instead).await;
+                // Who came meanwhile may have found it in the fleet yet, and brought it here.
+                on_disk = self.supersede_here(policy, hash, key, request).1.or(on_disk);
+                if removed == Removed::Perhaps {
+                    // A server that comes back may have it still: this node at least does not take it.
+                    let scope = Scope::Url(key.into());
+                    self.store.purge(Rule { scope, strength: Strength::Hard, positions: Vec::new() });
+                }
+            }
+            Some(fleet) => fleet.supersede_soon(key, instead),
+            None => {}
+        }
+        if let Some(written) = on_disk {
+            self.outlives_us(written).await;
+        }
+    }
+
+    /// The same in the tiers of this node: whether anything lay there, and what says that the disk's part is written.
+    fn supersede_here(
+        &self,
+        policy: &Policy,
+        hash: KeyHash,
+        key: &[u8],
+        request: &[Field<'_>],
+    ) -> (bool, Option<Written>) {
+        let in_ram = self.store.supersede(hash, key, request);
+        let on_disk = self.disk_of(policy).and_then(|it| it.supersede(key));
+        // A fill that began between may have found it on the disk.
+        let again = on_disk.is_some() && self.store.supersede(hash, key, request);
+        (in_ram || again || on_disk.is_some(), on_disk)
+    }
+
+    /// What an answer that may not be stored, if it `supersedes` what is, does to that; says whether it does.
+    pub(crate) async fn refused(
+        &self,
+        policy: &Policy,
+        (hash, key): (KeyHash, &[u8]),
+        (facts, request): (&RequestFacts<'_>, &[Field<'_>]),
+        (meta, arrived): (&Meta, &Arrived),
+        says: Unshared,
+    ) -> bool {
+        if !supersede::supersedes(facts, meta.status) {
+            return false;
+        }
+        let mark = self.mark(policy, key, meta, &arrived.born, says);
+        let instead = mark.as_ref().map_or(Instead::Trace(meta.request_time), Instead::Mark);
+        self.supersede(policy, hash, key, request, instead).await;
+        true
+    }
+}
+
+impl Job {
+    /// [`Gateway::refused`] of what this fill brought; the turn to bring it ends then.
+    pub(crate) async fn supersede(&self, meta: &Meta, arrived: &Arrived, says: Unshared) -> bool {
+        let request = self.request.fields.view();
+        let facts = RequestFacts::read(&self.request.method, &request);
+        let (policy, of) = (&self.route.policy, (self.hash, &self.key[..]));
+        let supersedes = self.gateway.refused(policy, of, (&facts, &request), (meta, arrived), says).await;
+        if supersedes
+            && self.gateway.tiers.fills_fleet()
+            && let Some(win) = self.win.take()
+        {
+            win.end();
+        }
+        supersedes
+    }
+
+    /// This fill's answer was overtaken by another: neither is kept in any tier.
+    pub(crate) async fn overtaken(&self) {
+        let request = self.request.fields.view();
+        let now = Instead::Trace(clock::wall());
+        self.gateway.supersede(&self.route.policy, self.hash, &self.key, &request, now).await;
+    }
+
+    /// RAM cannot hold what this fill brought: what it takes the place of goes, and fills go on.
+    pub(crate) async fn outgrown(&self, asked: WallTime) {
+        let (policy, request) = (&self.route.policy, self.request.fields.view());
+        self.gateway.store.unseat(self.hash, &self.key, &request);
+        let on_disk = self.gateway.disk_of(policy).and_then(|it| it.supersede(&self.key));
+        if let Some(fleet) = self.gateway.fleet_of(policy) {
+            fleet.supersede_soon(&self.key, Instead::Trace(asked));
+        }
+        if let Some(written) = on_disk {
+            self.gateway.outlives_us(written).await;
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is stored goes when the origin has answered the same request with another full response: RFC 9111 section 4.3.3. Whether an
+//! answer is such a one is decided in `semantics::supersede`; the tiers below are told by `gateway`.
+
+use crate::ram::{Books, KeyHash, Store};
+use crate::shelf::{Shelf, Stored};
+use larder_semantics::field::Field;
+use larder_semantics::vary;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Store {
+    /// What is stored for this request goes, and what was asked of the origin before is not stored after, of whichever variant it is.
+    /// Other variants stay, and so does the memory of hit-for-miss. Says whether anything went.
+    pub fn supersede(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
+        let mut books = self.books.lock();
+        self.removals_of(hash).fetch_add(1, SeqCst);
+        let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
+        self.flights.detach(hash, key);
+        drop(books);
+        gone.is_some()
+    }
+
+    /// What is stored for this request goes; fills go on. For an answer that RAM has no room for.
+    pub fn unseat(&self, hash: KeyHash, key: &[u8], request: &[Field<'_>]) -> bool {
+        let mut books = self.books.lock();
+        let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
+        drop(books);
+        gone.is_some()
+    }
+
+    /// Takes responses off a shelf; returns what stood there, to be dropped after the books are let go, if any of it went.
+    pub(crate) fn take_where(
+        &self,
+        books: &mut Books,
+        hash: KeyHash,
+        key: &[u8],
+        goes: impl Fn(&Stored) -> bool,
+    ) -> Option<Arc<Shelf>> {
+        let shelf = self.standing(hash, key)?;
+        if !shelf.variants.iter().any(|it| goes(it)) {
+            return None;
+        }
+        match shelf.map(shelf.met(), |it| (!goes(it)).then(|| it.clone())) {
+            Some(left) => drop(self.put(books, hash, Arc::new(left))),
+            None => drop(self.take_out(books, hash)),
+        }
+        // It keeps what went.
+        Some(shelf)
+    }
+}
+
+fn is_selected(stored: &Stored, request: &[Field<'_>]) -> bool {
+    let mut variant = Vec::new();
+    vary::write_key(&stored.meta.vary, request, &mut variant);
+    *variant == *stored.variant
+}
+
+#[cfg(test)]
+#[path = "supersede/tests.rs"]
+mod tests;
