@@ -30,7 +30,10 @@ pub enum Instead<'a> {
 
 /// Keys that were told of a moment ago, with what came since.
 #[derive(Default)]
-pub(super) struct Superseding(RefCell<HashMap<Box<[u8]>, Option<Box<[u8]>>>>);
+pub(super) struct Superseding(RefCell<HashMap<Box<[u8]>, Next>>);
+
+/// What is to be written next under a key, if anything came since.
+type Next = Option<Box<[u8]>>;
 
 impl Fleet {
     /// Whether larder writes to the fleet, so that it may take something out that was not its own.
@@ -70,7 +73,7 @@ impl Fleet {
         drop(all);
         let (fleet, key): (_, Box<[u8]>) = (self.clone(), key.into());
         tokio::task::spawn_local(async move {
-            let mut next: Option<Box<[u8]>> = Some(bytes.into());
+            let mut next: Next = Some(bytes.into());
             while let Some(bytes) = next.take() {
                 let _ = fleet.remove_leaving(&key, Some(&bytes)).await;
                 if !is_paced {
@@ -103,7 +106,7 @@ impl Win {
     /// Ends the turn: what was to be replaced is gone.
     pub fn end(self) {
         if let Some(fleet) = self.forget() {
-            fleet.counters.fleet_marks.add(1);
+            fleet.counters.fleet_hit_for_miss_writes.add(1);
         }
     }
 }
