@@ -279,14 +279,6 @@ impl Job {
         new
     }
 
-    /// Whether RAM has another answer by now.
-    fn is_replaced(&self) -> bool {
-        match self.gateway.store.lookup(self.hash, &self.key, 0) {
-            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).is_some(),
-            Lookup::HitForMiss | Lookup::Nothing => false,
-        }
-    }
-
     fn freshened(&self, old: &Stored, arrived: &Arrived) -> Stored {
         let update = arrived.response.fields.view();
         let (request_time, response_time) = (arrived.request_time, arrived.response_time);
@@ -393,13 +385,6 @@ impl Job {
             true if is_stored => Spent::Stored,
             true => Spent::Passing,
             false => Spent::No,
-        }
-    }
-
-    /// Ends this node's turn, if it has one, at once: what the origin answered is not for others.
-    fn leave_turn(&self, meta: &Meta, born: &Born, says: Unshared) {
-        if let Some(win) = self.win.take() {
-            self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
         }
     }
 

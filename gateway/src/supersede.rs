@@ -11,8 +11,8 @@ use larder_semantics::supersede;
 use larder_stdx::clock::{self, WallTime};
 use larder_store::disk::Written;
 use larder_store::fleet::{Instead, Removed, Unshared};
-use larder_store::ram::KeyHash;
-use larder_store::{Rule, Scope, Strength};
+use larder_store::ram::{KeyHash, Lookup};
+use larder_store::{Born, Rule, Scope, Strength};
 
 impl Gateway {
     /// Takes what is stored for a request out of every tier, since the origin has answered it otherwise: in RAM the variant that it
@@ -96,6 +96,21 @@ impl Job {
             win.end();
         }
         supersedes
+    }
+
+    /// Whether RAM has another answer by now.
+    pub(crate) fn is_replaced(&self) -> bool {
+        match self.gateway.store.lookup(self.hash, &self.key, 0) {
+            Lookup::Shelf(shelf) => shelf.select(&self.request.fields.view(), &mut Vec::new()).is_some(),
+            Lookup::HitForMiss | Lookup::Nothing => false,
+        }
+    }
+
+    /// Ends this node's turn, if it has one, at once: what the origin answered is not for others.
+    pub(crate) fn leave_turn(&self, meta: &Meta, born: &Born, says: Unshared) {
+        if let Some(win) = self.win.take() {
+            self.gateway.tell_others(&self.route.policy, &self.key, meta, born, says, win);
+        }
     }
 
     /// This fill's answer was overtaken by another: neither is kept in any tier.

@@ -78,7 +78,7 @@ pub struct Settings {
 
 /// A moment, as far as removals are concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Removals(u64);
+pub struct Removals(pub(crate) u64);
 
 /// The hash of a key. Seeded at random for each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -445,18 +445,6 @@ impl Store {
         let slot = self.shard(hash).write().take(hash.0, &self.ledger)?;
         books.policy.remove(slot.handle);
         Some(slot.shelf)
-    }
-
-    /// How often anything was removed in the neighbourhood of this key: to be asked before the origin is, by whoever
-    /// begins a fill only once the answer is there ([`Store::begin_alone`]).
-    #[must_use]
-    pub fn removals(&self, hash: KeyHash) -> Removals {
-        Removals(self.removals_of(hash).load(SeqCst))
-    }
-
-    pub(crate) fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
-        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
-        &self.removed[hash.0 as usize % self.removed.len()]
     }
 
     /// Bytes in use: kept and in flight.

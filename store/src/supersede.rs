@@ -1,12 +1,12 @@
 //! What is stored goes when the origin has answered the same request with another full response: RFC 9111 section 4.3.3. Whether an
 //! answer is such a one is decided in `semantics::supersede`; the tiers below are told by `gateway`.
 
-use crate::ram::{Books, KeyHash, Store};
+use crate::ram::{Books, KeyHash, Removals, Store};
 use crate::shelf::{Shelf, Stored};
 use larder_semantics::field::Field;
 use larder_semantics::vary;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 impl Store {
     /// What is stored for this request goes, and what was asked of the origin before is not stored after, of whichever variant it is.
@@ -26,6 +26,18 @@ impl Store {
         let gone = self.take_where(&mut books, hash, key, |it| is_selected(it, request));
         drop(books);
         gone.is_some()
+    }
+
+    /// How often anything was removed in the neighbourhood of this key: to be asked before the origin is, by whoever
+    /// begins a fill only once the answer is there ([`Store::begin_alone`]).
+    #[must_use]
+    pub fn removals(&self, hash: KeyHash) -> Removals {
+        Removals(self.removals_of(hash).load(SeqCst))
+    }
+
+    pub(crate) fn removals_of(&self, hash: KeyHash) -> &AtomicU64 {
+        #[allow(clippy::cast_possible_truncation, reason = "any bits of a hash will do")]
+        &self.removed[hash.0 as usize % self.removed.len()]
     }
 
     /// Takes responses off a shelf; returns what stood there, to be dropped after the books are let go, if any of it went.
