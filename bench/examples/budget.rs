@@ -508,10 +508,8 @@ async fn one(stream: &mut TcpStream, page: usize, pages: &Pages, counts: &Counts
     let mut got = BUFFER.with_borrow_mut(Vec::pop).unwrap_or_default();
     got.clear();
     let whole = loop {
-        if let Some(whole) = whole(&got) {
-            if got.len() >= whole.0 {
-                break whole;
-            }
+        if let Some(whole) = whole(&got).filter(|it| got.len() >= it.0) {
+            break whole;
         }
         got.reserve(65536);
         if stream.read_buf(&mut got).await.ok()? == 0 {

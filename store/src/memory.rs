@@ -83,6 +83,18 @@ impl Store {
         Work(Charge::new(&self.ledger, stored.heap_cost(), |it| &it.fills))
     }
 
+    /// Makes room for a body of `bytes` that comes from another tier, until it has its place.
+    ///
+    /// # Errors
+    /// It is more than one object may take, or no room could be made.
+    pub(crate) fn room_for(&self, bytes: u64) -> Result<Work, OverBudget> {
+        if bytes > self.ledger.most_for_one() {
+            return Err(OverBudget);
+        }
+        self.reserve(bytes)?;
+        Ok(Work(Charge::of(&self.ledger, bytes, |it| &it.fills)))
+    }
+
     /// Whether a body of so many bytes might be kept. `false` is certain, as far as what is being sent and fetched now
     /// stays where it is: the body is too large for one, or eviction of everything would not make room for it.
     #[must_use]

@@ -268,6 +268,9 @@ impl Fleet {
     /// The body behind the head, or out of its parts: checked and unpacked.
     async fn body(self: &Rc<Self>, record: &Record, deadline: Instant) -> Result<Bytes, Shortfall> {
         let info = record.envelope.body;
+        // What comes in parts is put together on the heap first: it is in the books, and what RAM has no room for is not asked for.
+        let room = info.parts.map(|_| self.store.room_for(info.packed.unwrap_or(0).max(info.length)));
+        let _room = room.transpose().map_err(|_| Shortfall::Unavailable)?;
         let kept = match &info.parts {
             Some(parts) => self.gather(&info, parts, deadline).await?,
             None => record.item.value.slice(record.head..),

@@ -184,6 +184,10 @@ impl Fleet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
+    use larder_transport::body::FileOwner;
+    use std::io::Write;
+    use std::os::fd::{AsFd, BorrowedFd};
 
     #[test]
     fn what_is_packed_is_unpacked() {
@@ -202,6 +206,41 @@ mod tests {
         assert_eq!(None, unpack(&bomb, 64 << 20));
         // One that says it is small ends where it should have ended.
         assert_eq!(None, unpack(&bomb, 4096));
+    }
+
+    struct Plain(std::fs::File);
+
+    impl FileOwner for Plain {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+            None
+        }
+    }
+
+    /// On the heap of the thread that read it, its memory stayed with that thread.
+    #[test]
+    fn a_body_in_a_file_is_read_into_the_arena_and_is_in_the_books_while_it_is_held() {
+        let store = sample::store(16 << 20);
+        let bytes: Vec<u8> = (0..300_000_u32).map(|it| (it % 251) as u8).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let slice = FileSlice { owner: Arc::new(Plain(file)), offset: 1000, length: 200_000 };
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let free = store.used();
+        let held = runtime.block_on(Held::of(&slice, &store)).unwrap();
+        assert!(matches!(held, Held::Mapped(_)) && held.bytes() == &bytes[1000..201_000]);
+        assert!(store.memory().arena >= 200_000 && store.used() >= free + 200_000);
+        let part = held.slice(50_000..70_000);
+        drop(held);
+        assert!(part.bytes() == &bytes[51_000..71_000] && store.memory().arena >= 200_000);
+        drop(part);
+        assert_eq!((0, free), (store.memory().arena, store.used()));
+        // What RAM has no room for is not read at all.
+        let large = FileSlice { length: 5 << 20, ..slice };
+        assert!(runtime.block_on(Held::of(&large, &store)).is_none());
     }
 
     #[test]
