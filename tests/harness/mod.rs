@@ -27,7 +27,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The bound of every wait: far above what anything takes, so that only a failure meets it.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The second at which the clocks of every larder of this run stand, until a scenario moves them: now, as the first asks.
 #[allow(clippy::disallowed_methods, reason = "real dates, so that an application's own clock agrees")]
@@ -44,8 +44,11 @@ pub fn begun() -> u64 {
 #[track_caller]
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
+    // Each look may be a request: without a pause the looks take the processor from what they wait for.
+    let mut pause = Duration::from_micros(100);
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::yield_now();
+        assert!(start.elapsed() < PATIENCE, "not reached in time: {what}");
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
