@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+#[path = "words.rs"]
+mod words;
+
 /// Each crate's rank; a dependency must have a strictly lower one, so no cycle can exist.
 const RANKS: &[(&str, u8)] = &[
     ("stdx", 0),

@@ -66,13 +66,13 @@ pub const EDITED: &str = r#"{"type":"object","required":["text","document"],"pro
 pub const TEXT_AND_BASE: &str = r#"{"type":"object","additionalProperties":false,"required":["text","base"],"properties":{
 "text":{"type":"string","description":"the whole text of a configuration"},
 "base":{"type":"string","description":"the hash of the text that was changed, as GET /api/v1/config gives it"},
-"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
 
 /// What a rollback takes: an id of the history.
 pub const BACK_TO: &str = r#"{"type":"object","additionalProperties":false,"required":["to"],"properties":{
 "to":{"type":["string","integer"],"description":"an id of the history, as GET /api/v1/config lists them"},
 "base":{"type":"string","description":"the hash of the text that is to be replaced"},
-"when":{"type":"string","enum":["now","restart"],"description":"what becomes of a text that changes what only a start takes over: now, as where nothing is said, refuses it, and restart has the file wait for the next start"}}}"#;
+"when":{"type":"string","enum":["now","restart"],"description":"handling of a text that changes keys that require a restart: now (default) rejects it, restart writes it for the next start"}}}"#;
 
 /// What is given where a text came into force, or waits for the next start: `pending` are the keys that it waits for.
 pub const IN_FORCE: &str = r#"{"type":"object","required":["hash","reloaded","pending"],"properties":{"hash":{"type":"string"},"reloaded":{"type":"boolean"},"pending":{"type":"array","items":{"type":"string"}}}}"#;

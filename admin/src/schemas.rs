@@ -44,7 +44,7 @@ macro_rules! origin {
         r#""name":{"type":"string"},
 "state":{"type":"string","enum":["up","slow_start","ejected","trying","sick","drained"]},"ejected_ms":{"type":["integer","null"]},
 "protocol":{"type":["string","null"],"description":"what the connection speaks that was opened last, as the origin chose it where it was offered both; null before there was one","enum":["HTTP/1.1","HTTP/2.0",null]},
-"drained_by":{"type":["string","null"],"description":"where it is drained: who says so","enum":["configuration","operator",null]},
+"drained_by":{"type":["string","null"],"description":"source of the drain, if drained","enum":["configuration","operator",null]},
 "in_flight":{"type":"integer"},"ejections":{"type":"integer"}"#
     };
 }
@@ -117,7 +117,7 @@ pub const ORIGIN: &str = concat!(
 
 /// The request that is asked about.
 pub const QUESTION: &str = r#"{"type":"object","additionalProperties":false,"properties":{
-"url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"of a request of the past; without all else"},
+"url":{"type":"string"},"method":{"type":"string"},"id":{"type":"string","description":"id of a past request; without other fields"},
 "headers":{"type":"array","items":{"type":"array","minItems":2,"maxItems":2,"items":{"type":"string"}}}}}"#;
 
 /// The rules that were asked, in their order.
@@ -144,8 +144,8 @@ pub const EXPLANATION: &str = concat!(
     rules!(),
     r#"}},
 "change":{"type":["string","null"],"description":"the smallest that makes another verdict"},
-"then":{"type":"object","description":"of a request of the past: what was done with it","additionalProperties":true},
-"withheld":{"type":"array","description":"of a request of the past: fields whose values are not kept","items":{"type":"string"}},
+"then":{"type":"object","description":"for a past request: how it was served","additionalProperties":true},
+"withheld":{"type":"array","description":"for a past request: fields whose values are not recorded","items":{"type":"string"}},
 "settings":{"type":["object","null"],"description":"what the configuration says of the route, and where","required":["route","given"],"properties":{"route":{"type":"string"},
 "given":{"type":"array","items":{"type":"object","required":["key","where"],"properties":{"key":{"type":"string"},"where":{"type":"string"}}}}}},
 "nodes":"#,
@@ -189,8 +189,8 @@ pub const OVERLAYS: &str = concat!(
 /// Traces.
 pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","traces"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
-"for":{"type":"integer","description":"seconds for which somebody records at this rate; not there where it lasts"},
-"set":{"type":"integer","description":"with for: what is set without it"}}}},
+"for":{"type":"integer","description":"seconds for which a recording sets this rate; absent if the rate is permanent"},
+"set":{"type":"integer","description":"with for: the rate without the recording"}}}},
 "stages":{"type":"array","items":{"type":"string"}},
 "traces":{"type":"array","items":{"type":"object","required":["id","start_us","route","method","url","status","total_us","stages"],"properties":{
 "id":{"type":"string"},"start_us":{"type":"integer"},"route":{"type":"string"},"method":{"type":"string"},"url":{"type":"string"},
@@ -199,13 +199,13 @@ pub const TRACES: &str = r#"{"type":"object","required":["sampling","stages","tr
 /// How often a route is traced.
 pub const EVERY: &str = r#"{"type":"object","additionalProperties":false,"required":["route","every"],"properties":{
 "route":{"type":"string","description":"the name of a route, or \"*\" for all"},
-"every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"one request of so many is traced; 0 is none"},
-"for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which it is traced so often at least, over reloads, whatever is set and others want; 0 ends that now; without it, this is set until the next reload or restart"},
-"owner":{"type":"string","description":"with for: who wants it, at most 64 bytes; the same says it anew or ends it, and of several the densest holds"}}}"#;
+"every":{"type":"integer","minimum":0,"maximum":4294967295,"description":"traces one of this many requests; 0 disables tracing"},
+"for":{"type":"integer","minimum":0,"maximum":86400,"description":"seconds for which at least this rate applies, across reloads and with other owners; 0 ends it now; default: until the next reload or restart"},
+"owner":{"type":"string","description":"with for: an owner name of at most 64 bytes; the same owner renews or ends it, and of several owners the highest rate applies"}}}"#;
 
 /// How often every route is traced.
 pub const SAMPLING: &str = r#"{"type":"object","required":["sampling","until"],"properties":{
 "sampling":{"type":"array","items":{"type":"object","required":["route","every"],"properties":{"route":{"type":"string"},"every":{"type":"integer"},
-"for":{"type":"integer","description":"seconds for which somebody records at this rate; not there where it lasts"},
-"set":{"type":"integer","description":"with for: what is set without it"}}}},
+"for":{"type":"integer","description":"seconds for which a recording sets this rate; absent if the rate is permanent"},
+"set":{"type":"integer","description":"with for: the rate without the recording"}}}},
 "until":{"type":"string"}}}"#;

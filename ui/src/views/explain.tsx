@@ -93,7 +93,7 @@ export function Explain({ params }: { params: URLSearchParams }): JSX.Element {
       {busy && !data && asked && <Bones rows={6} />}
       {!asked && (
         <Empty icon="explain" title="Enter a URL">
-          Every rule that decides is told in order, with the section of its RFC and what it saw. A request of the past is explained from <a class="link" href="#/live">Live</a>.
+          Lists every rule in order, with its RFC section and its evidence. Explain a past request from <a class="link" href="#/live">Live</a>.
         </Empty>
       )}
       {data && !problem && <Told it={data} />}
