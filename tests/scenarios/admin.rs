@@ -395,7 +395,7 @@ fn a_token_file_that_holds_none_stops_the_start() {
         );
     };
     std::os::unix::fs::symlink("nowhere", &file).unwrap();
-    refused("is a link to a file that is not there");
+    refused("is a dangling symbolic link");
     std::fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("admin-token", &file).unwrap();
     refused("cannot be read");
