@@ -34,6 +34,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 const DOCUMENTS: &[&str] = &[
     "README.md",
     "docs/operations.md",
+    "docs/mod_mcpage.md",
+    "docs/statistics.md",
+    "docs/fleet-envelope.md",
+    "docs/trace-format.md",
     "docs/generated/config.md",
     "docs/generated/counters.md",
     "docs/generated/log.md",
