@@ -3,7 +3,7 @@
 
 use super::{Larder, PATIENCE};
 use larder_wire::http2::hpack::{Decoder, Section};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -15,6 +15,8 @@ pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 pub const WINDOW_UPDATE: u8 = 8;
 pub const CONTINUATION: u8 = 9;
+
+pub const HEADER_TABLE_SIZE: u16 = 1;
 
 pub const END_STREAM: u8 = 1;
 pub const END_HEADERS: u8 = 4;
@@ -45,6 +47,8 @@ pub struct Answer {
     pub status: u16,
     /// Of the final head, then of the trailers.
     pub fields: Vec<(String, String)>,
+    /// The final head as it came.
+    pub block: Vec<u8>,
     /// Statuses of interim heads.
     pub interim: Vec<u16>,
     pub interim_fields: Vec<(String, String)>,
@@ -73,6 +77,8 @@ pub struct Http2 {
     /// Gives the windows back what came.
     pub is_generous: bool,
     answers: BTreeMap<u32, Answer>,
+    /// The fields that the server has us remember.
+    table: Table,
     /// The code of the last GOAWAY.
     pub goaway: Option<u32>,
     /// One was sent before it that left everything open.
@@ -141,18 +147,26 @@ impl Http2 {
             next: 1,
             is_generous: true,
             answers,
+            table: Table::default(),
             goaway: None,
             was_announced: false,
             settings: theirs,
         };
+        it.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        it.set(settings);
+        it
+    }
+
+    /// Sends settings. A smaller table is one that the server has to name before it uses it (RFC 7541 §4.2).
+    pub fn set(&mut self, settings: &[(u16, u32)]) {
         let mut payload = Vec::new();
         for (name, value) in settings {
             payload.extend_from_slice(&name.to_be_bytes());
             payload.extend_from_slice(&value.to_be_bytes());
         }
-        it.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-        it.send(frame(SETTINGS, 0, 0, &payload));
-        it
+        self.send(frame(SETTINGS, 0, 0, &payload));
+        let size = settings.iter().find(|it| it.0 == HEADER_TABLE_SIZE);
+        self.table.wanted.push_back(size.map(|it| it.1 as usize));
     }
 
     /// Sends bytes. The server may have closed: what it said before is still to be read.
@@ -245,7 +259,7 @@ impl Http2 {
         match it.kind {
             HEADERS => {
                 assert!(it.flags & END_HEADERS != 0, "no head of ours is that long");
-                let fields = fields(&it.payload);
+                let fields = self.table.fields(&it.payload);
                 let answer = self.answers.entry(it.stream).or_default();
                 let status =
                     fields.iter().find(|it| it.0 == ":status").map(|it| it.1.parse::<u16>().unwrap());
@@ -254,7 +268,10 @@ impl Http2 {
                         answer.interim.push(status);
                         answer.interim_fields.extend(fields);
                     }
-                    Some(status) => (answer.status, answer.fields) = (status, fields),
+                    Some(status) => {
+                        (answer.status, answer.fields) = (status, fields);
+                        answer.block.clone_from(&it.payload);
+                    }
                     None => answer.trailers = fields,
                 }
                 answer.complete |= it.flags & END_STREAM != 0;
@@ -279,6 +296,7 @@ impl Http2 {
                 }
                 self.send(frame(SETTINGS, ACK, 0, &[]));
             }
+            SETTINGS => self.table.acknowledged(),
             GOAWAY if it.payload[..4] == [0x7f, 0xff, 0xff, 0xff] => self.was_announced = true,
             GOAWAY => self.goaway = Some(it.code()),
             PING if it.flags & ACK == 0 => self.send(frame(PING, ACK, 0, &it.payload)),
@@ -287,45 +305,103 @@ impl Http2 {
     }
 }
 
-/// Reads a block of an encoder that remembers nothing and uses no Huffman code: larder's.
-fn fields(mut rest: &[u8]) -> Vec<(String, String)> {
-    const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
-    const NAMES: [(usize, &str); 19] = [
-        (8, ":status"),
-        (18, "accept-ranges"),
-        (21, "age"),
-        (22, "allow"),
-        (24, "cache-control"),
-        (26, "content-encoding"),
-        (28, "content-length"),
-        (30, "content-range"),
-        (31, "content-type"),
-        (33, "date"),
-        (34, "etag"),
-        (44, "last-modified"),
-        (45, "link"),
-        (46, "location"),
-        (53, "retry-after"),
-        (54, "server"),
-        (55, "set-cookie"),
-        (59, "vary"),
-        (60, "via"),
-    ];
-    let mut found = Vec::new();
-    while let Some(first) = rest.first() {
-        if first & 0x80 != 0 {
-            found.push((":status".to_owned(), STATUS[usize::from(first & 0x7f) - 8].to_owned()));
-            rest = &rest[1..];
-            continue;
-        }
-        assert_eq!(0, first & 0xf0, "a literal that is not remembered");
-        let name = match number(&mut rest, 4) {
-            0 => text(&mut rest),
-            index => NAMES.iter().find(|it| it.0 == index).unwrap_or_else(|| panic!("{index}")).1.to_owned(),
-        };
-        found.push((name, text(&mut rest)));
+/// The fields that the server has its client remember, newest first.
+struct Table {
+    entries: VecDeque<(String, String)>,
+    /// Bytes as RFC 7541 §4.1 counts them.
+    size: usize,
+    /// What the server said last.
+    max: usize,
+    /// What we allow, and what we shall once the server has acknowledged it.
+    allowed: usize,
+    wanted: VecDeque<Option<usize>>,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { entries: VecDeque::new(), size: 0, max: 4096, allowed: 4096, wanted: VecDeque::new() }
     }
-    found
+}
+
+impl Table {
+    fn acknowledged(&mut self) {
+        self.allowed = self.wanted.pop_front().flatten().unwrap_or(self.allowed);
+    }
+
+    /// Reads a block.
+    fn fields(&mut self, mut rest: &[u8]) -> Vec<(String, String)> {
+        let mut found = Vec::new();
+        while let Some(first) = rest.first().copied() {
+            if first & 0xe0 == 0x20 {
+                assert!(found.is_empty(), "a size within a section");
+                self.max = number(&mut rest, 5);
+                assert!(self.max <= self.allowed, "{} bytes of {}", self.max, self.allowed);
+                self.evict(0);
+                continue;
+            }
+            assert!(self.max <= self.allowed, "the server did not say that it uses less");
+            if first & 0x80 != 0 {
+                found.push(self.at(number(&mut rest, 7)));
+                continue;
+            }
+            let is_remembered = first & 0x40 != 0;
+            let name = match number(&mut rest, if is_remembered { 6 } else { 4 }) {
+                0 => text(&mut rest),
+                index => self.at(index).0,
+            };
+            let field = (name, text(&mut rest));
+            if is_remembered {
+                let size = field.0.len() + field.1.len() + 32;
+                self.evict(size);
+                if size <= self.max {
+                    self.entries.push_front(field.clone());
+                    self.size += size;
+                }
+            }
+            found.push(field);
+        }
+        found
+    }
+
+    fn evict(&mut self, size: usize) {
+        while self.size + size > self.max {
+            let Some((name, value)) = self.entries.pop_back() else { return };
+            self.size -= name.len() + value.len() + 32;
+        }
+    }
+
+    fn at(&self, index: usize) -> (String, String) {
+        const STATUS: [&str; 7] = ["200", "204", "206", "304", "400", "404", "500"];
+        const NAMES: [(usize, &str); 19] = [
+            (8, ":status"),
+            (18, "accept-ranges"),
+            (21, "age"),
+            (22, "allow"),
+            (24, "cache-control"),
+            (26, "content-encoding"),
+            (28, "content-length"),
+            (30, "content-range"),
+            (31, "content-type"),
+            (33, "date"),
+            (34, "etag"),
+            (44, "last-modified"),
+            (45, "link"),
+            (46, "location"),
+            (53, "retry-after"),
+            (54, "server"),
+            (55, "set-cookie"),
+            (59, "vary"),
+            (60, "via"),
+        ];
+        match index {
+            8..=14 => (":status".to_owned(), STATUS[index - 8].to_owned()),
+            62.. => self.entries.get(index - 62).unwrap_or_else(|| panic!("{index}")).clone(),
+            _ => {
+                let name = NAMES.iter().find(|it| it.0 == index).unwrap_or_else(|| panic!("{index}"));
+                (name.1.to_owned(), String::new())
+            }
+        }
+    }
 }
 
 fn number(rest: &mut &[u8], prefix: u32) -> usize {

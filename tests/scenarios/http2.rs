@@ -8,6 +8,7 @@ use crate::harness::http2::{
 use crate::harness::origin::{Gate, Script, response};
 use crate::harness::{Larder, Origin, until};
 
+mod fields;
 mod floods;
 mod h2spec;
 mod secure;

@@ -6,26 +6,29 @@ use crate::outbox::Outbox;
 use bytes::Bytes;
 use larder_wire::http1::{Version, write};
 use larder_wire::http2::frame::{self, End, MAX_SIZE};
-use larder_wire::http2::hpack::encode;
+use larder_wire::http2::hpack::{Encoder, encode};
 use larder_wire::http2::ready::ReadyHead;
 
 /// An answer that is being written, behind whatever waits in its connection's outbox already. The order is: one of
 /// [`Answer::ready`] and [`Answer::status`], fields, and one of the ends.
 pub struct Answer<'o> {
     out: &'o mut Outbox,
-    form: Form,
+    form: Form<'o>,
 }
 
 /// How it is written.
-enum Form {
+enum Form<'o> {
     /// As text, with these lines at the end of its head.
     Http1 { last_lines: &'static [u8] },
     /// As frames of a stream.
-    Http2(Frames),
+    Http2(Frames<'o>),
 }
 
-struct Frames {
+struct Frames<'o> {
     stream: u32,
+    encoder: &'o mut Encoder,
+    /// Its field section has more than a header.
+    has_begun: bool,
     /// Where its field section begins.
     at: usize,
     /// Bytes of body that may be sent.
@@ -51,16 +54,20 @@ impl<'o> Answer<'o> {
 
     /// For a client of HTTP/2, which lets `window` bytes of body be sent.
     #[inline]
-    pub(crate) fn http2(stream: u32, window: i64, out: &'o mut Outbox) -> Self {
+    pub(crate) fn http2(stream: u32, window: i64, encoder: &'o mut Encoder, out: &'o mut Outbox) -> Self {
         let at = frame::begin_headers(out.text());
         let window = window.clamp(0, MOST).cast_unsigned();
-        Self { out, form: Form::Http2(Frames { stream, at, window, sent: 0, rest: None }) }
+        let frames = Frames { stream, encoder, has_begun: false, at, window, sent: 0, rest: None };
+        Self { out, form: Form::Http2(frames) }
     }
 
-    /// Nothing was written, and nothing will be.
+    /// Nothing is sent of it.
     pub(crate) fn take_back(self) {
         if let Form::Http2(frames) = self.form {
             self.out.text().truncate(frames.at);
+            if frames.has_begun {
+                frames.encoder.forget();
+            }
         }
     }
 
@@ -75,20 +82,28 @@ impl<'o> Answer<'o> {
     /// Begins with a head that is ready.
     #[inline]
     pub fn ready(&mut self, head: &ReadyHead) {
-        match self.form {
-            Form::Http1 { .. } => self.out.text().extend_from_slice(head.text()),
-            Form::Http2(_) => match head.block() {
-                Some(block) => self.out.text().extend_from_slice(block),
-                None => encode::head(head.text(), self.out.text()),
-            },
+        let out = self.out.text();
+        match &mut self.form {
+            Form::Http1 { .. } => out.extend_from_slice(head.text()),
+            Form::Http2(frames) => {
+                frames.begin(out);
+                match head.block() {
+                    Some(block) => frames.encoder.block(block, out),
+                    None => frames.encoder.head(head.text(), out),
+                }
+            }
         }
     }
 
     /// Begins with a status and no fields.
     pub fn status(&mut self, status: u16) {
-        match self.form {
-            Form::Http1 { .. } => write::status_line(status, self.out.text()),
-            Form::Http2(_) => encode::status(status, self.out.text()),
+        let out = self.out.text();
+        match &mut self.form {
+            Form::Http1 { .. } => write::status_line(status, out),
+            Form::Http2(frames) => {
+                frames.begin(out);
+                encode::status(status, out);
+            }
         }
     }
 
@@ -102,14 +117,14 @@ impl<'o> Answer<'o> {
     #[inline(always)] // What is known of the name where it is called is most of what there is to do.
     pub fn field_with(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.out.text();
-        match self.form {
+        match &mut self.form {
             Form::Http1 { .. } => {
                 text.extend_from_slice(name.as_bytes());
                 text.extend_from_slice(b": ");
                 write(text);
                 text.extend_from_slice(b"\r\n");
             }
-            Form::Http2(_) => encode::field_with(name.as_bytes(), write, text),
+            Form::Http2(frames) => frames.encoder.field_with(name.as_bytes(), write, text),
         }
     }
 
@@ -159,7 +174,13 @@ impl<'o> Answer<'o> {
     }
 }
 
-impl Frames {
+impl Frames<'_> {
+    #[inline]
+    fn begin(&mut self, out: &mut Vec<u8>) {
+        self.has_begun = true;
+        self.encoder.begin(out);
+    }
+
     /// Sends what may be sent of a body, and keeps the rest.
     fn send(&mut self, body: Piece, out: &mut Outbox) {
         let length = body.len();

@@ -14,7 +14,7 @@ use larder_wire::http1::request::Limits;
 use larder_wire::http1::write::is_hop_by_hop;
 use larder_wire::http2::ErrorCode;
 use larder_wire::http2::frame::{self, End, MAX_SIZE};
-use larder_wire::http2::hpack::{Decoder, TABLE, encode};
+use larder_wire::http2::hpack::{Decoder, Encoder, TABLE, encode};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{Future, poll_fn};
@@ -62,6 +62,8 @@ impl Drop for Connection {
 /// What a connection remembers.
 pub(super) struct State {
     pub decoder: Decoder,
+    /// Of every field section that is sent, in the order in which they are sent.
+    pub encoder: Encoder,
     /// Bytes that were read and are no whole frame.
     pub input: Vec<u8>,
     /// When the first of them came, where they are no whole frame: see [`Client::began`].
@@ -122,6 +124,7 @@ pub(crate) async fn serve<H: Handler>(link: Link, input: Vec<u8>, client: Client
         link,
         state: RefCell::new(State {
             decoder: Decoder::new(TABLE),
+            encoder: Encoder::default(),
             is_unread: !input.is_empty(),
             input,
             began: 0,
@@ -354,7 +357,8 @@ impl Connection {
         };
         if let Some(list) = &trailers {
             let at = frame::begin_headers(out.text());
-            list.iter().for_each(|it| encode::field(it.name.as_bytes(), it.value, out.text()));
+            state.encoder.begin(out.text());
+            list.iter().for_each(|it| state.encoder.field(it.name.as_bytes(), it.value, out.text()));
             frame::end_headers(at, stream.id, End::Stream, out.text());
         }
         if ends || trailers.is_some() {
@@ -502,13 +506,15 @@ impl Connection {
         end: End,
         more: impl FnOnce(&mut Vec<u8>),
     ) {
+        let encoder = &mut self.state.borrow_mut().encoder;
         self.link.with_output(|out| {
             let out = out.text();
             let at = frame::begin_headers(out);
+            encoder.begin(out);
             encode::status(status, out);
             fields
                 .filter(|it| !is_hop_by_hop(it.name))
-                .for_each(|it| encode::field(it.name.as_bytes(), it.value, out));
+                .for_each(|it| encoder.field(it.name.as_bytes(), it.value, out));
             more(out);
             frame::end_headers(at, stream, end, out);
         });

@@ -339,7 +339,7 @@ impl<H: Handler> Taking<'_, H> {
             // What would make this write a long one waits for the next, behind its stream.
             let room = BATCH.saturating_sub(self.out.len()).cast_signed();
             let window = self.state.window.min(self.state.first_window).min(room);
-            let mut answer = Answer::http2(id, window, self.out);
+            let mut answer = Answer::http2(id, window, &mut self.state.encoder, self.out);
             self.client.began.set(self.began);
             if self.handler.answer_now(head, self.client, &mut answer) == Now::Answered {
                 let (sent, rest) = answer.into_rest();
@@ -428,7 +428,7 @@ impl<H: Handler> Taking<'_, H> {
         let (kind, page) = self.handler.refusal(reject.status(), reject.sentence());
         self.handler.rejected(reject, self.client, page.len() as u64);
         let window = self.state.window.min(self.state.first_window);
-        let mut answer = Answer::http2(id, window, self.out);
+        let mut answer = Answer::http2(id, window, &mut self.state.encoder, self.out);
         answer.status(reject.status());
         answer.field_with("Date", |text| date::write(clock::wall(), text));
         answer.field("Content-Type", kind.as_bytes());
@@ -462,13 +462,17 @@ impl<H: Handler> Taking<'_, H> {
     fn settings(&mut self, settings: Settings<'_>) -> Result<(), Ended> {
         self.state.has_settings = true;
         for it in settings.iter() {
-            if let Setting::InitialWindowSize(size) = it? {
-                let by = i64::from(size) - self.state.first_window;
-                self.state.first_window = i64::from(size);
-                let streams: Vec<_> = self.state.streams.values().cloned().collect();
-                for stream in streams {
-                    self.widen(&stream, by)?;
+            match it? {
+                Setting::InitialWindowSize(size) => {
+                    let by = i64::from(size) - self.state.first_window;
+                    self.state.first_window = i64::from(size);
+                    let streams: Vec<_> = self.state.streams.values().cloned().collect();
+                    for stream in streams {
+                        self.widen(&stream, by)?;
+                    }
                 }
+                Setting::HeaderTableSize(size) => self.state.encoder.set_limit(size),
+                _ => {}
             }
         }
         frame::write_settings_ack(self.out.text());

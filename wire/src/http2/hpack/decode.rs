@@ -144,6 +144,12 @@ impl Decoder {
         self.read(block, section).ok_or(ErrorCode::Compression)
     }
 
+    /// What its table counts.
+    #[cfg(test)]
+    pub(super) fn table_size(&self) -> usize {
+        self.table.size()
+    }
+
     fn read(&mut self, block: &[u8], section: &mut Section) -> Option<()> {
         let mut rest = block;
         let (mut begun, mut resizes) = (false, 0);
@@ -228,7 +234,7 @@ impl Decoder {
 }
 
 /// An integer with a prefix of so many bits (RFC 7541 §5.1); `None` where it is cut short, or larger than anything may be.
-fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
+pub(super) fn integer(rest: &mut &[u8], prefix: u32) -> Option<u32> {
     let mask = (1u32 << prefix) - 1;
     let (first, mut tail) = rest.split_first()?;
     let mut sum = u32::from(*first) & mask;

@@ -1,7 +1,11 @@
-//! Fields as they are written: literals that nobody has to remember, named from the static table.
+//! Fields as literals that no peer remembers, named from the static table: right on every connection. What a connection was sent
+//! before is in `encoder`.
 
 use super::huffman;
 use super::table::place_of;
+
+/// Begins a literal without indexing (RFC 7541 §6.2.2).
+pub(super) const PLAIN: u8 = 0x00;
 
 /// Appends `:status`.
 pub fn status(status: u16, out: &mut Vec<u8>) {
@@ -59,7 +63,7 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
     each_of(text, out, compact_field);
 }
 
-fn each_of(text: &[u8], out: &mut Vec<u8>, field: impl Fn(&[u8], &[u8], &mut Vec<u8>)) {
+pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
     let code = text.get(9..12).unwrap_or(b"500");
     status(code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0'))), out);
     let mut rest =
@@ -116,7 +120,7 @@ fn name(name: &[u8], out: &mut Vec<u8>) {
 
 /// An integer behind `flags`, with a prefix of so many bits (RFC 7541 §5.1).
 #[inline]
-fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
+pub(super) fn integer(flags: u8, prefix: u32, value: usize, out: &mut Vec<u8>) {
     let mask = (1usize << prefix) - 1;
     if value < mask {
         out.push(flags | u8::try_from(value).unwrap_or_default());

@@ -107,6 +107,18 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// Appends what `coded` says; `None` where that is no Huffman code: with the mark of an end, or with another end than
 /// less than a byte of ones.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    each(coded, |byte| out.push(byte))
+}
+
+/// How many bytes `coded` says.
+pub(super) fn decoded_length(coded: &[u8]) -> Option<usize> {
+    let mut length = 0;
+    each(coded, |_| length += 1)?;
+    Some(length)
+}
+
+#[inline(always)]
+fn each(coded: &[u8], mut take: impl FnMut(u8)) -> Option<()> {
     // The next bits, from the highest on; `held` of them are of the string.
     let (mut bits, mut held) = (0u64, 0u32);
     let mut rest = coded.iter();
@@ -126,7 +138,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
         if length > held {
             return None; // Less than a code is left.
         }
-        out.push(byte);
+        take(byte);
         bits <<= length;
         held -= length;
     }
