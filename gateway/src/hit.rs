@@ -150,8 +150,14 @@ pub fn write_key(
 /// The one spelling of an authority, which stands in keys and is sent to origins: see `key::authority`.
 pub(crate) fn normal(scheme: Scheme, authority: &str) -> Cow<'_, str> {
     let shorter = scheme.without_port(authority);
-    let has_zeros = || shorter.rsplit_once(':').is_some_and(|(_, port)| port.starts_with('0'));
-    if !shorter.bytes().any(|it| it.is_ascii_uppercase()) && !has_zeros() {
+    // A letter in upper case, or a zero behind a colon, which may begin a port.
+    let mut before = 0;
+    let is_normal = shorter.bytes().all(|it| {
+        let begins_port = it == b'0' && before == b':';
+        before = it;
+        !begins_port && !it.is_ascii_uppercase()
+    });
+    if is_normal {
         return Cow::Borrowed(shorter);
     }
     let mut normal = String::with_capacity(shorter.len());

@@ -172,6 +172,7 @@ impl FieldList {
     pub fn push(&mut self, name: &str, value: impl AsRef<[u8]>) {
         let value = value.as_ref();
         let start = self.text.len();
+        self.text.reserve(name.len() + value.len() + 4);
         self.text.extend_from_slice(name.as_bytes());
         self.text.extend_from_slice(b": ");
         let splits = |it: &u8| matches!(it, b'\r' | b'\n' | 0);
@@ -216,12 +217,18 @@ impl FieldList {
     /// The first value of `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.iter().find(|it| it.is(name)).map(|it| it.value)
+        self.named(name).next().map(|it| it.value)
+    }
+
+    /// The lines of one name: most others differ from it in length, which is asked first.
+    fn named<'s, 'n>(&'s self, name: &'n str) -> impl Iterator<Item = Field<'s>> + use<'s, 'n> {
+        let is_as_long = move |it: &&Line| it.name_len as usize == name.len();
+        self.index.iter().filter(is_as_long).map(|it| self.at(*it)).filter(move |it| it.is(name))
     }
 
     /// Every value of `name`, in order.
     pub fn get_all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> + 'a {
-        self.iter().filter(move |it| it.is(name)).map(|it| it.value)
+        self.named(name).map(|it| it.value)
     }
 
     /// Whether there is a line of that name.
@@ -247,7 +254,9 @@ impl FieldList {
 
     /// Removes every line of that name.
     pub fn remove(&mut self, name: &str) {
-        self.retain(|it| !it.is(name));
+        if self.contains(name) {
+            self.retain(|it| !it.is(name));
+        }
     }
 
     /// Puts one line in place of all of that name.

@@ -43,8 +43,8 @@ impl Scheme {
     #[inline]
     pub fn without_port(self, authority: &str) -> &str {
         // Asked twice at each request, and nearly none ends so.
-        let may_have = authority.ends_with(self.default_port()) || authority.ends_with(':');
-        if !may_have {
+        let last = authority.as_bytes().last();
+        if last != self.default_port().as_bytes().last() && last != Some(&b':') {
             return authority;
         }
         match authority.rsplit_once(':') {

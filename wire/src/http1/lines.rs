@@ -46,6 +46,13 @@ pub(super) fn scan(window: &[u8]) -> Result<Lines, BadLines> {
     Ok(lines)
 }
 
+/// Whether a line feed of `head` has no carriage return before it. Every byte is looked at, so that many are at once.
+pub(super) fn has_bare_feed(head: &[u8]) -> bool {
+    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
+    let found = pairs.fold(false, |found, (before, it)| found | ((*it == b'\n') & (*before != b'\r')));
+    found || head.first() == Some(&b'\n')
+}
+
 /// Whether `bytes` hold a NUL, or a CR that something other than LF follows.
 pub(super) fn odd_byte(bytes: &[u8]) -> bool {
     memchr::memchr2_iter(b'\r', 0, bytes)

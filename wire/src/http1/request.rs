@@ -221,6 +221,41 @@ pub fn parse<'a, 'b: 'a>(
     storage: &'a mut Storage<'b>,
 ) -> Result<Parsed<'a>, Reject> {
     let window = &buffer[..buffer.len().min(limits.head)];
+    let mut room = [const { MaybeUninit::<httparse::Header<'b>>::uninit() }; MAX_FIELDS];
+    let mut raw = httparse::Request::new(&mut []);
+    let whole = match raw.parse_with_uninit_headers(window, &mut room) {
+        Ok(httparse::Status::Complete(end)) => Some(end),
+        _ => None,
+    };
+    // Nearly every head is whole and in order: then it is looked at once.
+    if let Some(end) = whole
+        && let Some(line) = plain_line(&raw, &window[..end])
+        && !lines::has_bare_feed(&window[..end])
+    {
+        if line > limits.target {
+            check_target_length(&window[..line], limits)?;
+        }
+        return judge(&raw, limits.scheme, storage).map(|it| Parsed::Head(it, end));
+    }
+    parse_oddly(buffer, limits, storage)
+}
+
+/// The length of the first line of a head that the parser found whole, where the head begins with it and it has one space each, nothing
+/// before and nothing behind: the parser is milder.
+fn plain_line(raw: &httparse::Request<'_, '_>, head: &[u8]) -> Option<usize> {
+    let length = raw.method?.len() + raw.path?.len() + " ".len() * 2 + "HTTP/1.1".len();
+    let begins_so = head.first().is_some_and(|it| !matches!(it, b'\r' | b'\n'));
+    (begins_so && head.get(length..)?.starts_with(b"\r\n")).then_some(length)
+}
+
+/// Reads what is not whole or not in order: line by line, so that each fault is found as early as it can be and has its own reason.
+#[cold]
+fn parse_oddly<'a, 'b: 'a>(
+    buffer: &'b [u8],
+    limits: &Limits,
+    storage: &'a mut Storage<'b>,
+) -> Result<Parsed<'a>, Reject> {
+    let window = &buffer[..buffer.len().min(limits.head)];
     let skipped = if window.starts_with(b"\r\n") { 2 } else { 0 };
     let window = &window[skipped..];
     let lines = match lines::scan(window) {
@@ -288,13 +323,21 @@ fn read_head<'a, 'b: 'a>(
         Ok(_) => return Err(Reject::Field),
         Err(error) => return Err(blame(error, head, line)),
     }
+    if plain_line(&raw, head) != Some(line.len()) {
+        return Err(Reject::RequestLine);
+    }
+    judge(&raw, scheme, storage)
+}
+
+/// What a head says whose lines are in order.
+fn judge<'a, 'b: 'a>(
+    raw: &httparse::Request<'_, 'b>,
+    scheme: Scheme,
+    storage: &'a mut Storage<'b>,
+) -> Result<RequestHead<'a>, Reject> {
     let (Some(method), Some(target), Some(version)) = (raw.method, raw.path, raw.version) else {
         return Err(Reject::RequestLine);
     };
-    // One space each, nothing before and nothing behind: the parser below us is milder.
-    if method.len() + target.len() + " ".len() * 2 + "HTTP/1.1".len() != line.len() {
-        return Err(Reject::RequestLine);
-    }
     let version = if version == 0 { Version::Http10 } else { Version::Http11 };
     let fields = storage.fill(raw.headers);
     let facts: Facts<'_> = fields.iter().copied().collect();
@@ -361,8 +404,7 @@ fn authority<'b>(target: &Target<'b>, facts: &Facts<'b>, version: Version) -> Re
     };
     let host = match host {
         None => None,
-        Some(it) if target::is_authority(it) => Some(std::str::from_utf8(it).map_err(|_| Reject::Host)?),
-        Some(_) => return Err(Reject::Host),
+        Some(it) => Some(target::authority(it).ok_or(Reject::Host)?),
     };
     match (target.authority, host) {
         (None, host) => Ok(host.unwrap_or_default()),

@@ -61,6 +61,23 @@ pub fn parse(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadRes
     if window.iter().zip(START).any(|(found, wanted)| found != wanted) {
         return Err(BadResponse::StatusLine);
     }
+    let mut room = [const { MaybeUninit::uninit() }; MAX_FIELDS];
+    let mut raw = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    // Nearly every head is whole and in order: then it is looked at once.
+    if let Ok(httparse::Status::Complete(end)) =
+        parser.parse_response_with_uninit_headers(&mut raw, window, &mut room)
+        && !lines::has_bare_feed(&window[..end])
+    {
+        return judge(&raw, method).map(|it| Parsed::Head(it, end));
+    }
+    parse_oddly(buffer, limit, method)
+}
+
+/// Reads what is not whole or not in order: line by line, so that each fault is found as early as it can be and has its own reason.
+#[cold]
+fn parse_oddly(buffer: &[u8], limit: usize, method: &str) -> Result<Parsed, BadResponse> {
+    let window = &buffer[..buffer.len().min(limit)];
     let lines = match lines::scan(window) {
         Ok(lines) => lines,
         Err(BadLines::BareLineFeed) => return Err(BadResponse::Field),
@@ -82,6 +99,11 @@ fn read_head(head: &[u8], method: &str) -> Result<Response, BadResponse> {
         Ok(_) => return Err(BadResponse::Field),
         Err(error) => return Err(blame(error)),
     }
+    judge(&raw, method)
+}
+
+/// What a head says whose lines are in order.
+fn judge(raw: &httparse::Response<'_, '_>, method: &str) -> Result<Response, BadResponse> {
     let (Some(status @ 100..=599), Some(version)) = (raw.code, raw.version) else {
         return Err(BadResponse::StatusLine);
     };

@@ -60,6 +60,12 @@ fn absolute<'a>(method: &str, raw: &'a str, own: Scheme) -> Result<Target<'a>, R
     })
 }
 
+/// The same bytes as text, where they are an authority: see [`is_authority`].
+pub(crate) fn authority(bytes: &[u8]) -> Option<&str> {
+    // SAFETY: an authority has only bytes of `IN_NAMES`, `%`, digits and the colon, and between brackets an address: all ASCII.
+    is_authority(bytes).then(|| unsafe { std::str::from_utf8_unchecked(bytes) })
+}
+
 /// `uri-host [":" port]` with a host that is not empty: a name of the characters of RFC 3986 §3.2.2 but the
 /// comma (which joins repeated fields), or an IPv6 address in brackets. No user information.
 #[must_use]

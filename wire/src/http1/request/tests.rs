@@ -612,16 +612,28 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(part, 0..8).prop_map(|it| it.concat())
 }
 
-/// What [`parse`] says, in a form that outlives its buffer.
-fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, Reject> {
-    let mut storage = Storage::new();
-    parse(raw, &LIMITS, &mut storage).map(|it| match it {
+/// What was found, in a form that outlives its buffer.
+fn told(parsed: Result<Parsed<'_>, Reject>) -> Result<Option<(usize, String)>, Reject> {
+    parsed.map(|it| match it {
         Parsed::Head(head, length) => Some((length, format!("{head:?}"))),
         Parsed::Partial => None,
     })
 }
 
+fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, Reject> {
+    told(parse(raw, &LIMITS, &mut Storage::new()))
+}
+
 proptest! {
+    /// What one look finds in order, line by line is as well, whatever follows it.
+    #[test]
+    fn one_look_says_what_many_do(raw in nearly()) {
+        let begun = [b"GET / HTTP/1.1\r\nHost: a\r\n", &raw[..]].concat();
+        for it in [&raw, &begun] {
+            prop_assert_eq!(told(parse_oddly(it, &LIMITS, &mut Storage::new())), outcome(it));
+        }
+    }
+
     /// Where the input is cut makes no difference: an early answer is the final one.
     #[test]
     fn a_cut_changes_nothing(raw in nearly()) {

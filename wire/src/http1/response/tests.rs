@@ -272,14 +272,27 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(line, rest)| [line.as_bytes(), &rest.concat()].concat())
 }
 
-fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, BadResponse> {
-    parse(raw, LIMIT, "GET").map(|it| match it {
+fn told(parsed: Result<Parsed, BadResponse>) -> Result<Option<(usize, String)>, BadResponse> {
+    parsed.map(|it| match it {
         Parsed::Head(head, length) => Some((length, format!("{head:?}"))),
         Parsed::Partial => None,
     })
 }
 
+fn outcome(raw: &[u8]) -> Result<Option<(usize, String)>, BadResponse> {
+    told(parse(raw, LIMIT, "GET"))
+}
+
 proptest! {
+    /// What one look finds in order, line by line is as well, whatever follows it.
+    #[test]
+    fn one_look_says_what_many_do(raw in nearly()) {
+        let begun = [b"HTTP/1.1 200 OK\r\n", &raw[..]].concat();
+        for it in [&raw, &begun].into_iter().filter(|it| it.starts_with(b"HTTP/1.")) {
+            prop_assert_eq!(told(parse_oddly(it, LIMIT, "GET")), outcome(it));
+        }
+    }
+
     /// Where the input is cut makes no difference: an early answer is the final one.
     #[test]
     fn a_cut_changes_nothing(raw in nearly()) {
