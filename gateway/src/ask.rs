@@ -216,7 +216,7 @@ impl Machine<'_, '_> {
             return Step::Pass;
         }
         let (writer, reader) = self.gateway.store.begin_alone(self.hash, &self.key, since);
-        tokio::task::spawn_local(self.job(false, Below::Skip, false).receive(arrived, writer));
+        tokio::task::spawn_local(Box::pin(self.job(false, Below::Skip, false).receive(arrived, writer)));
         self.lead(reader).await
     }
 

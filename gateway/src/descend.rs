@@ -160,7 +160,7 @@ impl Machine<'_, '_> {
         match self.gateway.store.begin(self.hash, KeyHash(flight.0 ^ LOOKING), &self.key) {
             Begin::Lead(writer, reader) => {
                 self.reader = Some(reader);
-                tokio::task::spawn_local(self.job(false, Below::Only, false).run(writer));
+                self.job(false, Below::Only, false).spawn(writer);
             }
             Begin::Follow(reader) => {
                 self.stages.enter(Stage::Wait);

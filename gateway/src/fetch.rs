@@ -111,8 +111,14 @@ pub(crate) struct Arrived {
 }
 
 impl Job {
+    /// Has a task run the fill to its end. Its future lies in a room: the runtime moves an address.
+    pub fn spawn(self, writer: FillWriter) {
+        let rooms = self.gateway.fills.clone();
+        tokio::task::spawn_local(rooms.house(|| self.run(writer)));
+    }
+
     /// Runs the fill to its end.
-    pub async fn run(mut self, mut writer: FillWriter) {
+    async fn run(mut self, mut writer: FillWriter) {
         if self.below != Below::Skip {
             match self.look_below(&writer).await {
                 Descended::Found(stored, tier, turn) => {

@@ -204,7 +204,9 @@ impl<'c> Machine<'_, 'c> {
                 // Not before: the POST itself has just removed what was there.
                 let store = &self.gateway.store;
                 let (writer, reader) = store.begin_alone(self.hash, &self.key, store.removals(self.hash));
-                tokio::task::spawn_local(self.job(false, Below::Skip, false).receive(arrived, writer));
+                tokio::task::spawn_local(Box::pin(
+                    self.job(false, Below::Skip, false).receive(arrived, writer),
+                ));
                 return match self.lead(reader).await {
                     Step::Pass => Step::Deliver,
                     next => next,

@@ -12,6 +12,7 @@ use larder_semantics::forwarded::Telling;
 use larder_semantics::policy::Policy;
 use larder_store::{Rule, Seq, Store};
 use larder_transport::Client;
+use larder_transport::room::Rooms;
 use larder_wire::http1::Framing;
 use larder_wire::http1::request::Request;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -36,6 +37,8 @@ pub struct Gateway {
     pub(crate) id: String,
     /// Buffers, reused from request to request.
     pub(crate) scratch: RefCell<Scratch>,
+    /// Where its fills lie.
+    pub(crate) fills: Rc<Rooms>,
     /// Bytes of small request bodies that are being read before an origin is asked.
     pub(crate) small_bodies: Cell<u64>,
     /// Who makes forms of stored responses; without them none are made. Shared by all workers.
@@ -80,7 +83,20 @@ impl Gateway {
         let id = format!("larder-{:032x}", store.hash(b"this process").0);
         let (uses, scratch, small_bodies) = (SharedUses::default(), RefCell::default(), Cell::default());
         let (coders, spread) = (OnceCell::new(), OnceCell::new());
-        Rc::new(Self { store, counters, refusals, tiers, uses, id, scratch, small_bodies, coders, spread })
+        let fills = Rc::default();
+        Rc::new(Self {
+            store,
+            counters,
+            refusals,
+            tiers,
+            uses,
+            id,
+            scratch,
+            fills,
+            small_bodies,
+            coders,
+            spread,
+        })
     }
 }
 

@@ -200,7 +200,7 @@ impl Gateway {
         // Nobody reads it: what is not kept is not read to its end either.
         if let Begin::Lead(writer, _) = self.store.begin(job.hash, flight, &job.key) {
             self.counters.background_validations.add(1);
-            tokio::task::spawn_local(job.run(writer));
+            job.spawn(writer);
         }
     }
 }
@@ -409,7 +409,7 @@ impl<'c> Machine<'_, 'c> {
                 }
                 self.reader = Some(reader);
                 let job = self.job(self.validate, below, false);
-                tokio::task::spawn_local(job.run(writer));
+                job.spawn(writer);
                 step
             }
             Begin::Follow(reader) => {

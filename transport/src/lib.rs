@@ -11,7 +11,7 @@ mod link;
 pub mod listener;
 mod outbox;
 mod rest;
-mod room;
+pub mod room;
 pub mod tls;
 pub mod worker;
 

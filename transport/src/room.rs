@@ -1,21 +1,24 @@
-//! Memory for the futures of slow answers, lent by their worker and used again. A connection at rest has none.
+//! Memory for the futures of slow answers and of fills, lent by their worker and used again. A connection at rest has none.
 //!
 //! Such a future has a few KiB. Taken from the allocator for each answer, those of a few requests at once fill and leave
 //! a page of it again and again, and each time its memory is given back to the system (docs/decisions/0020) only to be
-//! asked for again: that was a twentieth of what a miss costs.
+//! asked for again: that was a twentieth of what a miss costs. And a task that has its future in a room is an address: the runtime moves
+//! a task's future seven times between its making and its end, and a fill's has 10 KiB.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Rooms that are kept while nobody needs them.
-const KEPT: usize = 64;
+/// Bytes of rooms that are kept while nobody needs them, about.
+const KEPT: usize = 256 * 1024;
 
-/// The rooms of one worker.
-pub(crate) struct Rooms {
+/// Rooms of one worker, for futures of one kind.
+pub struct Rooms {
     /// What the kept ones are for: the first future that came. The handler of a worker makes one kind.
     layout: Cell<Option<Layout>>,
     free: RefCell<Vec<NonNull<u8>>>,
@@ -23,20 +26,19 @@ pub(crate) struct Rooms {
 
 impl Rooms {
     /// None yet.
+    #[must_use]
     pub fn new() -> Self {
         Self { layout: Cell::new(None), free: RefCell::default() }
     }
 
     /// Puts the future that `make` makes into a room.
-    pub fn lend<F: Future>(&self, make: impl FnOnce() -> F) -> Lodger<'_, F> {
-        let layout = Layout::new::<F>();
-        let at = match layout.size() {
-            0 => NonNull::dangling(),
-            _ => self.take(layout).cast::<F>(),
-        };
-        // SAFETY: `at` is aligned for `F` and has room for it, and belongs to nobody else.
-        unsafe { at.write(make()) };
-        Lodger { at, rooms: self }
+    pub fn lend<F: Future>(&self, make: impl FnOnce() -> F) -> Lodger<&Self, F> {
+        Lodger::new(self, make)
+    }
+
+    /// The same for a task, which may outlive everything but its rooms.
+    pub fn house<F: Future>(self: &Rc<Self>, make: impl FnOnce() -> F) -> Lodger<Rc<Self>, F> {
+        Lodger::new(self.clone(), make)
     }
 
     fn take(&self, layout: Layout) -> NonNull<u8> {
@@ -53,12 +55,18 @@ impl Rooms {
 
     fn give(&self, room: NonNull<u8>, layout: Layout) {
         let mut free = self.free.borrow_mut();
-        if self.layout.get() == Some(layout) && free.len() < KEPT {
+        if self.layout.get() == Some(layout) && free.len() < KEPT / layout.size() {
             free.push(room);
         } else {
             // SAFETY: `take` had it from `alloc` with this layout.
             unsafe { dealloc(room.as_ptr(), layout) };
         }
+    }
+}
+
+impl Default for Rooms {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -73,24 +81,40 @@ impl Drop for Rooms {
 }
 
 /// A future in a room: pinned, as it stays there until it is dropped.
-pub(crate) struct Lodger<'r, F: Future> {
+pub struct Lodger<R: Deref<Target = Rooms>, F: Future> {
     at: NonNull<F>,
-    rooms: &'r Rooms,
+    rooms: R,
 }
 
-impl<F: Future> Future for Lodger<'_, F> {
+impl<R: Deref<Target = Rooms>, F: Future> Lodger<R, F> {
+    fn new(rooms: R, make: impl FnOnce() -> F) -> Self {
+        let layout = Layout::new::<F>();
+        let at = match layout.size() {
+            0 => NonNull::dangling(),
+            _ => rooms.take(layout).cast::<F>(),
+        };
+        // SAFETY: `at` is aligned for `F` and has room for it, and belongs to nobody else.
+        unsafe { at.write(make()) };
+        Self { at, rooms }
+    }
+}
+
+// What is pinned is in the room, which stays where it is.
+impl<R: Deref<Target = Rooms>, F: Future> Unpin for Lodger<R, F> {}
+
+impl<R: Deref<Target = Rooms>, F: Future> Future for Lodger<R, F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: it was written by `lend`, is moved by nobody, and lives until this is dropped.
+        // SAFETY: it was written by `new`, is moved by nobody, and lives until this is dropped.
         unsafe { Pin::new_unchecked(self.get_mut().at.as_mut()) }.poll(context)
     }
 }
 
-impl<F: Future> Drop for Lodger<'_, F> {
+impl<R: Deref<Target = Rooms>, F: Future> Drop for Lodger<R, F> {
     fn drop(&mut self) {
         let layout = Layout::new::<F>();
-        // SAFETY: it was written by `lend`, and is dropped here once.
+        // SAFETY: it was written by `new`, and is dropped here once.
         unsafe { self.at.drop_in_place() };
         if layout.size() > 0 {
             self.rooms.give(self.at.cast(), layout);
@@ -101,10 +125,9 @@ impl<F: Future> Drop for Lodger<'_, F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::rc::Rc;
     use std::task::Waker;
 
-    fn poll<F: Future>(it: &mut Lodger<'_, F>) -> Poll<F::Output> {
+    fn poll<R: Deref<Target = Rooms>, F: Future>(it: &mut Lodger<R, F>) -> Poll<F::Output> {
         Pin::new(it).poll(&mut Context::from_waker(Waker::noop()))
     }
 
@@ -132,7 +155,34 @@ mod tests {
     }
 
     #[test]
-    fn other_sizes_and_too_many_are_not_kept() {
+    fn a_task_keeps_its_rooms() {
+        let rooms = Rc::new(Rooms::new());
+        let held = Rc::new(7);
+        let mut it = {
+            let held = held.clone();
+            rooms.house(|| async move {
+                std::future::pending::<()>().await;
+                *held
+            })
+        };
+        assert!(poll(&mut it).is_pending());
+        let kept = Rc::downgrade(&rooms);
+        drop(rooms);
+        assert_eq!((2, true), (Rc::strong_count(&held), kept.upgrade().is_some()));
+        drop(it);
+        assert_eq!((1, true), (Rc::strong_count(&held), kept.upgrade().is_none()));
+    }
+
+    #[test]
+    fn so_many_are_kept_as_take_little() {
+        let rooms = Rooms::new();
+        let large = |it: [u8; KEPT / 4]| async move { it.iter().map(|it| u32::from(*it)).sum::<u32>() };
+        drop((0..9).map(|it| rooms.lend(move || large([it; KEPT / 4]))).collect::<Vec<_>>());
+        assert!((1..=4).contains(&rooms.free.borrow().len()));
+    }
+
+    #[test]
+    fn other_sizes_are_not_kept() {
         let rooms = Rooms::new();
         let small = |it: u8| async move { it };
         let mut all: Vec<_> = (0..80).map(|it| rooms.lend(move || small(it))).collect();
@@ -141,7 +191,7 @@ mod tests {
         let mut other = rooms.lend(|| async move { large.iter().sum::<u64>() });
         assert_eq!(Poll::Ready(50), poll(&mut other));
         drop((all, other));
-        assert_eq!(KEPT, rooms.free.borrow().len());
+        assert_eq!(80, rooms.free.borrow().len());
         let mut none = rooms.lend(|| std::future::ready(()));
         assert_eq!(Poll::Ready(()), poll(&mut none));
     }
