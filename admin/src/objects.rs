@@ -310,7 +310,8 @@ impl<'a> Object<'a> {
             true => tags::MOST.into(),
             false => newest.marks.tags.len().into(),
         };
-        told["content_type"] = newest.fields.get("content-type").map(lossy).into();
+        told["content_type"] =
+            newest.lines().find(|it| it.is("content-type")).map(|it| lossy(it.value)).into();
         told["stored_at"] = meta.response_time.0.into();
         told
     }
@@ -343,11 +344,8 @@ fn selected_by(line: &[u8]) -> String {
 fn variant_json(stored: &Stored, now: WallTime) -> Value {
     let meta = &stored.meta;
     let (age, lifetime) = (meta.age(now), meta.lifetime.seconds);
-    let fields: Vec<[String; 2]> = stored
-        .fields
-        .iter()
-        .map(|it| [it.name.to_owned(), lossy(&secret::shown(it.name, it.value))])
-        .collect();
+    let fields: Vec<[String; 2]> =
+        stored.lines().map(|it| [it.name.to_owned(), lossy(&secret::shown(it.name, it.value))]).collect();
     let selected: Vec<String> =
         stored.variant.split(|it| *it == b'\n').filter(|it| !it.is_empty()).map(selected_by).collect();
     let mut forms = Vec::new();

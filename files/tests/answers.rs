@@ -40,7 +40,7 @@ fn the_head_is_ready() {
     let now = larder_stdx::clock::Monotonic(1000);
     let file = site.root.lookup_now("/d.txt?query", &[], now).expect("cached by the request before");
     let lines: String = got.fields.iter().map(|it| format!("{}: {}\r\n", it.0, it.1)).collect();
-    let head = String::from_utf8_lossy(file.head.text()).into_owned();
+    let head = String::from_utf8_lossy(&file.head.text()).into_owned();
     let (status, fields) = head.split_once("\r\n").unwrap();
     assert_eq!("HTTP/1.1 200 OK", status);
     assert!(fields.eq_ignore_ascii_case(&lines), "{fields}");

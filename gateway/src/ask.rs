@@ -250,7 +250,7 @@ impl Machine<'_, '_> {
     /// A HEAD response freshens or invalidates what is stored for GET (RFC 9111 §4.3.5).
     async fn head_came(&mut self, arrived: &Arrived, since: Removals) {
         let Some(old) = self.found.clone().filter(|_| arrived.response.status == 200) else { return };
-        let mut stored = old.fields.clone();
+        let mut stored = old.fields();
         stored.set("Content-Length", old.body.len().to_string());
         match freshen::head_says(&old.meta, &stored, &arrived.response.fields.view()) {
             HeadSays::Freshen => {

@@ -8,10 +8,10 @@ use larder_semantics::partial::{self, Combine};
 use larder_semantics::policy::TagPolicy;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
-use larder_store::{Body, Exchanged, Marks, OnDisk, Store, Stored};
-use std::sync::atomic::AtomicU64;
+use larder_store::{Body, Marks, Store, Stored};
 
-/// Makes a stored response ready to send: its head is written once, here, without the fields that clients do not see.
+/// Makes a stored response: its head is written once, here, without the fields that clients do not see, and made ready for either
+/// protocol by [`Store::keep`].
 pub(crate) fn assemble(
     meta: Meta,
     mut fields: FieldList,
@@ -22,12 +22,11 @@ pub(crate) fn assemble(
     policy: &TagPolicy,
 ) -> Stored {
     fields.remove("content-length");
-    fields.shrink();
     let head = coding::head_of(meta.status, &fields, body.len(), |it| tags::is_hidden(it, policy));
-    let recheck = AtomicU64::new(u64::MAX);
-    let on_disk = OnDisk::default();
-    let exchanged = Exchanged::default();
-    Stored { meta, head, fields, trailers, body, variant, marks, recheck, exchanged, on_disk, forms: None }
+    let mut stored = Stored::new(meta, head, fields, body);
+    stored.trailers = trailers.map(Box::new);
+    (stored.variant, stored.marks) = (variant, marks);
+    stored
 }
 
 /// Joins two parts of one representation; `None` where they do not fit.
@@ -53,7 +52,7 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
         return None;
     }
     let mut meta = new.meta.clone();
-    let mut fields = new.fields.clone();
+    let mut fields = new.fields();
     if whole {
         meta.partial = None;
         meta.status = 200;
@@ -79,7 +78,7 @@ pub(crate) fn join(store: &Store, old: &Stored, new: &Stored, policy: &TagPolicy
 /// The bytes of a stored body, wherever they are.
 pub(crate) fn contents(body: &Body) -> Option<Bytes> {
     match body {
-        Body::Heap(bytes) => Some(bytes.clone()),
+        Body::Heap(bytes) => Some(bytes.bytes()),
         Body::Arena(slice) | Body::Disk(slice) => {
             slice.owner.mapped(slice.offset, slice.length).map(Bytes::copy_from_slice)
         }

@@ -336,7 +336,8 @@ impl Gateway {
             fields = permitted(&it.meta, &fields, policy, request)?;
         }
         // Where RAM has no room it is served all the same.
-        let body = self.store.make_body(std::slice::from_ref(&body)).unwrap_or(Body::Heap(body));
+        let body =
+            self.store.make_body(std::slice::from_ref(&body)).unwrap_or_else(|_| Body::on_the_heap(&[body]));
         let marks = marks_of(&it, &fields, policy, by_application);
         let stored = assemble(it.meta, fields, it.trailers, body, it.variant, marks, &policy.tags);
         Some(coding::ready(stored, policy))
@@ -346,8 +347,10 @@ impl Gateway {
 /// What came from the disk as clients see it: without the fields that are hidden from them, and ready for other forms.
 pub(crate) fn faced(mut stored: Stored, policy: &Policy) -> Stored {
     let hidden = |name: &str| tags::is_hidden(name, &policy.tags);
-    if stored.fields.view().iter().any(|it| hidden(it.name)) {
-        stored.head = coding::head_of(stored.meta.status, &stored.fields, stored.body.len(), hidden);
+    if stored.lines().any(|it| hidden(it.name)) {
+        let fields = stored.fields();
+        let head = coding::head_of(stored.meta.status, &fields, stored.body.len(), hidden);
+        stored.set_head(head, fields);
     }
     coding::ready(stored, policy)
 }
@@ -392,14 +395,14 @@ fn permitted(
 /// Whether what the fleet has is what is held, byte for byte.
 pub(crate) fn is_same(found: &Found, held: &Stored) -> bool {
     let same_body = match &held.body {
-        Body::Heap(bytes) => *bytes == found.body,
+        Body::Heap(bytes) => bytes[..] == found.body[..],
         Body::Arena(slice) | Body::Disk(slice) => match slice.owner.mapped(slice.offset, slice.length) {
             Some(bytes) => *bytes == found.body[..],
             // It would have to be read: one of the same length and entity tag is the same.
             None => slice.length == found.body.len() as u64 && held.meta.etag.is_some(),
         },
     };
-    same_body && found.envelope.fields.text() == held.fields.text()
+    same_body && found.envelope.fields.iter().eq(held.lines())
 }
 
 /// Whether a stored response is of the variant that a request selects.

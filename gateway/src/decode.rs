@@ -43,7 +43,7 @@ impl<'c> Machine<'_, 'c> {
         coding: Coding,
         report: Report,
     ) -> Sent {
-        let mut fields = self.fields_of(&stored.fields, stored, report);
+        let mut fields = self.fields_of(stored.fields(), stored, report);
         transcode::mark(&mut fields);
         match self.precondition(&transcode::form_meta(&stored.meta)) {
             Precondition::Proceed => {}
@@ -54,7 +54,7 @@ impl<'c> Machine<'_, 'c> {
             let length = ResponseBody::Length(stored.body.len());
             self.head(reply, stored.meta.status, fields, length, Some(report)).await?;
             reply.piece(stored.body.piece()).await?;
-            return Ok(stored.trailers.clone().map(Arc::new));
+            return Ok(stored.trailers.as_deref().cloned().map(Arc::new));
         };
         fields = transcode::form_fields(&fields, Coding::Identity);
         self.head(reply, stored.meta.status, fields, ResponseBody::Stream, Some(report)).await?;
@@ -64,7 +64,7 @@ impl<'c> Machine<'_, 'c> {
                 match part(stored, &mut at) {
                     Some(bytes) => decoding.feed(bytes),
                     None if at < stored.body.len() => return Err(Cut::Origin),
-                    None => return self.end(&decoding, stored.trailers.clone().map(Arc::new)),
+                    None => return self.end(&decoding, stored.trailers.as_deref().cloned().map(Arc::new)),
                 }
             }
             progress = decoding.step(self.gateway).map_err(|_| Cut::Origin)?;

@@ -122,7 +122,7 @@ fn precondition(meta: &Meta, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> 
 /// Which bytes of a stored response, that is whole, a request gets.
 fn selection(stored: &Stored, facts: &RequestFacts<'_>, fields: &[Field<'_>]) -> Selection {
     let by_tag = !facts.conditional
-        || !transcode::is_negotiated(&stored.fields, &stored.meta)
+        || !transcode::is_negotiated(&stored.fields(), &stored.meta)
         || transcode::ranges_by_tag_alone(fields);
     let applies =
         |_: &&[u8]| by_tag && stored.meta.status == 200 && conditional::range_applies(fields, &stored.meta);
@@ -250,8 +250,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     /// The fields of a response from the store, with what is not stored.
-    pub fn fields_of(&self, fields: &FieldList, stored: &Stored, report: Report) -> FieldList {
-        let mut fields = fields.clone();
+    pub fn fields_of(&self, mut fields: FieldList, stored: &Stored, report: Report) -> FieldList {
         for cookie in
             self.local.cookies.borrow().iter().filter(|_| matches!(report, Report::Forwarded { .. }))
         {
@@ -269,7 +268,7 @@ impl<'c> Machine<'_, 'c> {
         form: &Form,
         report: Report,
     ) -> Sent {
-        let fields = self.fields_of(&form.fields, stored, report);
+        let fields = self.fields_of(form.fields.clone(), stored, report);
         match self.precondition(&transcode::form_meta(&stored.meta)) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
@@ -281,7 +280,7 @@ impl<'c> Machine<'_, 'c> {
     }
 
     async fn send_own_form(&mut self, reply: &mut Reply<'c>, stored: &Stored, report: Report) -> Sent {
-        let mut fields = self.fields_of(&stored.fields, stored, report);
+        let mut fields = self.fields_of(stored.fields(), stored, report);
         match self.precondition(&stored.meta) {
             Precondition::Proceed => {}
             early => return self.send_precondition(reply, early, fields, report).await,
@@ -308,7 +307,7 @@ impl<'c> Machine<'_, 'c> {
                 };
                 self.head(reply, stored.meta.status, fields, body, Some(report)).await?;
                 reply.piece(whole).await?;
-                Ok(stored.trailers.clone().map(Arc::new))
+                Ok(stored.trailers.as_deref().cloned().map(Arc::new))
             }
             Selection::One(first, last) => {
                 fields.set("Content-Range", format!("bytes {first}-{last}/{length}"));

@@ -255,14 +255,12 @@ impl Job {
         let stored = self.gateway.store.admit(&self.key, stored)?;
         let policy = &self.route.policy;
         let (stored, taken_up) = self.gateway.take_up(disk, policy, self.hash, stored).await;
-        let mut stored = below::faced(stored, policy);
-        if taken_up == TakenUp::IntoRam {
-            stored.head = stored.head.kept();
+        let stored = below::faced(stored, policy);
+        if taken_up == TakenUp::NotYet {
+            return Some(Arc::new(stored));
         }
-        let stored = Arc::new(stored);
-        if taken_up == TakenUp::IntoRam {
-            self.put_in_ram(writer, &stored);
-        }
+        let stored = self.gateway.store.keep(stored);
+        self.put_in_ram(writer, &stored);
         Some(stored)
     }
 

@@ -260,10 +260,10 @@ impl Job {
         let policy = &self.route.policy;
         let mut new = self.freshened(old, arrived);
         new.exchanged = arrived.exchanged;
-        let new = Arc::new(new);
+        let new = self.gateway.store.keep(new);
         let request = self.request.fields.view();
         let facts = RequestFacts::read(&self.request.method, &request);
-        match freshen::after(&facts, &new.fields, &new.meta, policy) {
+        match freshen::after(&facts, &new.fields(), &new.meta, policy) {
             After::Update => {
                 // If it was purged or replaced meanwhile it stays so; this client may still be answered with it.
                 let stands = self.gateway.store.replace(self.hash, &self.key, old, new.clone());
@@ -290,12 +290,13 @@ impl Job {
         let (request_time, response_time) = (arrived.request_time, arrived.response_time);
         let policy = &self.route.policy;
         let (mut fields, meta) =
-            freshen::apply(&old.fields, &old.meta, &update, policy, request_time, response_time);
+            freshen::apply(&old.fields(), &old.meta, &update, policy, request_time, response_time);
         if update.iter().any(|it| it.is("via")) {
             forward::mark_stored(&mut fields, arrived.response.version, policy);
         }
         let marks = self.marks(&fields, arrived.born.clone());
-        let (trailers, body, variant) = (old.trailers.clone(), old.body.clone(), old.variant.clone());
+        let (trailers, body, variant) =
+            (old.trailers.as_deref().cloned(), old.body.clone(), old.variant.clone());
         let new = assemble(meta, fields, trailers, body, variant, marks, &policy.tags);
         let new = coding::ready(new, policy);
         coding::carry(&self.gateway.store, old, &new);
@@ -646,10 +647,11 @@ impl Job {
             stored.exchanged = exchanged;
             let Some(stored) = self.with_what_is_stored(stored) else { return Ok(()) };
             let stored = coding::ready(stored, policy);
-            let stored = down.insert(Arc::new(stored)).clone();
             if !policy.tiers.ram {
+                down = Some(Arc::new(stored));
                 return Ok(());
             }
+            let stored = down.insert(self.gateway.store.keep(stored)).clone();
             let most = usize::from(policy.max_variants);
             writer.insert(stored, most).map(|()| self.gateway.counters.cache_stores.add(1))
         });

@@ -227,7 +227,7 @@ fn accept_encoding(policy: &Policy, sent: &[Field<'_>], ask: Ask<'_>) -> Option<
         // Whoever cannot read it has it decoded on its way.
         Ask::Onward(_, coding) => return Some(transcode::token(coding).unwrap_or("identity")),
         Ask::Head | Ask::Whole => None,
-        Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields.view())),
+        Ask::Conditional(stored) => Some(transcode::coding_of(&stored.fields().view())),
     };
     Some(transcode::ask(sent, stored))
 }

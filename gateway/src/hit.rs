@@ -9,6 +9,7 @@ use crate::route::{Gateway, Route};
 use crate::stages;
 use larder_semantics::cache_status::{self, Report, Tier};
 use larder_semantics::conditional::{self, Precondition};
+use larder_semantics::field::Field;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::key;
 use larder_semantics::policy::Policy;
@@ -179,18 +180,17 @@ pub(crate) fn respond(
     answer: &mut Answer<'_>,
 ) -> FastHit {
     let report = Report::Hit { ttl: ttl(&stored.meta, now), tier };
-    let (ready, fields, body) = match form {
-        None => (&stored.head, &stored.fields, &stored.body),
+    let (ready, body) = match form {
+        None => (&stored.head, &stored.body),
         Some(form) => {
             form.note_use();
-            (&form.head, &form.fields, &form.body)
+            (&form.head, &form.body)
         }
     };
     if not_modified {
         answer.status(304);
-        for it in
-            fields.iter().filter(|it| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags))
-        {
+        let is_told = |it: &Field<'_>| in_not_modified(it.name) && !tags::is_hidden(it.name, &policy.tags);
+        for it in ready.lines().filter(is_told) {
             answer.field(it.name, it.value);
         }
     } else {
@@ -210,7 +210,7 @@ pub(crate) fn respond(
             0
         }
         Body::Heap(bytes) => {
-            answer.end_with(bytes);
+            answer.end_with_copy(bytes, || bytes.bytes());
             bytes.len() as u64
         }
         arena => {

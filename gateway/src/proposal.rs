@@ -234,7 +234,7 @@ impl Proposal {
         let (asked, fields) = (&self.asked, self.asked.fields.view());
         flip::smallest_for_reuse(
             &stored.meta,
-            &stored.fields,
+            &stored.fields(),
             &asked.method,
             &fields,
             &asked.policy,

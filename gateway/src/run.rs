@@ -330,7 +330,7 @@ impl<'c> Machine<'_, 'c> {
             Lookup::Nothing => Err(ForwardReason::UriMiss),
         };
         let flight = match &looked {
-            Lookup::Shelf(shelf) => self.flight(&shelf.vary),
+            Lookup::Shelf(shelf) => self.flight(shelf.vary()),
             Lookup::HitForMiss | Lookup::Nothing => self.flight(&self.vary),
         };
         (selected, flight)

@@ -155,9 +155,11 @@ fn key(n: usize) -> String {
 fn put(store: &Store, n: usize) {
     let key = key(n);
     let made = WallTime(n as u64);
-    let mut stored = sample::stored(Body::Heap(Bytes::from(vec![b'x'; n % 700])));
+    let mut stored = sample::stored(Body::Heap(Bytes::from(vec![b'x'; n % 700]).into()));
     stored.meta = Meta { request_time: made, response_time: made, date: made, ..stored.meta };
-    stored.fields.push("Content-Type", "text/html; charset=utf-8");
+    let mut fields = stored.fields();
+    fields.push("Content-Type", "text/html; charset=utf-8");
+    stored.set_head(stored.head.clone(), fields);
     stored.marks = sample::tagged(&format!("tag-{}", n % 100));
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), Arc::new(stored), 4).expect("room");
 }

@@ -262,6 +262,7 @@ impl Store {
         body: Body,
     ) -> Result<(), OverBudget> {
         let Some(place) = place(coding) else { return Err(OverBudget) };
+        let head = self.heads.keep(head);
         let cost = on_heap(size_of::<Form>() + 16)
             + on_heap(head.size())
             + list_cost(&fields)

@@ -5,7 +5,7 @@
 //! another than the last use's: a hot shelf is written once a tick.
 
 use crate::evicted::Evicted;
-use crate::ram::{KeyHash, Store};
+use crate::ram::{KeyHash, PackedHash, Store};
 use larder_stdx::clock::WallTime;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Idle {
 struct Walk {
     shard: usize,
     /// Of this shard, what was idle and is still there.
-    rest: Vec<u128>,
+    rest: Vec<PackedHash>,
     /// How many it took out.
     gone: usize,
 }
@@ -113,25 +113,26 @@ impl Store {
     }
 
     /// The hashes of what is idle in a shard.
-    fn idle_of(&self, shard: usize) -> Vec<u128> {
+    fn idle_of(&self, shard: usize) -> Vec<PackedHash> {
         let tick = self.purges.tick();
         let shard = self.shards[shard].read();
         shard.slots.iter().filter(|it| is_idle(it.1.used.load(Relaxed), tick)).map(|it| *it.0).collect()
     }
 
     /// Takes out those of these that are still idle.
-    fn evict_idle(&self, these: impl Iterator<Item = u128>) -> Vec<Evicted> {
+    fn evict_idle(&self, these: impl Iterator<Item = PackedHash>) -> Vec<Evicted> {
         let mut books = self.books.lock();
         let tick = self.purges.tick();
         let still_idle = |it: &KeyHash| {
-            let used = |shard: &crate::ram::Shard| shard.slots.get(&it.0).map(|it| it.used.load(Relaxed));
+            let used =
+                |shard: &crate::ram::Shard| shard.slots.get(&it.packed()).map(|it| it.used.load(Relaxed));
             self.with_shard(*it, used).is_some_and(|used| is_idle(used, tick))
         };
         let mut out = |hash| {
             let shelf = self.take_out(&mut books, hash)?;
             Some(Evicted { shelf, hash, since: self.removals(hash) })
         };
-        these.map(KeyHash).filter(still_idle).filter_map(&mut out).collect()
+        these.map(PackedHash::whole).filter(still_idle).filter_map(&mut out).collect()
     }
 }
 

@@ -1,5 +1,5 @@
 //! What is stored, listed: searched, sorted, a page at a time. Every shard is walked under its shared lock, one after the
-//! other, and what sorting needs lies in the index itself (`Facts`) or a step beside it; nothing is sorted but the best
+//! other, and what sorting needs lies a step beside the index (`Facts`); nothing is sorted but the best
 //! of what was met. What is on the disk alone is in `disk::listing`; JSON is not here.
 //!
 //! A walk over a million keys waits for memory a million times, unless many are on their way at once: slots are taken
@@ -8,8 +8,8 @@
 mod pattern;
 
 use crate::purges::Seq;
-use crate::ram::{KeyHash, Shard, Slot, Store};
-use crate::shelf::Shelf;
+use crate::ram::{KeyHash, PackedHash, Shard, Store};
+use crate::shelf::{Shelf, Stored};
 use larder_semantics::tags;
 use parking_lot::RwLock;
 pub use pattern::Pattern;
@@ -31,7 +31,7 @@ const CORES: usize = 4;
 /// The most that one page has.
 pub const MOST: usize = 1000;
 
-/// What the index knows of a shelf without going there.
+/// What lies beside a shelf's key for listings, so that they do not go to its responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     /// Bytes of the bodies of all variants.
@@ -52,16 +52,16 @@ fn bit(tag: u64) -> u32 {
 }
 
 impl Facts {
-    pub fn of(shelf: &Shelf) -> Facts {
-        let bytes = shelf.variants.iter().map(|it| it.body.len()).sum();
-        let Some(newest) = shelf.variants.first() else {
+    pub fn of(variants: &[Arc<Stored>]) -> Facts {
+        let bytes = variants.iter().map(|it| it.body.len()).sum();
+        let Some(newest) = variants.first() else {
             return Facts { bytes, born: 0, expires: 0, status: 0, tags: 0 };
         };
         let meta = &newest.meta;
         let born = meta.response_time.0.saturating_sub(u64::from(meta.initial_age));
         let seconds = |it: u64| u32::try_from(it).unwrap_or(u32::MAX);
         let expires = seconds(born.saturating_add(u64::from(meta.lifetime.seconds)));
-        let all = shelf.variants.iter().flat_map(|it| it.marks.tags.iter());
+        let all = variants.iter().flat_map(|it| it.marks.tags.iter());
         let tags = all.fold(0, |bits, it| bits | bit(*it));
         Facts { bytes, born: seconds(born), expires, status: meta.status, tags }
     }
@@ -275,30 +275,27 @@ impl<'a> Walk<'a> {
     }
 
     fn shard(&mut self, shard: &Shard) {
-        let mut batch: Vec<(u128, &Slot)> = Vec::with_capacity(BATCH);
+        let mut batch: Vec<(PackedHash, &Arc<Shelf>)> = Vec::with_capacity(BATCH);
         self.total += shard.slots.len();
-        for (hash, slot) in &shard.slots {
-            if !self.may_be_asked_for(&slot.facts) {
-                continue;
-            }
-            batch.push((*hash, slot));
+        for (hash, shelf) in &shard.slots {
+            batch.push((*hash, shelf));
             if batch.len() == BATCH {
-                self.batch(&batch);
+                self.batch(&mut batch);
                 batch.clear();
             }
         }
-        self.batch(&batch);
+        self.batch(&mut batch);
     }
 
-    fn batch(&mut self, batch: &[(u128, &Slot)]) {
+    fn batch(&mut self, batch: &mut Vec<(PackedHash, &Arc<Shelf>)>) {
         self.touch(batch);
-        for (hash, slot) in batch {
-            if !self.is_asked_for(slot) {
+        for (hash, shelf) in batch {
+            if !self.is_asked_for(shelf) {
                 continue;
             }
             self.matched += 1;
-            let number = self.number(slot);
-            let own = rank(self.query.sort, number, &slot.shelf.key, *hash);
+            let (number, hash) = (self.number(shelf), hash.whole());
+            let own = rank(self.query.sort, number, &shelf.key, hash.0);
             let is_behind = self.query.after.as_ref().is_none_or(|after| {
                 let after = rank(self.query.sort, after.rank, &after.key, after.hash.0);
                 self.is_before(after, own)
@@ -309,42 +306,41 @@ impl<'a> Walk<'a> {
             self.behind += 1;
             let worst = self.best.get(self.limit - 1).filter(|_| self.chosen);
             if worst.is_none_or(|it| self.is_before(own, it.rank(self.query.sort))) {
-                self.best.push(Listed { hash: KeyHash(*hash), shelf: slot.shelf.clone(), rank: number });
+                self.best.push(Listed { hash, shelf: Arc::clone(shelf), rank: number });
             }
         }
     }
 
-    /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before.
-    fn touch(&self, batch: &[(u128, &Slot)]) {
+    /// Has what will be read of these brought from memory, all at the same time: nothing here waits for the one before. Those whose
+    /// facts say that they are not asked for are left out.
+    fn touch(&self, batch: &mut Vec<(PackedHash, &Arc<Shelf>)>) {
         let Query { sort, pattern, .. } = self.query;
+        // Both: they lie in two lines of the processor's cache.
+        black_box(batch.iter().map(|it| it.1.hits()).fold(0, |a, b| a ^ b));
+        black_box(batch.iter().map(|it| it.1.facts.bytes).fold(0, |a, b| a ^ b));
+        batch.retain(|it| self.may_be_asked_for(&it.1.facts));
         let by_key = *sort == Sort::Key || pattern.is_some();
-        if !by_key && *sort != Sort::Hits && self.tag.is_none() && self.unswept.is_none() {
-            return;
-        }
-        // Both: they may lie in two lines of the processor's cache.
-        black_box(batch.iter().map(|it| it.1.shelf.hits()).fold(0, |a, b| a ^ b));
-        black_box(batch.iter().map(|it| it.1.shelf.key.len()).sum::<usize>());
         if by_key {
             let ends = |key: &[u8]| key.first().zip(key.last()).map_or(0, |it| usize::from(*it.0 ^ *it.1));
-            black_box(batch.iter().map(|it| ends(&it.1.shelf.key)).sum::<usize>());
+            black_box(batch.iter().map(|it| ends(&it.1.key)).sum::<usize>());
         }
         if self.tag.is_some() {
-            let newest = || batch.iter().filter_map(|it| it.1.shelf.variants.first());
-            black_box(batch.iter().map(|it| it.1.shelf.variants.as_ptr().addr()).fold(0, |a, b| a ^ b));
+            let newest = || batch.iter().filter_map(|it| it.1.variants.first());
+            black_box(batch.iter().map(|it| it.1.variants.as_ptr().addr()).fold(0, |a, b| a ^ b));
             black_box(newest().map(|it| Arc::as_ptr(it).addr()).fold(0, |a, b| a ^ b));
             black_box(newest().map(|it| it.marks.tags.len()).sum::<usize>());
             black_box(newest().filter_map(|it| it.marks.tags.first()).fold(0, |a, b| a ^ b));
         }
     }
 
-    fn number(&self, slot: &Slot) -> u64 {
+    fn number(&self, shelf: &Shelf) -> u64 {
         match self.query.sort {
             Sort::Key => 0,
-            Sort::Size => slot.facts.bytes,
+            Sort::Size => shelf.facts.bytes,
             // The younger, the smaller.
-            Sort::Age => u64::from(u32::MAX - slot.facts.born),
-            Sort::Hits => u64::from(slot.shelf.hits.load(Relaxed)),
-            Sort::Expires => u64::from(slot.facts.expires),
+            Sort::Age => u64::from(u32::MAX - shelf.facts.born),
+            Sort::Hits => u64::from(shelf.hits.load(Relaxed)),
+            Sort::Expires => u64::from(shelf.facts.expires),
         }
     }
 
@@ -354,16 +350,16 @@ impl<'a> Walk<'a> {
             && self.tag.is_none_or(|it| facts.tags & bit(it) != 0)
     }
 
-    fn is_asked_for(&self, slot: &Slot) -> bool {
+    fn is_asked_for(&self, shelf: &Arc<Shelf>) -> bool {
         let Query { pattern, .. } = self.query;
-        self.unswept.is_none_or(|it| self.is_left(slot, it))
-            && pattern.as_ref().is_none_or(|it| it.is_in(&slot.shelf.key))
-            && self.tag.is_none_or(|it| has_tag(&slot.shelf, it))
+        self.unswept.is_none_or(|it| self.is_left(shelf, it))
+            && pattern.as_ref().is_none_or(|it| it.is_in(&shelf.key))
+            && self.tag.is_none_or(|it| has_tag(shelf, it))
     }
 
     /// Whether purges leave anything of it.
-    fn is_left(&self, slot: &Slot, seq: Seq) -> bool {
-        slot.shelf.has_met(seq) || self.store.purges.left_of(slot.shelf.clone()).is_some()
+    fn is_left(&self, shelf: &Arc<Shelf>, seq: Seq) -> bool {
+        shelf.has_met(seq) || self.store.purges.left_of(shelf.clone()).is_some()
     }
 
     fn is_before(&self, one: Rank<'_>, other: Rank<'_>) -> bool {

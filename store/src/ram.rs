@@ -12,28 +12,28 @@ use crate::flights::Flights;
 use crate::forms::Formed;
 use crate::idle::{Idle, Swept};
 use crate::ledger::{Ledger, on_heap};
-use crate::listing::Facts;
 use crate::misses::{MISS_COST, Misses};
 use crate::purges::Purges;
-use crate::s3fifo::{Handle, MOST_USES, Place, S3Fifo, table_bytes};
+use crate::s3fifo::{Place, S3Fifo, table_bytes};
 use crate::shelf::Bounds;
 use crate::spool::Spool;
 use crate::yards::Yards;
 use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::purged::Verdict;
+use larder_wire::http2::ready::Templates;
 use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::io;
 use std::sync::atomic::{
-    AtomicU8, AtomicU64,
+    AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
 use std::sync::{Arc, OnceLock, Weak};
 use xxhash_rust::xxh3::xxh3_128_with_secret;
 
-pub use crate::shelf::{Body, Exchanged, OnDisk, Shared, Shelf, Stored};
+pub use crate::shelf::{Body, Exchanged, OnDisk, Shared, Shelf, Stored, Variants};
 
 /// Bytes of the budget for which there is one shard of the index: so few that a walk over one, which keeps writers of
 /// the shard waiting and hits behind them, is over in some 50 us (`listing`).
@@ -48,7 +48,7 @@ fn shards(budget: u64) -> usize {
 const REMOVALS: usize = 1 << 14;
 
 /// What one more shelf may need of room in the index and the policy; what those really take is counted as they grow.
-const SLOT_COST: u64 = 256;
+const SLOT_COST: u64 = 128;
 
 /// So many bytes come in between two looks at the process's memory: a look is 3 µs, and fills that come faster than
 /// any timer are what makes an allocator grow.
@@ -88,6 +88,29 @@ impl KeyHash {
     /// Its place among `of`, a power of two: by bits that a table within the place does not use.
     pub(crate) fn place(self, of: usize) -> usize {
         (self.0 >> 64) as usize & (of - 1)
+    }
+
+    pub(crate) fn packed(self) -> PackedHash {
+        PackedHash { low: self.0 as u64, high: (self.0 >> 64) as u64 }
+    }
+}
+
+/// A [`KeyHash`] that is aligned as a word is, where there is one for each shelf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PackedHash {
+    low: u64,
+    high: u64,
+}
+
+impl PackedHash {
+    pub(crate) fn whole(self) -> KeyHash {
+        KeyHash(u128::from(self.high) << 64 | u128::from(self.low))
+    }
+}
+
+impl Hash for PackedHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.low);
     }
 }
 
@@ -135,6 +158,8 @@ pub struct Store {
     pub(crate) arena: Arc<Arena>,
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) flights: Flights,
+    /// What the heads of many responses share.
+    pub(crate) heads: Templates,
     pub(crate) formed: Formed,
     pub(crate) idle: Mutex<Idle>,
     pub(crate) yards: Yards,
@@ -150,34 +175,10 @@ pub struct Store {
 
 #[derive(Default)]
 pub(crate) struct Shard {
-    pub(crate) slots: HashMap<u128, Slot, BuildHasherDefault<AsIs>>,
+    pub(crate) slots: HashMap<PackedHash, Arc<Shelf>, BuildHasherDefault<AsIs>>,
     pub(crate) misses: Misses,
     /// What the ledger has for the table.
     footprint: u64,
-}
-
-pub(crate) struct Slot {
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) facts: Facts,
-    handle: Handle,
-    /// What the ledger has for it, beside its extents.
-    charged: u64,
-    uses: AtomicU8,
-    /// At which tick it was used last: see `idle`.
-    pub(crate) used: AtomicU8,
-}
-
-impl Slot {
-    fn note_use(&self, tick: u8) {
-        if self.used.load(Relaxed) != tick {
-            self.used.store(tick, Relaxed);
-        }
-        // Two workers may count one use together: it is a hint, and hot shelves are not written at all.
-        let uses = self.uses.load(Relaxed);
-        if uses < MOST_USES {
-            self.uses.store(uses + 1, Relaxed);
-        }
-    }
 }
 
 impl Store {
@@ -205,6 +206,7 @@ impl Store {
             arena,
             ledger,
             flights: Flights::new(settings.fills),
+            heads: Templates::default(),
             formed: Formed::default(),
             idle: Mutex::default(),
             yards: Yards::default(),
@@ -228,10 +230,10 @@ impl Store {
     #[must_use]
     pub fn lookup(&self, hash: KeyHash, key: &[u8], now: u64) -> Lookup {
         let shard = self.shard(hash).read();
-        match shard.slots.get(&hash.0) {
-            Some(slot) if *slot.shelf.key == *key => {
-                slot.note_use(self.purges.tick());
-                let shelf = slot.shelf.clone();
+        match shard.slots.get(&hash.packed()) {
+            Some(shelf) if *shelf.key == *key => {
+                shelf.note_use(self.purges.tick());
+                let shelf = shelf.clone();
                 if self.purges.is_met_by(&shelf) {
                     return Lookup::Shelf(shelf);
                 }
@@ -263,7 +265,7 @@ impl Store {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
-        self.arena.write(chunks, length).map(Body::Arena).map_err(|_| OverBudget)
+        self.arena.write(chunks, length).map(|it| Body::Arena(Box::new(it))).map_err(|_| OverBudget)
     }
 
     /// Makes a body of `length` bytes, which `read` brings one piece after another; on the way there is never more of it on the heap
@@ -286,13 +288,21 @@ impl Store {
             return Err(OverBudget);
         }
         self.reserve(cost)?;
-        self.arena.write_from(length, read).map(Body::Arena).map_err(|_| OverBudget)
+        let slice = self.arena.write_from(length, read).map_err(|_| OverBudget)?;
+        Ok(Body::Arena(Box::new(slice)))
     }
 
     /// Whether RAM could hold a body of this length, if there were room: a quarter of the budget at most.
     #[must_use]
     pub fn could_hold(&self, length: u64) -> bool {
         length <= self.heap_line as u64 || self.arena.cost(length) <= self.ledger.most_for_one()
+    }
+
+    /// A response as it is kept in RAM: its head in both forms, without what many have in common.
+    #[must_use]
+    pub fn keep(&self, mut stored: Stored) -> Arc<Stored> {
+        stored.head = self.heads.keep(stored.head);
+        Arc::new(stored)
     }
 
     /// Puts a response on its shelf, in place of the variant with the same variant key. Evicts as needed;
@@ -409,7 +419,7 @@ impl Store {
 
     /// The shelf in the place of this hash, whatever its key.
     pub(crate) fn any_standing(&self, hash: KeyHash) -> Option<Arc<Shelf>> {
-        self.shard(hash).read().slots.get(&hash.0).map(|it| it.shelf.clone())
+        self.shard(hash).read().slots.get(&hash.packed()).cloned()
     }
 
     /// Looks into a shard, under its shared lock.
@@ -431,8 +441,8 @@ impl Store {
     pub(crate) fn fit_policy(&self) {
         let mut books = self.books.lock();
         let old = books.policy.fit(|id, handle| {
-            if let Some(slot) = self.shard(KeyHash(id)).write().slots.get_mut(&id) {
-                slot.handle = handle;
+            if let Some(shelf) = self.shard(id.whole()).read().slots.get(&id) {
+                shelf.set_handle(handle);
             }
         });
         books.settle(&self.ledger);
@@ -442,9 +452,9 @@ impl Store {
 
     /// Takes a shelf out of the index; returns it, to be dropped after the books are let go.
     pub(crate) fn take_out(&self, books: &mut Books, hash: KeyHash) -> Option<Arc<Shelf>> {
-        let slot = self.shard(hash).write().take(hash.0, &self.ledger)?;
-        books.policy.remove(slot.handle);
-        Some(slot.shelf)
+        let shelf = self.shard(hash).write().take(hash.packed(), &self.ledger)?;
+        books.policy.remove(shelf.handle());
+        Some(shelf)
     }
 
     /// Bytes in use: kept and in flight.
@@ -521,27 +531,25 @@ impl Store {
 
     /// Puts a shelf into the index; returns the one that stood there, to be dropped after the books are let go.
     pub(crate) fn put(&self, books: &mut Books, hash: KeyHash, shelf: Arc<Shelf>) -> Option<Arc<Shelf>> {
-        let charged = shelf.heap_cost();
+        let charged = u64::from(shelf.charged);
         let size = charged + SLOT_COST + shelf.arena_bytes();
         self.ledger.charge(charged);
         self.ledger.responses.add(charged);
+        shelf.used.store(self.purges.tick(), Relaxed);
         let mut shard = self.shard(hash).write();
         if shard.misses.forget(hash) {
             self.ledger.release(MISS_COST);
         }
-        if let Some(slot) = shard.slots.get_mut(&hash.0) {
-            books.policy.resize(slot.handle, size);
-            self.ledger.responses.take(slot.charged);
-            self.ledger.release(slot.charged);
-            slot.charged = charged;
-            slot.facts = Facts::of(&shelf);
-            *slot.used.get_mut() = self.purges.tick();
-            return Some(std::mem::replace(&mut slot.shelf, shelf));
+        if let Some(there) = shard.slots.get_mut(&hash.packed()) {
+            books.policy.resize(there.handle(), size);
+            self.ledger.responses.take(u64::from(there.charged));
+            self.ledger.release(u64::from(there.charged));
+            shelf.set_handle(there.handle());
+            shelf.uses.store(there.uses.load(Relaxed), Relaxed);
+            return Some(std::mem::replace(there, shelf));
         }
-        let handle = books.policy.insert(hash.0, size);
-        let facts = Facts::of(&shelf);
-        let (uses, used) = (AtomicU8::new(0), AtomicU8::new(self.purges.tick()));
-        shard.slots.insert(hash.0, Slot { shelf, facts, handle, charged, uses, used });
+        shelf.set_handle(books.policy.insert(hash.packed(), size));
+        shard.slots.insert(hash.packed(), shelf);
         shard.settle(&self.ledger);
         books.settle(&self.ledger);
         None
@@ -592,16 +600,17 @@ impl Store {
         let (mut gone, mut freed) = (Vec::new(), 0);
         while freed < excess && gone.len() < BATCH {
             let evicted = books.policy.evict(|id, count| {
-                let shard = self.shard(KeyHash(id)).read();
-                let Some(slot) = shard.slots.get(&id) else { return 0 };
-                let uses = slot.uses.load(Relaxed);
-                slot.uses.store(count.apply(uses), Relaxed);
+                let shard = self.shard(id.whole()).read();
+                let Some(shelf) = shard.slots.get(&id) else { return 0 };
+                let uses = shelf.uses.load(Relaxed);
+                shelf.uses.store(count.apply(uses), Relaxed);
                 uses
             });
             let Some(id) = evicted else { break };
-            let Some(slot) = self.shard(KeyHash(id)).write().take(id, &self.ledger) else { continue };
-            freed += slot.charged + slot.shelf.arena_bytes();
-            gone.push(Evicted { shelf: slot.shelf, hash: KeyHash(id), since: self.removals(KeyHash(id)) });
+            let hash = id.whole();
+            let Some(shelf) = self.shard(hash).write().take(id, &self.ledger) else { continue };
+            freed += u64::from(shelf.charged) + shelf.arena_bytes();
+            gone.push(Evicted { shelf, hash, since: self.removals(hash) });
         }
         books.settle(&self.ledger);
         gone
@@ -619,7 +628,7 @@ fn own_memory() -> Option<u64> {
 
 /// What only one at a time may change.
 pub(crate) struct Books {
-    policy: S3Fifo<u128, BuildHasherDefault<AsIs>>,
+    policy: S3Fifo<PackedHash, BuildHasherDefault<AsIs>>,
     /// What the ledger has for the policy.
     footprint: u64,
 }
@@ -627,7 +636,7 @@ pub(crate) struct Books {
 impl Books {
     /// Names the next shelves of a walk over all: see [`S3Fifo::walk`].
     pub(crate) fn walk(&self, from: Place, places: usize, mut each: impl FnMut(KeyHash)) -> Option<Place> {
-        self.policy.walk(from, places, |hash| each(KeyHash(hash)))
+        self.policy.walk(from, places, |hash| each(hash.whole()))
     }
 
     /// Shelves in the store.
@@ -644,20 +653,20 @@ impl Books {
 
 impl Shard {
     /// Takes a shelf out, and gives back the table's memory where little of it is used.
-    fn take(&mut self, hash: u128, ledger: &Ledger) -> Option<Slot> {
-        let slot = self.slots.remove(&hash)?;
-        ledger.responses.take(slot.charged);
-        ledger.release(slot.charged);
+    fn take(&mut self, hash: PackedHash, ledger: &Ledger) -> Option<Arc<Shelf>> {
+        let shelf = self.slots.remove(&hash)?;
+        ledger.responses.take(u64::from(shelf.charged));
+        ledger.release(u64::from(shelf.charged));
         if self.slots.capacity() > 4 * self.slots.len().max(8) {
             self.slots.shrink_to(2 * self.slots.len());
         }
         self.settle(ledger);
-        Some(slot)
+        Some(shelf)
     }
 
     /// Enters in the ledger what the table takes now.
     fn settle(&mut self, ledger: &Ledger) {
-        let now = on_heap(table_bytes::<(u128, Slot)>(self.slots.capacity()));
+        let now = on_heap(table_bytes::<(PackedHash, Arc<Shelf>)>(self.slots.capacity()));
         ledger.settle(&mut self.footprint, now);
     }
 }
@@ -679,10 +688,6 @@ impl Hasher for AsIs {
 
     fn write_u64(&mut self, hash: u64) {
         self.0 = hash;
-    }
-
-    fn write_u128(&mut self, hash: u128) {
-        self.0 = hash as u64;
     }
 }
 

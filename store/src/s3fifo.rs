@@ -40,7 +40,7 @@ pub struct Unneeded<Id, S> {
 
 /// Names an object that is in a queue, from [`S3Fifo::insert`] until it is evicted or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handle(u32);
+pub struct Handle(pub(crate) u32);
 
 /// How far a walk over all objects has come: see [`S3Fifo::walk`]. By default at its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,8 @@ enum Queue {
 
 struct Node<Id> {
     id: Id,
-    size: u64,
+    /// What is larger counts as that large.
+    size: u32,
     newer: u32,
     older: u32,
     queue: Queue,
@@ -133,7 +134,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     }
 
     fn take_in(&mut self, id: Id, size: u64, queue: Queue) -> Handle {
-        let node = Node { id, size, newer: NIL, older: NIL, queue: Queue::Free };
+        let node = Node { id, size: narrow(size), newer: NIL, older: NIL, queue: Queue::Free };
         let at = if self.free == NIL {
             self.nodes.push(node);
             u32::try_from(self.nodes.len() - 1)
@@ -152,13 +153,14 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
     /// The object has another size now. It keeps its place.
     pub fn resize(&mut self, handle: Handle, size: u64) {
         let node = &mut self.nodes[handle.0 as usize];
+        let size = narrow(size);
         let old = std::mem::replace(&mut node.size, size);
         let list = match node.queue {
             Queue::Small => &mut self.small,
             Queue::Main => &mut self.main,
             Queue::Free => return,
         };
-        list.bytes = list.bytes - old + size;
+        list.bytes = list.bytes - u64::from(old) + u64::from(size);
     }
 
     /// Takes an object out without remembering it.
@@ -177,7 +179,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
             if at == NIL {
                 return None;
             }
-            let (id, size) = (self.nodes[at as usize].id, self.nodes[at as usize].size);
+            let Node { id, size, .. } = self.nodes[at as usize];
             let used = match from_small {
                 true => uses(id, Count::Clear) >= PROMOTE,
                 false => uses(id, Count::Lower) > 0,
@@ -211,7 +213,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         (self.small, self.main, self.live) = (List::EMPTY, List::EMPTY, 0);
         for (queue, mut at) in lists {
             while let Some(node) = old.get(at as usize) {
-                let (id, size) = (node.id, node.size);
+                let (id, size) = (node.id, u64::from(node.size));
                 at = node.newer;
                 let handle = self.take_in(id, size, queue);
                 moved(id, handle);
@@ -280,7 +282,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
         let node = &mut self.nodes[at as usize];
         debug_assert_eq!(Queue::Free, node.queue);
         (node.queue, node.older, node.newer) = (queue, newest, NIL);
-        let size = node.size;
+        let size = u64::from(node.size);
         if newest != NIL {
             self.nodes[newest as usize].newer = at;
         }
@@ -294,7 +296,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> S3Fifo<Id, S> {
 
     fn unlink(&mut self, at: u32) {
         let node = &mut self.nodes[at as usize];
-        let (queue, newer, older, size) = (node.queue, node.newer, node.older, node.size);
+        let (queue, newer, older, size) = (node.queue, node.newer, node.older, u64::from(node.size));
         assert_ne!(Queue::Free, queue, "a handle was used after its object had gone");
         node.queue = Queue::Free;
         if newer != NIL {
@@ -344,7 +346,11 @@ struct Ghosts<Id, S> {
 
 struct Ghost {
     serial: u32,
-    size: u64,
+    size: u32,
+}
+
+fn narrow(size: u64) -> u32 {
+    u32::try_from(size).unwrap_or(u32::MAX)
 }
 
 impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
@@ -352,12 +358,12 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
         Self { known: HashMap::default(), order: VecDeque::new(), bytes: 0, most_bytes, serial: 0 }
     }
 
-    fn add(&mut self, id: Id, size: u64, most: usize) {
+    fn add(&mut self, id: Id, size: u32, most: usize) {
         self.take(&id);
         self.serial = self.serial.wrapping_add(1);
         self.known.insert(id, Ghost { serial: self.serial, size });
         self.order.push_back((id, self.serial));
-        self.bytes += size;
+        self.bytes += u64::from(size);
         while self.known.len() > most || self.bytes > self.most_bytes || self.order.len() > 2 * most {
             let Some((id, serial)) = self.order.pop_front() else { break };
             // A name that came back and left again stands further behind, under another serial.
@@ -374,7 +380,7 @@ impl<Id: Copy + Eq + Hash, S: BuildHasher + Default> Ghosts<Id, S> {
 
     fn take(&mut self, id: &Id) -> bool {
         let Some(ghost) = self.known.remove(id) else { return false };
-        self.bytes -= ghost.size;
+        self.bytes -= u64::from(ghost.size);
         true
     }
 }

@@ -3,7 +3,6 @@
 
 use crate::purges::Marks;
 use crate::ram::{Body, Settings, Store, Stored};
-use bytes::Bytes;
 use larder_counters::Counters;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::freshness::{Lifetime, LifetimeSource};
@@ -12,7 +11,6 @@ use larder_semantics::{tags, vary};
 use larder_stdx::clock::WallTime;
 use larder_wire::http2::ready::ReadyHead;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 /// A store of `budget` bytes.
 ///
@@ -49,19 +47,8 @@ pub fn meta(vary: &[&str]) -> Meta {
 /// A response that does not vary.
 #[must_use]
 pub fn stored(body: Body) -> Stored {
-    Stored {
-        meta: meta(&[]),
-        head: ReadyHead::new(b"HTTP/1.1 200 OK\r\n"),
-        fields: FieldList::from_fields(&[Field { name: "ETag", value: b"\"a\"" }]),
-        trailers: None,
-        body,
-        variant: Box::default(),
-        marks: Marks::default(),
-        recheck: AtomicU64::new(u64::MAX),
-        exchanged: Default::default(),
-        on_disk: Default::default(),
-        forms: None,
-    }
+    let fields = FieldList::from_fields(&[Field { name: "ETag", value: b"\"a\"" }]);
+    Stored::new(meta(&[]), ReadyHead::new(b"HTTP/1.1 200 OK\r\n"), fields, body)
 }
 
 /// A response that does not vary, to be shared.
@@ -88,7 +75,7 @@ pub fn varied(names: &[&str], request: &[Field<'_>], body: Body) -> Arc<Stored> 
 /// A body on the heap.
 #[must_use]
 pub fn text(body: &str) -> Body {
-    Body::Heap(Bytes::copy_from_slice(body.as_bytes()))
+    Body::on_the_heap(&[body.as_bytes()])
 }
 
 /// The body's bytes, wherever they are.

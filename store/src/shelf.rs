@@ -2,32 +2,32 @@
 //! is a snapshot: a change makes another one. Where shelves are and who goes is in `ram`.
 
 use crate::forms::Forms;
+use crate::heap_bytes::HeapBytes;
 use crate::ledger::on_heap;
+use crate::listing::Facts;
 use crate::purges::{Marks, Seq};
+use crate::s3fifo::{Handle, MOST_USES};
 use crate::yards::Home;
-use bytes::Bytes;
 use larder_semantics::field::{Field, FieldList};
 use larder_semantics::stored::Meta;
 use larder_semantics::vary;
 use larder_transport::body::{FileSlice, Piece};
-use larder_wire::http2::ready::ReadyHead;
+use larder_wire::http2::ready::{Lines, ReadyHead};
 use std::borrow::Borrow;
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-
-/// What `Bytes` allocates to be shared: its block, that one's size, and a count.
-const COUNT: usize = 3 * size_of::<usize>();
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A stored body.
 #[derive(Clone)]
 pub enum Body {
     /// Up to the heap line.
-    Heap(Bytes),
+    Heap(HeapBytes),
     /// In the arena; the slice keeps its extent.
-    Arena(FileSlice),
+    Arena(Box<FileSlice>),
     /// In a segment of the disk tier; the slice keeps the segment.
-    Disk(FileSlice),
+    Disk(Box<FileSlice>),
 }
 
 impl Body {
@@ -46,27 +46,25 @@ impl Body {
         self.len() == 0
     }
 
-    /// A body on the heap, which has no room over: what it takes is known.
-    pub(crate) fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> Body {
-        // Always copied: a chunk may be a small part of a large buffer.
-        let bytes = Bytes::from(chunks.concat());
-        // `Bytes` allocates the count of those who share it when the first does: here, and not in a hit.
-        drop(bytes.clone());
-        Body::Heap(bytes)
+    /// A body on the heap, which has no room over: what it takes is known. Always copied: a chunk may be a small part of
+    /// a large buffer.
+    #[must_use]
+    pub fn on_the_heap(chunks: &[impl Borrow<[u8]>]) -> Body {
+        Body::Heap(HeapBytes::of(chunks))
     }
 
     /// What it takes on the heap. An extent of the arena counts itself.
     pub(crate) fn heap_cost(&self) -> u64 {
         match self {
-            Body::Heap(bytes) if !bytes.is_empty() => on_heap(bytes.len()) + on_heap(COUNT),
-            Body::Heap(_) | Body::Arena(_) | Body::Disk(_) => 0,
+            Body::Heap(bytes) => bytes.cost(),
+            Body::Arena(_) | Body::Disk(_) => on_heap(size_of::<FileSlice>()),
         }
     }
 
     /// Whether these are the very bytes of `other`, not others like them.
     fn is_at(&self, other: &Body) -> bool {
         match (self, other) {
-            (Body::Heap(one), Body::Heap(other)) => std::ptr::eq(&raw const **one, &raw const **other),
+            (Body::Heap(one), Body::Heap(other)) => one.is_at(other),
             (Body::Arena(one), Body::Arena(other)) | (Body::Disk(one), Body::Disk(other)) => {
                 let place = |it: &FileSlice| (it.owner.fd().as_raw_fd(), it.offset, it.length);
                 place(one) == place(other)
@@ -79,8 +77,8 @@ impl Body {
     #[must_use]
     pub fn piece(&self) -> Piece {
         match self {
-            Body::Heap(bytes) => Piece::Bytes(bytes.clone()),
-            Body::Arena(slice) | Body::Disk(slice) => Piece::File(slice.clone()),
+            Body::Heap(bytes) => Piece::Bytes(bytes.bytes()),
+            Body::Arena(slice) | Body::Disk(slice) => Piece::File(FileSlice::clone(slice)),
         }
     }
 }
@@ -125,10 +123,10 @@ pub struct Stored {
     pub meta: Meta,
     /// The status line and every stored field, ready for either protocol: a hit appends `Age` and what else is its own.
     pub head: ReadyHead,
-    /// The stored fields.
-    pub fields: FieldList,
+    /// The stored fields, where they are not those of the head: see [`Stored::lines`].
+    pub unlike_head: Option<Box<FieldList>>,
     /// The trailer section, if there was one.
-    pub trailers: Option<FieldList>,
+    pub trailers: Option<Box<FieldList>>,
     /// The body, whole or the part that `meta.partial` names.
     pub body: Body,
     /// The variant key (`semantics::vary::write_key`); empty without `Vary`.
@@ -168,6 +166,52 @@ pub enum Shared {
 }
 
 impl Stored {
+    /// A response that does not vary, without trailers and marks. `head` has the lines of `fields`, or some of them, and a
+    /// `Content-Length` that `fields` have not.
+    #[must_use]
+    pub fn new(meta: Meta, head: ReadyHead, fields: FieldList, body: Body) -> Stored {
+        Stored {
+            unlike_head: unlike(&head, fields),
+            meta,
+            head,
+            trailers: None,
+            body,
+            variant: Box::default(),
+            marks: Marks::default(),
+            recheck: AtomicU64::new(u64::MAX),
+            exchanged: Exchanged::default(),
+            on_disk: OnDisk::default(),
+            forms: None,
+        }
+    }
+
+    /// Puts another head in the place of this one's, and other fields.
+    pub fn set_head(&mut self, head: ReadyHead, fields: FieldList) {
+        self.unlike_head = unlike(&head, fields);
+        self.head = head;
+    }
+
+    /// The stored fields, one by one.
+    pub fn lines(&self) -> impl Iterator<Item = Field<'_>> + Clone {
+        match &self.unlike_head {
+            Some(list) => all_but_length(Lines::of(list.text())),
+            None => all_but_length(self.head.lines()),
+        }
+    }
+
+    /// The stored fields as a list.
+    #[must_use]
+    pub fn fields(&self) -> FieldList {
+        match &self.unlike_head {
+            Some(list) => FieldList::clone(list),
+            None => {
+                let mut list = FieldList::new();
+                self.lines().for_each(|it| list.push(it.name, it.value));
+                list
+            }
+        }
+    }
+
     /// Whether this is what the same origin's answer left in the store: the very one, or a copy that differs by what
     /// purges said of it since.
     pub(crate) fn is_one_with(self: &Arc<Self>, other: &Arc<Self>) -> bool {
@@ -176,7 +220,7 @@ impl Stored {
             times(self) == times(other)
                 && self.variant == other.variant
                 && self.marks.born == other.marks.born
-                && self.fields == other.fields
+                && self.lines().eq(other.lines())
                 && self.body.is_at(&other.body)
         };
         Arc::ptr_eq(self, other) || alike()
@@ -186,8 +230,8 @@ impl Stored {
     pub(crate) fn heap_cost(&self) -> u64 {
         on_heap(size_of::<Self>() + 16)
             + on_heap(self.head.size())
-            + list_cost(&self.fields)
-            + self.trailers.as_ref().map_or(0, list_cost)
+            + self.unlike_head.as_ref().map_or(0, boxed_cost)
+            + self.trailers.as_ref().map_or(0, boxed_cost)
             + on_heap(self.variant.len())
             + on_heap(size_of_val(&*self.marks.tags))
             + on_heap(self.meta.etag.as_ref().map_or(0, |it| it.len()))
@@ -220,6 +264,21 @@ impl Stored {
     }
 }
 
+/// A stored field section has no `Content-Length`: it would be the body's, which is known.
+fn all_but_length(lines: Lines<'_>) -> impl Iterator<Item = Field<'_>> + Clone {
+    lines.filter(|it| !it.is("content-length"))
+}
+
+/// The fields, where the head has not just these.
+fn unlike(head: &ReadyHead, fields: FieldList) -> Option<Box<FieldList>> {
+    (!all_but_length(head.lines()).eq(fields.iter())).then(|| Box::new(fields))
+}
+
+#[allow(clippy::borrowed_box, reason = "the box is what is counted")]
+fn boxed_cost(list: &Box<FieldList>) -> u64 {
+    on_heap(size_of::<FieldList>()) + list_cost(list)
+}
+
 pub(crate) fn list_cost(list: &FieldList) -> u64 {
     list.blocks().map(on_heap).iter().sum()
 }
@@ -237,7 +296,38 @@ pub(crate) struct Bounds {
     pub bytes: u64,
 }
 
-/// Everything stored under one key. A snapshot: changes make another shelf.
+/// The responses of a shelf: mostly one.
+pub enum Variants {
+    /// One.
+    One([Arc<Stored>; 1]),
+    /// Several, or none.
+    Many(Box<[Arc<Stored>]>),
+}
+
+impl FromIterator<Arc<Stored>> for Variants {
+    fn from_iter<I: IntoIterator<Item = Arc<Stored>>>(all: I) -> Self {
+        let mut all = all.into_iter();
+        match (all.next(), all.next()) {
+            (Some(one), None) => Variants::One([one]),
+            (one, other) => Variants::Many(one.into_iter().chain(other).chain(all).collect()),
+        }
+    }
+}
+
+impl Deref for Variants {
+    type Target = [Arc<Stored>];
+
+    #[inline]
+    fn deref(&self) -> &[Arc<Stored>] {
+        match self {
+            Variants::One(one) => one,
+            Variants::Many(all) => all,
+        }
+    }
+}
+
+/// Everything stored under one key. A snapshot: changes make another shelf. What the index knows of it lies here as well:
+/// a slot of the index is a pointer.
 #[repr(C)]
 pub struct Shelf {
     /// How often it was answered from here, all variants together. First, and the layout fixed, since it lies beside the
@@ -245,16 +335,30 @@ pub struct Shelf {
     pub(crate) hits: AtomicU32,
     /// The thread that has allocated it, and mostly what is on it.
     pub(crate) home: Home,
+    /// Uses since the policy looked at it last.
+    pub(crate) uses: AtomicU8,
+    /// At which tick it was used last: see `idle`.
+    pub(crate) used: AtomicU8,
     /// The number of the last purge that all of them have met. Grows in place; see `purges/apply`.
     pub(crate) checked: AtomicU64,
     /// The full key, compared on every lookup.
     pub key: Box<[u8]>,
     /// Newest first.
-    pub variants: Vec<Arc<Stored>>,
-    /// The names of the newest response's `Vary`.
-    pub vary: Vec<Box<str>>,
-    /// Which variants were selected since this was last asked; in the order of `variants`.
-    wanted: Box<[AtomicBool]>,
+    pub variants: Variants,
+    /// For listings.
+    pub(crate) facts: Facts,
+    /// What the policy knows it by.
+    handle: AtomicU32,
+    /// What the ledger has for it, beside its extents.
+    pub(crate) charged: u32,
+    /// Which variants were selected since this was last asked: a bit for each, in the order of `variants`; the last for all that
+    /// are further behind.
+    wanted: AtomicU64,
+}
+
+/// The bit of a variant in [`Shelf::wanted`].
+fn bit(at: usize) -> u64 {
+    1 << at.min(63)
 }
 
 impl Shelf {
@@ -263,7 +367,7 @@ impl Shelf {
     #[must_use]
     pub fn select(&self, request: &[Field<'_>], scratch: &mut Vec<u8>) -> Option<&Arc<Stored>> {
         let mut written: Option<&[Box<str>]> = None;
-        for (it, wanted) in self.variants.iter().zip(&self.wanted) {
+        for (at, it) in self.variants.iter().enumerate() {
             let names = &it.meta.vary[..];
             // Neighbours mostly vary on the same names: their key is written once.
             if !names.is_empty() && written != Some(names) {
@@ -272,13 +376,66 @@ impl Shelf {
                 written = Some(names);
             }
             if names.is_empty() || *it.variant == scratch[..] {
-                if self.variants.len() > 1 && !wanted.load(Relaxed) {
-                    wanted.store(true, Relaxed);
+                if self.variants.len() > 1 && self.wanted.load(Relaxed) & bit(at) == 0 {
+                    self.wanted.fetch_or(bit(at), Relaxed);
                 }
                 return Some(it);
             }
         }
         None
+    }
+
+    /// The names of the newest response's `Vary`.
+    #[must_use]
+    pub fn vary(&self) -> &[Box<str>] {
+        self.variants.first().map_or(&[], |it| &it.meta.vary)
+    }
+
+    /// Notes a use for the policy and for `idle`.
+    pub(crate) fn note_use(&self, tick: u8) {
+        if self.used.load(Relaxed) != tick {
+            self.used.store(tick, Relaxed);
+        }
+        // Two workers may count one use together: it is a hint, and hot shelves are not written at all.
+        let uses = self.uses.load(Relaxed);
+        if uses < MOST_USES {
+            self.uses.store(uses + 1, Relaxed);
+        }
+    }
+
+    /// What the policy knows it by, since it was put into the index.
+    pub(crate) fn handle(&self) -> Handle {
+        Handle(self.handle.load(Relaxed))
+    }
+
+    pub(crate) fn set_handle(&self, handle: Handle) {
+        self.handle.store(handle.0, Relaxed);
+    }
+
+    /// Whether a variant was selected.
+    fn is_wanted(&self, at: usize) -> bool {
+        self.wanted.load(Relaxed) & bit(at) != 0
+    }
+
+    /// A shelf as it is before it has been put anywhere.
+    fn new(hits: u32, home: Home, met: Seq, key: Box<[u8]>, responses: Vec<(Arc<Stored>, bool)>) -> Shelf {
+        let wanted = responses.iter().enumerate().filter(|it| it.1.1).fold(0, |all, it| all | bit(it.0));
+        let variants: Variants = responses.into_iter().map(|it| it.0).collect();
+        let mut shelf = Shelf {
+            hits: AtomicU32::new(hits),
+            home,
+            uses: AtomicU8::new(0),
+            used: AtomicU8::new(0),
+            checked: AtomicU64::new(met),
+            facts: Facts::of(&variants),
+            key,
+            variants,
+            handle: AtomicU32::new(0),
+            charged: 0,
+            wanted: AtomicU64::new(wanted),
+        };
+        shelf.charged = u32::try_from(shelf.heap_cost()).unwrap_or(u32::MAX);
+        shelf
     }
 
     /// Notes that it was answered from here.
@@ -316,8 +473,8 @@ impl Shelf {
             let stays = |it: &Arc<Stored>| {
                 !it.is_same_variant(&new) && !replaced.is_some_and(|gone| Arc::ptr_eq(it, gone))
             };
-            let variants = old.variants.iter().zip(&old.wanted).filter(|it| stays(it.0));
-            others = variants.map(|(it, wanted)| (it.clone(), wanted.load(Relaxed))).collect();
+            let variants = old.variants.iter().enumerate().filter(|it| stays(it.1));
+            others = variants.map(|(at, it)| (it.clone(), old.is_wanted(at))).collect();
             checked = met.min(old.checked.load(Relaxed));
         }
         let size = |it: &Stored| it.heap_cost() + it.body.len();
@@ -332,27 +489,17 @@ impl Shelf {
             bytes -= size(&gone.0);
         }
         let dropped = before - others.len();
-        let vary = new.meta.vary.clone();
-        let wanted =
-            std::iter::once(false).chain(others.iter().map(|it| it.1)).map(AtomicBool::new).collect();
-        let variants = std::iter::once(new).chain(others.into_iter().map(|it| it.0)).collect();
-        let hits = AtomicU32::new(old.map_or(0, Shelf::hits));
-        let (home, checked) = (Home::here(), AtomicU64::new(checked));
-        (Shelf { hits, home, key: key.into(), vary, variants, checked, wanted }, dropped)
+        others.insert(0, (new, false));
+        (Shelf::new(old.map_or(0, Shelf::hits), Home::here(), checked, key.into(), others), dropped)
     }
 
     /// The shelf with what `of` makes of each response, all of which has met the purges up to `met`; `None` where
     /// nothing is left.
     pub(crate) fn map(&self, met: Seq, of: impl Fn(&Arc<Stored>) -> Option<Arc<Stored>>) -> Option<Shelf> {
-        let both = self.variants.iter().zip(&self.wanted);
-        let (variants, wanted): (Vec<_>, Vec<_>) =
-            both.filter_map(|(it, wanted)| Some((of(it)?, AtomicBool::new(wanted.load(Relaxed))))).unzip();
-        let vary = variants.first()?.meta.vary.clone();
-        let checked = AtomicU64::new(met);
-        let hits = AtomicU32::new(self.hits());
-        // Most of it is what it was.
-        let home = self.home;
-        Some(Shelf { hits, home, key: self.key.clone(), vary, variants, checked, wanted: wanted.into() })
+        let each = self.variants.iter().enumerate();
+        let left: Vec<_> = each.filter_map(|(at, it)| Some((of(it)?, self.is_wanted(at)))).collect();
+        // Most of it is what it was: its home, too.
+        (!left.is_empty()).then(|| Shelf::new(self.hits(), self.home, met, self.key.clone(), left))
     }
 
     /// The last purge that everything on it has met.
@@ -367,7 +514,7 @@ impl Shelf {
         let is_other = |it: &Stored| {
             let same_tag = it.meta.etag.is_some() && it.meta.etag == new.meta.etag;
             let same_body =
-                matches!((&it.body, &new.body), (Body::Heap(one), Body::Heap(other)) if one == other);
+                matches!((&it.body, &new.body), (Body::Heap(one), Body::Heap(other)) if **one == **other);
             !(same_tag || same_body && it.meta.status == new.meta.status)
         };
         let overtook =
@@ -390,9 +537,10 @@ impl Shelf {
     pub(crate) fn heap_cost(&self) -> u64 {
         on_heap(size_of::<Self>() + 16)
             + on_heap(self.key.len())
-            + names_cost(&self.vary)
-            + on_heap(self.variants.capacity() * size_of::<Arc<Stored>>())
-            + on_heap(self.wanted.len())
+            + match &self.variants {
+                Variants::One(_) => 0,
+                Variants::Many(all) => on_heap(size_of_val(&**all)),
+            }
             + self.variants.iter().map(|it| it.heap_cost()).sum::<u64>()
     }
 

@@ -100,7 +100,7 @@ fn check(fault: Fault, ejected: bool) -> Arc<Counters> {
         let timeout = if lets_it_pass { SHORT } else { LONG };
         let (fleet, counters) = fleet::fleet(Settings { timeout, ..settings(&server) });
         let body = fleet::pages::noise(50_000);
-        let stored = page(&[("Cache-Control", "max-age=6000")], &[], Body::Heap(body.clone()));
+        let stored = page(&[("Cache-Control", "max-age=6000")], &[], Body::Heap(body.clone().into()));
         put_surely(&fleet, URL, &stored).await;
         put_surely(&fleet, "http://b/", &text("another")).await;
         get_surely(&fleet, URL, &body).await;

@@ -69,12 +69,12 @@ fn what_one_node_puts_another_gets() {
             ("Link", "</b>; rel=preload"),
             ("X-Latin", "caf\u{e9}"),
         ];
-        let stored = page(&fields, &[], Body::Heap(Bytes::from_static(b"hello")));
+        let stored = page(&fields, &[], Body::Heap(Bytes::from_static(b"hello").into()));
         assert_eq!(Settled::Stored, put(&a, "http://example.com/", &stored).await);
         let found = hit(get(&b, "http://example.com/").await);
         assert_eq!(b"hello"[..], found.body);
         assert_eq!(stored.meta, found.envelope.meta);
-        assert_eq!(stored.fields.text(), found.envelope.fields.text());
+        assert_eq!(stored.fields().text(), found.envelope.fields.text());
         assert_eq!(stored.trailers.as_ref().unwrap().text(), found.envelope.trailers.unwrap().text());
         assert_eq!(stored.marks.tags, found.envelope.tags);
         assert!(!found.by_application);
@@ -123,7 +123,7 @@ fn bodies_of_every_type_and_size_are_equal() {
         for (at, size) in sizes.into_iter().enumerate() {
             let body = noise(size);
             let fields = [("Cache-Control", "max-age=60"), ("Content-Type", types[at % types.len()])];
-            let stored = page(&fields, &[], Body::Heap(body.clone()));
+            let stored = page(&fields, &[], Body::Heap(body.clone().into()));
             let url = format!("http://a/{at}");
             assert_eq!(Settled::Stored, put(&a, &url, &stored).await, "{size}");
             let found = hit(get(&b, &url).await);
@@ -167,7 +167,11 @@ fn a_body_of_a_file_is_equal() {
         let body = noise(400_000);
         std::io::Write::write_all(&mut file, &body).unwrap();
         let slice = |offset, length| {
-            Body::Disk(FileSlice { owner: Arc::new(Segment(file.try_clone().unwrap())), offset, length })
+            Body::Disk(Box::new(FileSlice {
+                owner: Arc::new(Segment(file.try_clone().unwrap())),
+                offset,
+                length,
+            }))
         };
         let stored = page(&[("Cache-Control", "max-age=60")], &[], slice(1000, 399_000));
         assert_eq!(Settled::Stored, put(&a, "http://a/", &stored).await);
@@ -186,7 +190,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         let url = "http://a/";
         for (request, body) in [(&de, "Guten Tag"), (&en, "Good day")] {
             let turn = get_as(&a, url, request, Want::Recompute).await;
-            let stored = page(&fields, request, Body::Heap(Bytes::from_static(body.as_bytes())));
+            let stored = page(&fields, request, Body::Heap(Bytes::from_static(body.as_bytes()).into()));
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             drop(turn);
         }
@@ -195,7 +199,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
         // The other node adds one, and it belongs with the others.
         let turn = get_as(&b, url, &fr, Want::Recompute).await;
-        let stored = page(&fields, &fr, Body::Heap(Bytes::from_static(b"Bonjour")));
+        let stored = page(&fields, &fr, Body::Heap(Bytes::from_static(b"Bonjour").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
         assert_eq!(b"Guten Tag"[..], hit(get_as(&a, url, &de, Want::Look).await).body);
@@ -203,7 +207,7 @@ fn each_variant_is_found_and_a_removal_takes_all() {
         assert_eq!(Removed::Everywhere, b.remove(url.as_bytes()).await);
         assert_miss(get_as(&b, url, &fr, Want::Look).await);
         let turn = get_as(&b, url, &en, Want::Recompute).await;
-        let stored = page(&fields, &en, Body::Heap(Bytes::from_static(b"Good evening")));
+        let stored = page(&fields, &en, Body::Heap(Bytes::from_static(b"Good evening").into()));
         assert_eq!(Settled::Stored, put(&b, url, &stored).await);
         drop(turn);
         assert_eq!(b"Good evening"[..], hit(get_as(&a, url, &en, Want::Look).await).body);
@@ -272,17 +276,18 @@ fn nothing_is_written_where_nothing_is_to_be() {
     pair(
         |it| it.large = Large::Skip,
         async |a, b, _| {
-            let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(noise(2 << 20)));
+            let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(noise(2 << 20).into()));
             assert_eq!(Settled::NotStored, put(&a, "http://a/", &large).await);
             assert_miss(get(&b, "http://a/").await);
             assert_eq!(Settled::Stored, put(&a, "http://a/", &text("x")).await);
         },
     );
     pair(as_it_is, async |a, b, _| {
-        let without = page(&[("Cache-Control", "max-age=0")], &[], Body::Heap(Bytes::new()));
+        let without = page(&[("Cache-Control", "max-age=0")], &[], Body::Heap(Bytes::new().into()));
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &without).await, "no lifetime and no validator");
         let part = [("Cache-Control", "max-age=60"), ("Content-Range", "bytes 0-4/10")];
-        let mut part = Arc::into_inner(page(&part, &[], Body::Heap(Bytes::from_static(b"01234")))).unwrap();
+        let mut part =
+            Arc::into_inner(page(&part, &[], Body::Heap(Bytes::from_static(b"01234").into()))).unwrap();
         part.meta.partial = Some(larder_semantics::partial::Part { first: 0, last: 4, complete: Some(10) });
         assert_eq!(Settled::NotStored, put(&a, "http://a/", &Arc::new(part)).await);
         assert_miss(get(&b, "http://a/").await);
@@ -306,7 +311,7 @@ fn bodies_are_compressed_where_that_is_smaller() {
             // So empty that it would be taken for a bomb.
             ("http://a/zeros", Bytes::from(vec![0; 3_000_000]), false),
         ] {
-            let stored = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone()));
+            let stored = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone().into()));
             assert_eq!(Settled::Stored, put(&a, url, &stored).await);
             let kept = server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
             let (envelope, _) = larder_wire::envelope::Envelope::read(&kept).unwrap();
@@ -387,7 +392,7 @@ fn a_body_without_all_its_own_parts_is_a_miss() {
     pair(change, async |a, b, counters| {
         let server = a.server(0);
         let body = noise(100_000);
-        let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone()));
+        let large = page(&[("Cache-Control", "max-age=60")], &[], Body::Heap(body.clone().into()));
         put(&a, "http://a/", &large).await;
         put(&a, "http://b/", &large).await;
         let read = async |url: &str| server.get_many(&[key(url)], WITHIN).await.unwrap()[0].clone().unwrap();
@@ -540,7 +545,7 @@ fn one_node_of_four_recomputes() {
 /// A page whose lifetime was over ten seconds ago.
 fn expired(body: &'static str) -> Arc<larder_store::Stored> {
     let fields = [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\"")];
-    page(&fields, &[], Body::Heap(Bytes::from_static(body.as_bytes())))
+    page(&fields, &[], Body::Heap(Bytes::from_static(body.as_bytes()).into()))
 }
 
 #[test]
@@ -631,8 +636,8 @@ fn what_was_removed_by_another_node_is_not_brought_back_by_what_replaces_it() {
                 // One that has expired, and one of another variant, when they are computed anew by one node.
                 let (de, en) = ([("accept-language", "de")], [("accept-language", "en")]);
                 let varies = [("Cache-Control", "max-age=60"), ("Vary", "Accept-Language")];
-                let german = page(&varies, &de, Body::Heap(Bytes::from_static(b"Guten Tag")));
-                let english = page(&varies, &en, Body::Heap(Bytes::from_static(b"Good day")));
+                let german = page(&varies, &de, Body::Heap(Bytes::from_static(b"Guten Tag").into()));
+                let english = page(&varies, &en, Body::Heap(Bytes::from_static(b"Good day").into()));
                 for (url, old, request, new) in [
                     ("http://a/", expired("old"), &[][..], text("new")),
                     ("http://b/", german.clone(), &en[..], english.clone()),

@@ -38,7 +38,7 @@ fn given_back(test: impl AsyncFn(&[Rc<Fleet>; 4])) {
 fn expired(language: &str, body: &'static str) -> Arc<Stored> {
     let fields =
         [("Cache-Control", "max-age=60"), ("Age", "70"), ("ETag", "\"1\""), ("Vary", "Accept-Language")];
-    page(&fields, &[("Accept-Language", language)], Body::Heap(Bytes::from_static(body.as_bytes())))
+    page(&fields, &[("Accept-Language", language)], Body::Heap(Bytes::from_static(body.as_bytes()).into()))
 }
 
 async fn ask(node: &Rc<Fleet>, language: &str, want: Want) -> Got {

@@ -84,13 +84,10 @@ impl<'o> Answer<'o> {
     pub fn ready(&mut self, head: &ReadyHead) {
         let out = self.out.text();
         match &mut self.form {
-            Form::Http1 { .. } => out.extend_from_slice(head.text()),
+            Form::Http1 { .. } => head.write_text(out),
             Form::Http2(frames) => {
                 frames.begin(out);
-                match head.block() {
-                    Some(block) => frames.encoder.block(block, out),
-                    None => frames.encoder.head(head.text(), out),
-                }
+                head.encode(frames.encoder, out);
             }
         }
     }
@@ -145,6 +142,12 @@ impl<'o> Answer<'o> {
     /// Ends it with a body that is copied.
     #[inline]
     pub fn end_with(&mut self, body: &Bytes) {
+        self.end_with_copy(body, || body.clone());
+    }
+
+    /// Ends it with a body that is copied; `shared` makes what is sent later of it, where the client does not take all now.
+    #[inline]
+    pub fn end_with_copy(&mut self, body: &[u8], shared: impl FnOnce() -> Bytes) {
         if body.is_empty() {
             return self.end();
         }
@@ -157,7 +160,7 @@ impl<'o> Answer<'o> {
                 frame::write_data_header(frames.stream, body.len(), End::Stream, self.out.text());
                 self.out.text().extend_from_slice(body);
             }
-            Form::Http2(frames) => frames.send(Piece::Bytes(body.clone()), self.out),
+            Form::Http2(frames) => frames.send(Piece::Bytes(shared()), self.out),
         }
     }
 

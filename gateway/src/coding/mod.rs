@@ -25,20 +25,18 @@ use std::time::Duration;
 #[must_use]
 pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
     let length = stored.body.len();
-    let plan = transcode::plan(stored.meta.status, &stored.fields.view(), Some(length), policy);
+    let lines: Vec<_> = stored.lines().collect();
+    let plan = transcode::plan(stored.meta.status, &lines, Some(length), policy);
     // A trailer section is about the bytes that came before it.
     let Some(plan) = plan.filter(|_| stored.meta.partial.is_none() && stored.trailers.is_none()) else {
         return stored;
     };
-    transcode::mark(&mut stored.fields);
-    stored.fields.shrink();
-    let is_hidden = |it: &str| tags::is_hidden(it, &policy.tags);
-    let head = text_of(stored.meta.status, &stored.fields, length, is_hidden);
-    // What is served from its segment is not in RAM: forms of it would have nothing to stay with, nor would a head for others.
-    if matches!(stored.body, Body::Disk(_)) {
-        stored.head = ReadyHead::passing(&head);
-    } else {
-        stored.head = ReadyHead::new(&head);
+    let mut fields = stored.fields();
+    transcode::mark(&mut fields);
+    let head = head_of(stored.meta.status, &fields, length, |it| tags::is_hidden(it, &policy.tags));
+    stored.set_head(head, fields);
+    // What is served from its segment is not in RAM: forms of it would have nothing to stay with.
+    if !matches!(stored.body, Body::Disk(_)) {
         stored.forms = Some(Forms::new(plan));
     }
     stored
@@ -48,7 +46,7 @@ pub fn ready(mut stored: Stored, policy: &Policy) -> Stored {
 pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
     if let (Some(before), Some(after)) = (&old.forms, &new.forms) {
         store.carry_forms(before, after, |coding, body: &Body| {
-            let fields = transcode::form_fields(&new.fields, coding);
+            let fields = transcode::form_fields(&new.fields(), coding);
             (head_of(new.meta.status, &fields, body.len(), |it| is_hidden(new, it)), fields)
         });
     }
@@ -56,22 +54,16 @@ pub(crate) fn carry(store: &Store, old: &Stored, new: &Stored) {
 
 /// Whether clients do not see a field of a stored response: its head was written without it.
 pub(crate) fn is_hidden(stored: &Stored, name: &str) -> bool {
-    let line = [b"\r\n", name.as_bytes(), b":"].concat();
-    stored.fields.get(name).is_some() && !stored.head.text().windows(line.len()).any(|it| *it == *line)
+    stored.lines().any(|it| it.is(name)) && !stored.head.lines().any(|it| it.is(name))
 }
 
-/// A head as a hit sends it, without what is hidden: see [`Stored::head`].
+/// A head as a hit sends it, without what is hidden: see [`Stored::head`]. As text alone: the store makes the rest of what it keeps.
 pub(crate) fn head_of(
     status: u16,
     fields: &FieldList,
     length: u64,
     is_hidden: impl Fn(&str) -> bool,
 ) -> ReadyHead {
-    ReadyHead::new(&text_of(status, fields, length, is_hidden))
-}
-
-/// The same as text.
-fn text_of(status: u16, fields: &FieldList, length: u64, is_hidden: impl Fn(&str) -> bool) -> Vec<u8> {
     let mut head = Vec::with_capacity(fields.text().len() + 64);
     write::status_line(status, &mut head);
     for it in fields.iter().filter(|it| !is_hidden(it.name)) {
@@ -80,7 +72,7 @@ fn text_of(status: u16, fields: &FieldList, length: u64, is_hidden: impl Fn(&str
     if !matches!(status, 204 | 304) {
         write::field("Content-Length", itoa::Buffer::new().format(length).as_bytes(), &mut head);
     }
-    head
+    ReadyHead::passing(&head)
 }
 
 /// What a request is served from a response with forms.
@@ -175,7 +167,7 @@ impl Gateway {
     ) -> Face {
         let as_it_is = || {
             // What has no place for forms may be coded all the same: it has trailers, or came from a lower tier.
-            let coding = transcode::handled(stored.meta.status, &stored.fields.view(), policy);
+            let coding = transcode::handled(stored.meta.status, &stored.fields().view(), policy);
             let decodable = coding.filter(|it| !transcode::suits(*it, Accepted::read(fields)));
             let no_transform = facts.directives.no_transform;
             decodable.filter(|_| !no_transform).map_or(Face::Own, Face::Decoded)

@@ -155,7 +155,7 @@ impl Coders {
         match self.transcode(stored, forms.plan, coding) {
             // Until the form is kept: what it was made with is there that long.
             Ok((body, _room)) => {
-                let fields = transcode::form_fields(&stored.fields, coding);
+                let fields = transcode::form_fields(&stored.fields(), coding);
                 let head =
                     head_of(stored.meta.status, &fields, body.len() as u64, |it| is_hidden(stored, it));
                 self.counters.coding_bytes_read.add_shared(stored.body.len());

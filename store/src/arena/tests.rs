@@ -109,7 +109,7 @@ fn put(store: &Store, key: u8) {
 fn find(store: &Store, key: u8) -> Option<FileSlice> {
     match store.lookup(store.hash(&[key]), &[key], 0) {
         Lookup::Shelf(shelf) => match &shelf.variants[0].body {
-            Body::Arena(slice) | Body::Disk(slice) => Some(slice.clone()),
+            Body::Arena(slice) | Body::Disk(slice) => Some(FileSlice::clone(slice)),
             Body::Heap(_) => None,
         },
         _ => None,

@@ -6,7 +6,6 @@ use crate::shelf::{Body, Stored};
 use larder_wire::envelope::{BodyInfo, Envelope, Head};
 use larder_wire::http1::write;
 use larder_wire::http2::ready::ReadyHead;
-use std::sync::atomic::AtomicU64;
 use xxhash_rust::xxh3::Xxh3;
 
 /// Appends the envelope head of a response. Its body's checksum stays zero: the record has one.
@@ -17,8 +16,8 @@ pub(crate) fn write(key: &[u8], stored: &Stored, out: &mut Vec<u8>) {
         key,
         variant: &stored.variant,
         meta: &stored.meta,
-        fields: &stored.fields,
-        trailers: stored.trailers.as_ref(),
+        fields: &stored.fields(),
+        trailers: stored.trailers.as_deref(),
         tags: &stored.marks.tags,
         known: &known,
         seq: born.seq,
@@ -47,21 +46,9 @@ pub(crate) fn stored(envelope: Envelope, body: Body) -> Stored {
     let positions: Vec<Position> = known.iter().map(|it| Position { log: it.0, entry: it.1 }).collect();
     let born = Born { seq, log: Positions::new(&positions) };
     let marks = Marks { tags, born };
-    let recheck = AtomicU64::new(u64::MAX);
-    Stored {
-        meta,
-        // It may be sent once and no more.
-        head: ReadyHead::passing(&head),
-        fields,
-        trailers,
-        body,
-        variant,
-        marks,
-        recheck,
-        exchanged: Default::default(),
-        on_disk: Default::default(),
-        forms: Default::default(),
-    }
+    // It may be sent once and no more.
+    let stored = Stored::new(meta, ReadyHead::passing(&head), fields, body);
+    Stored { trailers: trailers.map(Box::new), variant, marks, ..stored }
 }
 
 /// What the index knows a variant by.

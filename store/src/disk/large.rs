@@ -208,7 +208,7 @@ impl Large {
         let seed = self.disk.base().seed;
         let parts = std::mem::replace(&mut self.summing, Summing::new(seed)).finish();
         let _ = self.file.checked.set(Checked::new(0, Arc::new(parts)));
-        Ok(Body::Disk(FileSlice { owner: self.file.clone(), offset: 0, length: self.length }))
+        Ok(Body::Disk(Box::new(FileSlice { owner: self.file.clone(), offset: 0, length: self.length })))
     }
 
     /// Waits until all that has come is written.

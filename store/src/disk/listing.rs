@@ -165,7 +165,9 @@ impl Disk {
                 Some(it) if it.key != key => continue,
                 _ => {}
             }
-            let Some(stored) = store.admit(&key, head::stored(envelope, Body::Disk(body))) else { continue };
+            let Some(stored) = store.admit(&key, head::stored(envelope, Body::Disk(Box::new(body)))) else {
+                continue;
+            };
             let hits = base.index.hits(hash);
             let found = found.get_or_insert_with(|| Found { id: Id(hash), key, hits, variants: Vec::new() });
             found.variants.push(stored);

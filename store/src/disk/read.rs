@@ -260,7 +260,7 @@ impl Reader {
             self.trust.note(hash, known.stamp, now);
         }
         let slice = Recorded::slice(&self.base, segment, body_at, parts, (hash, known.stamp));
-        Ok(head::stored(envelope, Body::Disk(slice)))
+        Ok(head::stored(envelope, Body::Disk(Box::new(slice))))
     }
 
     /// Whether a body is what it was, which is in memory afterwards.

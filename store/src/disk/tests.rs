@@ -284,5 +284,5 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 }
 
 fn blob(seed: u64, length: usize) -> Arc<Stored> {
-    sample::plain(Body::Heap(Bytes::from(noise(seed, length))))
+    sample::plain(Body::Heap(Bytes::from(noise(seed, length)).into()))
 }

@@ -207,7 +207,7 @@ impl Fleet {
     async fn make(self: &Rc<Self>, outgoing: &Outgoing) -> Option<(Vec<u8>, Option<Held>)> {
         let stored = &outgoing.stored;
         let mut body = match &stored.body {
-            Body::Heap(bytes) => Held::Bytes(bytes.clone()),
+            Body::Heap(bytes) => Held::Bytes(bytes.bytes()),
             Body::Arena(slice) | Body::Disk(slice) => Held::of(slice, &self.store).await?,
         };
         let mut packed = None;
@@ -430,8 +430,8 @@ fn head(outgoing: &Outgoing, key: &[u8], body: BodyInfo) -> Vec<u8> {
         key,
         variant: &stored.variant,
         meta: &stored.meta,
-        fields: &stored.fields,
-        trailers: stored.trailers.as_ref(),
+        fields: &stored.fields(),
+        trailers: stored.trailers.as_deref(),
         tags: &stored.marks.tags,
         known: &known,
         seq: 0,

@@ -68,8 +68,8 @@ impl Held {
         let (slice, store) = (slice.clone(), store.clone());
         let read = move || store.copy_in(&slice).filter(|_| slice.owner.intact());
         match tokio::task::spawn_blocking(read).await.ok()?? {
-            Body::Heap(bytes) => Some(Held::Bytes(bytes)),
-            Body::Arena(slice) | Body::Disk(slice) => Some(Held::Mapped(slice)),
+            Body::Heap(bytes) => Some(Held::Bytes(bytes.bytes())),
+            Body::Arena(slice) | Body::Disk(slice) => Some(Held::Mapped(*slice)),
         }
     }
 

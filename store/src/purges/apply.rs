@@ -12,7 +12,7 @@
 //!
 //! Locks: books, shard, flights, fill, rules; the last two are never held for another.
 
-use super::rules::{Birth, Most, Rules, Subject};
+use super::rules::{Birth, Most, Rules, Subject, SubjectFields};
 use super::sweep::Sweep;
 use super::{Born, Marks, Position, Positions, Rule, Seq};
 use crate::fill::SharedHead;
@@ -125,6 +125,7 @@ impl Purges {
                 if length.is_none() && rules.has_expression_after(begun) {
                     return false;
                 }
+                let fields = SubjectFields::Listed(fields);
                 let subject = Subject { key, meta, fields, tags: &marks.tags, size: *length };
                 let birth = Birth::Here { met: marks.born.seq, log: &marks.born.log };
                 rules.verdict(&subject, birth) == Verdict::Keep
@@ -204,8 +205,8 @@ pub(crate) enum Judged {
 
 impl Stored {
     pub(super) fn subject<'a>(&'a self, key: &'a [u8]) -> Subject<'a> {
-        let Stored { meta, fields, marks, body, .. } = self;
-        Subject { key, meta, fields, tags: &marks.tags, size: Some(body.len()) }
+        let Stored { meta, marks, body, .. } = self;
+        Subject { key, meta, fields: SubjectFields::Of(self), tags: &marks.tags, size: Some(body.len()) }
     }
 
     /// What a verdict leaves of it.
@@ -220,7 +221,7 @@ impl Stored {
         Stored {
             meta,
             head: self.head.clone(),
-            fields: self.fields.clone(),
+            unlike_head: self.unlike_head.clone(),
             trailers: self.trailers.clone(),
             body: self.body.clone(),
             variant: self.variant.clone(),
@@ -271,6 +272,7 @@ impl Store {
     /// not let it through as it is.
     #[must_use]
     pub fn has_purged(&self, key: &[u8], meta: &Meta, fields: &FieldList, marks: &Marks, size: u64) -> bool {
+        let fields = SubjectFields::Listed(fields);
         let subject = Subject { key, meta, fields, tags: &marks.tags, size: Some(size) };
         let birth = Birth::Elsewhere { at: meta.response_time, log: &marks.born.log };
         self.purges.rules.read().verdict(&subject, birth) != Verdict::Keep

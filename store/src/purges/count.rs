@@ -26,7 +26,7 @@ impl Store {
         for shard in &self.shards {
             let found: Vec<Arc<Shelf>> = {
                 let shard = shard.read();
-                let shelves = shard.slots.values().map(|it| &it.shelf);
+                let shelves = shard.slots.values();
                 shelves.filter(|it| matched_of(it) > 0).cloned().collect()
             };
             // No lock of a shard is held while the rules are read.

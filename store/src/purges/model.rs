@@ -1,6 +1,6 @@
 //! Purges against a model that walks everything that was ever purged, and the floor against exact rules.
 
-use super::rules::{Birth, Most, Rules, Subject};
+use super::rules::{Birth, Most, Rules, Subject, SubjectFields};
 use super::tests::*;
 use super::*;
 use crate::fill::{Begin, FillReader, FillWriter};
@@ -258,7 +258,7 @@ proptest! {
         let subject = Subject {
             key: KEYS[key].as_bytes(),
             meta: &meta(&[]),
-            fields: &FieldList::new(),
+            fields: SubjectFields::Listed(&FieldList::new()),
             tags: &marks.tags,
             size: None,
         };

@@ -4,8 +4,9 @@
 use super::{Position, Positions, Rule, Scope, Seq, Strength};
 use crate::fleet::keys::authority;
 use crate::ledger::on_heap;
+use crate::shelf::Stored;
 use larder_semantics::expression::{Facts, Number, Text, part_of_key};
-use larder_semantics::field::FieldList;
+use larder_semantics::field::{Field, FieldList};
 use larder_semantics::purged::Verdict;
 use larder_semantics::stored::Meta;
 use larder_semantics::tags;
@@ -35,10 +36,17 @@ pub(crate) struct Most {
 pub(crate) struct Subject<'a> {
     pub key: &'a [u8],
     pub meta: &'a Meta,
-    pub fields: &'a FieldList,
+    pub fields: SubjectFields<'a>,
     pub tags: &'a [u64],
     /// Bytes of its body, where they are known.
     pub size: Option<u64>,
+}
+
+/// Where the field lines of a response are.
+#[derive(Clone, Copy)]
+pub(crate) enum SubjectFields<'a> {
+    Listed(&'a FieldList),
+    Of(&'a Stored),
 }
 
 /// When and where a response was asked of its origin.
@@ -517,7 +525,11 @@ impl Facts for At<'_> {
     }
 
     fn header(&self, name: &str, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        self.subject.fields.iter().any(|it| it.is(name) && test(it.value))
+        let mut test = |it: Field<'_>| it.is(name) && test(it.value);
+        match self.subject.fields {
+            SubjectFields::Listed(list) => list.iter().any(&mut test),
+            SubjectFields::Of(stored) => stored.lines().any(&mut test),
+        }
     }
 }
 

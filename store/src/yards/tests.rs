@@ -3,26 +3,32 @@
 use super::*;
 use crate::idle::Swept;
 use crate::purges::{Marks, Rule, Scope, Strength};
-use crate::sample::{store, stored};
+use crate::sample::{store, stored, text};
 use crate::shelf::Stored;
 use bytes::Bytes;
 use larder_stdx::clock::WallTime;
+use larder_transport::body::{FileOwner, FileSlice};
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc;
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 /// A body that tells who has freed it.
-struct Told(Vec<u8>, mpsc::Sender<ThreadId>);
+struct Told(mpsc::Sender<ThreadId>);
 
-impl AsRef<[u8]> for Told {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
+impl FileOwner for Told {
+    fn fd(&self) -> BorrowedFd<'_> {
+        unreachable!("nobody reads it")
+    }
+
+    fn mapped(&self, _: u64, _: u64) -> Option<&[u8]> {
+        None
     }
 }
 
 impl Drop for Told {
     fn drop(&mut self) {
-        let _ = self.1.send(thread::current().id());
+        let _ = self.0.send(thread::current().id());
     }
 }
 
@@ -30,7 +36,8 @@ impl Drop for Told {
 fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> {
     let (sender, told) = mpsc::channel();
     for at in 0..count {
-        let body = Body::Heap(Bytes::from_owner(Told(vec![7; length], sender.clone())));
+        let owner = Arc::new(Told(sender.clone()));
+        let body = Body::Disk(Box::new(FileSlice { owner, offset: 0, length: length as u64 }));
         let key = format!("http://a/{at}");
         put(store, &key, body);
     }
@@ -39,7 +46,7 @@ fn fill(store: &Store, count: usize, length: usize) -> mpsc::Receiver<ThreadId> 
 
 fn put(store: &Store, key: &str, body: Body) {
     let marks = Marks { born: store.born(), ..Marks::default() };
-    let stored = Arc::new(Stored { body, marks, ..stored(Body::Heap(Bytes::new())) });
+    let stored = Arc::new(Stored { body, marks, ..stored(text("")) });
     store.insert(store.hash(key.as_bytes()), key.as_bytes(), stored, 4).unwrap();
 }
 

@@ -7,7 +7,7 @@ use larder_semantics::stored::{Meta, stored_fields};
 use larder_semantics::vary;
 use larder_stdx::clock;
 use larder_store::fleet::{Ask, Fleet, Found, Got, Settled, Turn, Want};
-use larder_store::{Body, Born, Marks, Stored, sample};
+use larder_store::{Body, Born, Marks, Stored};
 use larder_wire::http2::ready::ReadyHead;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,14 +20,12 @@ pub fn page(fields: &[(&str, &str)], request: &[(&str, &str)], body: Body) -> Ar
     let meta = Meta::of(200, &fields, &policy, now, now);
     let mut variant = Vec::new();
     vary::write_key(&meta.vary, &as_fields(request), &mut variant);
+    let head = ReadyHead::new(b"HTTP/1.1 200 OK\r\n");
     Arc::new(Stored {
-        head: ReadyHead::new(b"HTTP/1.1 200 OK\r\n"),
-        fields: stored_fields(&fields, &policy, now),
-        trailers: Some(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }])),
+        trailers: Some(Box::new(FieldList::from_fields(&[Field { name: "X-Sum", value: b"1" }]))),
         variant: variant.into(),
         marks: Marks { tags: Box::from([3, 5]), born: Born::default() },
-        meta,
-        ..sample::stored(body)
+        ..Stored::new(meta, head, stored_fields(&fields, &policy, now), body)
     })
 }
 
@@ -37,7 +35,7 @@ pub fn as_fields<'a>(fields: &'a [(&'a str, &'a str)]) -> Vec<Field<'a>> {
 
 /// A page of a text that is fresh for ten minutes.
 pub fn text(body: &str) -> Arc<Stored> {
-    page(&[("Cache-Control", "max-age=600")], &[], Body::Heap(Bytes::copy_from_slice(body.as_bytes())))
+    page(&[("Cache-Control", "max-age=600")], &[], Body::Heap(Bytes::copy_from_slice(body.as_bytes()).into()))
 }
 
 pub async fn get(fleet: &Rc<Fleet>, key: &str) -> Got {

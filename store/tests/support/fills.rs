@@ -66,9 +66,8 @@ pub async fn fill(store: &Store, key: &[u8], length: usize) {
     if writer.may_store() {
         let body = store.make_body(&writer.chunks()).unwrap();
         let head = Bytes::from_static(b"HTTP/1.1 200 OK\r\n");
-        let head = ReadyHead::new(&[&head[..], fields().text()].concat());
-        let stored = Stored { meta: meta(), head, fields: fields(), ..sample::stored(body) };
-        writer.insert(Arc::new(stored), 4).unwrap();
+        let head = ReadyHead::passing(&[&head[..], fields().text()].concat());
+        writer.insert(store.keep(Stored::new(meta(), head, fields(), body)), 4).unwrap();
     }
     writer.finish(FillEnd::Complete(None));
 }

@@ -40,7 +40,7 @@ pub fn settings(path: &Path, size: u64) -> Settings {
 
 /// A response with this body.
 pub fn stored(body: Vec<u8>) -> Arc<Stored> {
-    sample::plain(Body::Heap(Bytes::from(body)))
+    sample::plain(Body::Heap(Bytes::from(body).into()))
 }
 
 /// The bytes of a body, as a client would get them; `None` where the file is shorter than was promised, which cuts the

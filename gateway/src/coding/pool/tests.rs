@@ -59,7 +59,7 @@ fn an_order_is_made_by_a_thread() {
         let form = stored.forms.as_ref().unwrap().get(coding).unwrap();
         let bytes = bytes_of(&form.body).unwrap();
         assert!(codec::decode(coding, &bytes, 1 << 20).unwrap() == b"soup ".repeat(10_000));
-        let head = String::from_utf8_lossy(form.head.text()).into_owned();
+        let head = String::from_utf8_lossy(&form.head.text()).into_owned();
         assert!(
             head.contains(&format!("Content-Encoding: {}\r\n", transcode::token(coding).unwrap())),
             "{head}"

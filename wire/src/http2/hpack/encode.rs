@@ -63,19 +63,32 @@ pub fn compact_head(text: &[u8], out: &mut Vec<u8>) {
     each_of(text, out, compact_field);
 }
 
-pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
+/// [`compact_head`] of field lines alone.
+pub(in crate::http2) fn compact_fields(text: &[u8], out: &mut Vec<u8>) {
+    each_field_of(text, out, compact_field);
+}
+
+pub(super) fn each_of(text: &[u8], out: &mut Vec<u8>, field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
     let code = text.get(9..12).unwrap_or(b"500");
     status(code.iter().fold(0, |sum, it| sum * 10 + u16::from(it.wrapping_sub(b'0'))), out);
-    let mut rest =
-        text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
+    let fields = text.get(memchr::memchr(b'\n', text).map_or(text.len(), |it| it + 1)..).unwrap_or_default();
+    each_field_of(fields, out, field);
+}
+
+fn each_field_of(mut rest: &[u8], out: &mut Vec<u8>, mut field: impl FnMut(&[u8], &[u8], &mut Vec<u8>)) {
     while let Some(end) = memchr::memchr(b'\n', rest) {
         let (line, after) = rest.split_at(end + 1);
         rest = after;
-        let Some(colon) = memchr::memchr(b':', line) else { continue };
-        let (name, value) = line.split_at(colon);
-        let value = value.strip_prefix(b": ").and_then(|it| it.strip_suffix(b"\r\n")).unwrap_or_default();
-        field(name, value, out);
+        if let Some((name, value)) = parts(line) {
+            field(name, value, out);
+        }
     }
+}
+
+/// The name and the value of a field line with its CRLF; `None` where it has no colon.
+pub(in crate::http2) fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+    Some((name, value.strip_prefix(b": ").and_then(|it| it.strip_suffix(b"\r\n")).unwrap_or_default()))
 }
 
 /// A field whose strings are in the Huffman code where that is shorter.

@@ -1,0 +1,193 @@
+//! The lines that heads share: found by having been seen before, kept once for all heads that have them.
+
+use super::{Cut, ReadyHead, Template};
+use crate::http2::hpack::encode;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// Templates at most; with more kinds of heads than that some stand alone.
+pub(super) const MOST: usize = 1024;
+
+/// Lines, and splits of heads, that are remembered as seen.
+const SEEN: usize = 4096;
+
+/// Shared lines of fewer bytes than this are not worth a template.
+const LEAST: usize = 32;
+
+/// Fields that differ from response to response, or from second to second: never shared, so that a template is not made for
+/// each of their values.
+const OWN: [&[u8]; 6] = [b"date", b"etag", b"last-modified", b"expires", b"content-length", b"location"];
+
+/// Templates that heads share.
+pub struct Templates {
+    /// Hashes of lines and splits that were seen, each in its place.
+    seen: Box<[AtomicU32]>,
+    all: RwLock<HashMap<u64, Arc<Template>>>,
+}
+
+impl Default for Templates {
+    fn default() -> Self {
+        Self { seen: (0..SEEN).map(|_| AtomicU32::new(0)).collect(), all: RwLock::default() }
+    }
+}
+
+/// A head's lines, told apart.
+#[derive(Default)]
+struct Split {
+    /// Of the shared lines and of the places of the others.
+    hash: u64,
+    /// What stands where: shared and own by turns, shared first.
+    pieces: Vec<Range<usize>>,
+}
+
+impl Templates {
+    /// The same head in both forms, without the lines that others have as well.
+    #[must_use]
+    pub fn keep(&self, head: ReadyHead) -> ReadyHead {
+        if head.template.is_some() {
+            return head;
+        }
+        let (text, block) = head.halves();
+        let split = self.split(text);
+        let shared: usize = split.pieces.iter().step_by(2).map(Range::len).sum();
+        let template = if shared < LEAST { None } else { self.find(text, &split) };
+        match template.and_then(|it| own(text, &split, it)) {
+            Some(it) => it,
+            None if block.is_empty() => ReadyHead::new(text),
+            None => head,
+        }
+    }
+
+    /// How many templates there are.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    fn split(&self, text: &[u8]) -> Split {
+        let mut hasher = Xxh3::new();
+        let mut pieces: Vec<Range<usize>> = Vec::with_capacity(12);
+        let mut at = 0;
+        while at < text.len() {
+            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |it| at + it + 1);
+            let line = &text[at..end];
+            let is_shared = at == 0 || self.is_shared(line);
+            // Whether a shared line or an own one comes next is the number of pieces so far.
+            if is_shared == (pieces.len() % 2 == 1) {
+                if let Some(last) = pieces.last_mut() {
+                    last.end = end;
+                }
+            } else {
+                pieces.push(at..end);
+                hasher.update(&[u8::from(is_shared)]);
+            }
+            if is_shared {
+                hasher.update(line);
+            }
+            at = end;
+        }
+        Split { hash: hasher.digest(), pieces }
+    }
+
+    /// Whether a line was seen before; from now on it was.
+    fn is_shared(&self, line: &[u8]) -> bool {
+        let Some((name, _)) = encode::parts(line) else { return false };
+        if OWN.iter().any(|it| it.eq_ignore_ascii_case(name)) {
+            return false;
+        }
+        self.was_seen(xxh3_64(line))
+    }
+
+    /// Whether something of this hash was seen before; from now on it was.
+    fn was_seen(&self, hash: u64) -> bool {
+        #[allow(clippy::cast_possible_truncation, reason = "parts of a hash")]
+        let (place, mark) = (&self.seen[hash as usize % SEEN], (hash >> 32) as u32 | 1);
+        place.load(Relaxed) == mark || {
+            place.store(mark, Relaxed);
+            false
+        }
+    }
+
+    fn find(&self, text: &[u8], split: &Split) -> Option<Arc<Template>> {
+        let found = self.all.read().unwrap_or_else(PoisonError::into_inner).get(&split.hash).cloned();
+        let template = match found {
+            Some(it) => it,
+            // One that comes but once would take more than it spares.
+            None if self.was_seen(split.hash) => self.make(text, split)?,
+            None => return None,
+        };
+        // The hash is none that an origin could not make two heads for.
+        template.is_of(text, split).then_some(template)
+    }
+
+    fn make(&self, text: &[u8], split: &Split) -> Option<Arc<Template>> {
+        let template = Arc::new(Template::of(text, split)?);
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MOST {
+            // Those that no head has any more.
+            all.retain(|_, it| Arc::strong_count(it) > 1);
+        }
+        (all.len() < MOST).then(|| all.entry(split.hash).or_insert(template).clone())
+    }
+}
+
+/// Own runs of a head: how many there are.
+fn runs(split: &Split) -> usize {
+    split.pieces.len() / 2
+}
+
+fn own(text: &[u8], split: &Split, template: Arc<Template>) -> Option<ReadyHead> {
+    let runs = runs(split);
+    let mut own = vec![0; 2 * runs];
+    own.reserve(2 * text.len());
+    let pieces = || split.pieces.iter().skip(1).step_by(2).enumerate();
+    for (run, piece) in pieces() {
+        own[2 * run] = u8::try_from(piece.len()).ok()?;
+        own.extend_from_slice(&text[piece.clone()]);
+    }
+    for (run, piece) in pieces() {
+        let before = own.len();
+        encode::compact_fields(&text[piece.clone()], &mut own);
+        own[2 * run + 1] = u8::try_from(own.len() - before).ok()?;
+    }
+    // Copied: what a vector has too much of would be kept for as long.
+    Some(ReadyHead { template: Some(template), own: Box::from(&own[..]) })
+}
+
+impl Template {
+    fn of(head: &[u8], split: &Split) -> Option<Template> {
+        let (mut text, mut block, mut cuts) = (Vec::new(), Vec::new(), Vec::with_capacity(runs(split)));
+        for (at, piece) in split.pieces.iter().step_by(2).enumerate() {
+            text.extend_from_slice(&head[piece.clone()]);
+            match at {
+                0 => encode::compact_head(&head[piece.clone()], &mut block),
+                _ => encode::compact_fields(&head[piece.clone()], &mut block),
+            }
+            if cuts.len() < runs(split) {
+                cuts.push(Cut {
+                    text: u32::try_from(text.len()).ok()?,
+                    block: u32::try_from(block.len()).ok()?,
+                });
+            }
+        }
+        Some(Template { text: text.into(), block: block.into(), cuts: cuts.into() })
+    }
+
+    /// Whether it has the very lines that a head shares, in the same places.
+    fn is_of(&self, head: &[u8], split: &Split) -> bool {
+        let mut at = 0;
+        let mut cuts = self.cuts.iter();
+        let mut left = runs(split);
+        let all = split.pieces.iter().step_by(2).all(|piece| {
+            let is_same = self.text.get(at..at + piece.len()) == Some(&head[piece.clone()]);
+            at += piece.len();
+            let is_cut = left == 0 || cuts.next().is_some_and(|it| it.text as usize == at);
+            left = left.saturating_sub(1);
+            is_same && is_cut
+        });
+        all && at == self.text.len() && cuts.next().is_none()
+    }
+}

@@ -1,0 +1,110 @@
+//! Both forms of a head say the same, with a template and without.
+
+use super::*;
+use crate::http2::hpack::{Decoder, Section, TABLE};
+use proptest::prelude::*;
+
+/// What a client reads in a block, as HTTP/1.1 would have it with names in lower case.
+fn said(block: &[u8]) -> String {
+    let mut section = Section::default();
+    section.begin(1 << 20);
+    Decoder::new(TABLE).decode(block, &mut section).unwrap();
+    assert_eq!(None, section.flaw());
+    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+    section.iter().map(|(name, value)| format!("{}: {}\n", text(name), text(value))).collect()
+}
+
+fn block(head: &ReadyHead) -> Vec<u8> {
+    let mut block = Vec::new();
+    head.write_block(&mut block);
+    block
+}
+
+/// The lines, one by one.
+fn lines(head: &ReadyHead) -> String {
+    let text = |it: &[u8]| String::from_utf8_lossy(it).into_owned();
+    head.lines().map(|it| format!("{}: {}\r\n", it.name, text(it.value))).collect()
+}
+
+proptest! {
+    #[test]
+    fn all_forms_say_the_same(
+        status in 100..=999u16,
+        fields in proptest::collection::vec(
+            ("(Date|ETag|Via|Age|x|Set-Cookie|[A-Za-z0-9-]{1,40})", "[!-~\u{80}-\u{2ff}]([ -~]{0,300}[!-~])?|"), 0..12
+        ),
+        known in any::<u16>(),
+    ) {
+        prop_assume!(!fields.iter().any(|it| it.0.eq_ignore_ascii_case("cookie")));
+        let all: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let text = format!("HTTP/1.1 {status} Any\r\n{all}");
+        let lower = |it: &(String, String)| format!("{}: {}\n", it.0.to_ascii_lowercase(), it.1);
+        let expect = fields.iter().map(lower).collect::<String>();
+        let expect = format!(":status: {status}\n{expect}");
+        let templates = Templates::default();
+        // Some of the lines were seen before.
+        let seen = fields.iter().enumerate().filter(|it| known >> it.0 & 1 == 1);
+        let seen: String = seen.map(|(_, (name, value))| format!("{name}: {value}\r\n")).collect();
+        let _ = templates.keep(ReadyHead::new(format!("HTTP/1.1 200 OK\r\n{seen}").as_bytes()));
+        let passing = ReadyHead::passing(text.as_bytes());
+        let kept = templates.keep(passing.clone());
+        let again = [(); 2].map(|()| templates.keep(passing.clone()))[1].clone();
+        for head in [ReadyHead::new(text.as_bytes()), passing, kept, again.clone(), templates.keep(again)] {
+            prop_assert_eq!(text.as_bytes(), head.text());
+            prop_assert_eq!(&expect, &said(&block(&head)));
+            prop_assert_eq!(&all, &lines(&head));
+        }
+    }
+}
+
+fn sample(number: u32, more: &str) -> String {
+    format!(
+        "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 22 Nov 2026 22:30:{:02} GMT\r\nContent-Type: text/html\r\n\
+         Cache-Control: max-age=86400\r\nETag: \"page-{number}\"\r\nVia: 1.1 larder\r\n{more}Content-Length: 1795\r\n",
+        number % 60
+    )
+}
+
+#[test]
+fn those_of_a_known_kind_keep_their_own_lines_alone() {
+    let templates = Templates::default();
+    let keep = |number| templates.keep(ReadyHead::passing(sample(number, "").as_bytes()));
+    // Then its lines were seen, then what they are together.
+    let (first, _, second, third) = (keep(1), keep(1), keep(2), keep(3));
+    assert_eq!((179, 82), (first.text().len(), block(&first).len()));
+    assert_eq!(179 + 82 + LENGTH, first.size());
+    assert!(second.size() <= 125, "{}", second.size());
+    assert!(std::ptr::eq(
+        &raw const **second.template.as_ref().unwrap(),
+        &raw const **third.template.as_ref().unwrap()
+    ));
+    assert_eq!(sample(3, "").as_bytes(), third.text());
+}
+
+#[test]
+fn what_is_different_each_time_makes_no_template_each_time() {
+    let templates = Templates::default();
+    for number in 0..5_000 {
+        let text = sample(number, &format!("X-Request-Id: {number}\r\n"));
+        assert_eq!(text.as_bytes(), templates.keep(ReadyHead::passing(text.as_bytes())).text());
+    }
+    assert!(templates.len() <= 4, "{}", templates.len());
+}
+
+#[test]
+fn templates_are_bounded_and_those_without_heads_go() {
+    let templates = Templates::default();
+    let keep = |kind: usize| {
+        let text = format!("HTTP/1.1 200 OK\r\nX-Kind-Of-Response: {kind}\r\nDate: now\r\n");
+        let keep = || templates.keep(ReadyHead::passing(text.as_bytes()));
+        let [_, _, head] = [keep(), keep(), keep()];
+        assert_eq!(text.as_bytes(), head.text());
+        head
+    };
+    let all: Vec<_> = (0..3_000).map(keep).collect();
+    assert_eq!(templates::MOST, templates.len());
+    drop(all);
+    let one = keep(4_000);
+    assert!(one.template.is_some());
+    assert_eq!(1, templates.len());
+}
