@@ -220,6 +220,7 @@ pub fn first_time(asked: &Asked, now: WallTime) -> First {
         let exchange = flip::Exchange {
             method: &asked.method,
             request: &fields,
+            answered: &fields,
             uri: None,
             status: 200,
             response: &lines,
@@ -227,7 +228,7 @@ pub fn first_time(asked: &Asked, now: WallTime) -> First {
             request_time: now,
             response_time: now,
         };
-        return flip::smallest(&exchange).map_or(First::Nothing, First::With);
+        return flip::smallest_before_a_response(&exchange).map_or(First::Nothing, First::With);
     }
     let meta = Meta::of(200, &lines, &asked.policy, now, now);
     if is_answer(&asked.reuse(Ok(&meta), now)) {

@@ -6,14 +6,14 @@ use crate::coding;
 use crate::deliver;
 use crate::forward::{self, Bypass};
 use crate::hit;
-use crate::proposal::{Known, Proposal, exchange};
+use crate::proposal::{Known, Proposal, exchange, of_exchange};
 use crate::refusals::Refused;
 use crate::route::{Gateway, Route};
 use crate::upgrade;
 use larder_origin::{Group, OriginError};
 use larder_semantics::cache_status::Tier;
 use larder_semantics::field::Field;
-use larder_semantics::flip::{self, Change};
+use larder_semantics::flip::Change;
 use larder_semantics::freshness::Freshness;
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
@@ -444,7 +444,7 @@ fn refusal(refused: &Refused, route: &Route, now: WallTime) -> RefusalFacts {
         status: refused.status,
         rules: record.0,
         sentence: sentence.to_owned(),
-        change: flip::smallest(&exchange).map(|it| change::sentences(it.iter().map(Change::sentence))),
+        change: of_exchange(&exchange, |it| change::sentences(it.iter().map(Change::sentence))),
     }
 }
 

@@ -133,23 +133,29 @@ impl Proposal {
     /// What makes the store answer, or not answer where it does.
     pub(crate) fn of(self, verdict: &str, known: &Known) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
-        let meta = &stored.meta;
         if matches!(verdict, "hit" | "stale-hit") {
             return None; // There is nothing to mend.
         }
-        let fields = self.asked.fields.view();
-        let facts = RequestFacts::read(&self.asked.method, &fields);
-        if reuse::is_for_others(meta, &facts, &self.asked.policy) {
+        if self.is_for_others(&stored.meta) {
             return Some(ONE_VISITORS.to_owned());
         }
-        drop(fields);
         self.for_reuse(stored).map(|it| self.told(&it))
+    }
+
+    /// Whether the stored response is for requests without credentials, and this one has some.
+    fn is_for_others(&self, stored: &Meta) -> bool {
+        let fields = self.asked.fields.view();
+        let facts = RequestFacts::read(&self.asked.method, &fields);
+        reuse::is_for_others(stored, &facts, &self.asked.policy)
     }
 
     /// The same of a request that did not use the cache before it was changed so far. What is stored and only too old is
     /// renewed by it.
     fn of_one_outside(mut self, known: &Known) -> Option<String> {
         let Some(stored) = &known.stored else { return self.of_nothing_stored(known) };
+        if self.is_for_others(&stored.meta) {
+            return Some(ONE_VISITORS.to_owned());
+        }
         let renewed =
             Meta { initial_age: 0, request_time: self.now, response_time: self.now, ..stored.meta.clone() };
         if !change::is_answer(&self.asked.reuse(Ok(&renewed), self.now))
@@ -189,11 +195,8 @@ impl Proposal {
         let response = refused.response.view();
         let theirs = exchange(refused, &theirs, &response, &self.asked.policy);
         let own = Exchange { method: &self.asked.method, request: &own, ..theirs };
-        if flip::is_one_visitors(&theirs) || flip::is_one_visitors(&own) {
-            return Some(ONE_VISITORS.to_owned());
-        }
         match (flip::is_a_hit_again(&own), self.before.is_empty()) {
-            (false, _) => flip::smallest(&own).map(|it| self.told(&it)),
+            (false, _) => of_exchange(&own, |it| self.told(it)),
             (true, true) => (!flip::is_a_hit_again(&theirs)).then(|| ANOTHER.sentence()),
             (true, false) if flip::is_a_hit_again(&theirs) => {
                 Some(self.if_the_response_allows(&[], WOULD_BE_STORED))
@@ -273,6 +276,14 @@ impl Proposal {
     }
 }
 
+/// What would have the response stored and answer again, in words; of one visitor's that nothing should.
+pub(crate) fn of_exchange(exchange: &Exchange<'_>, told: impl FnOnce(&[Change]) -> String) -> Option<String> {
+    if !flip::is_a_hit_again(exchange) && flip::is_one_visitors(exchange) {
+        return Some(ONE_VISITORS.to_owned());
+    }
+    flip::smallest(exchange).map(|it| told(&it))
+}
+
 /// Whether it is the answer to a request for a part, where the whole is asked for: nobody would be answered so.
 fn is_of_a_part(refused: &Refused, fields: &[Field<'_>]) -> bool {
     let for_part = |it: &[Field<'_>]| field::first(it, "range").is_some();
@@ -289,6 +300,7 @@ pub(crate) fn exchange<'e>(
     Exchange {
         method: &refused.method,
         request,
+        answered: request,
         uri: None,
         status: refused.status,
         response,

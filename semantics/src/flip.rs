@@ -1,10 +1,11 @@
 //! The smallest change that would flip a verdict: what `explain` proposes. Nothing here decides. Every
 //! proposal is tried by running the decision again with the change applied, and only what flips it is
-//! returned; so a proposal is never wrong. Which are tried together is in `search`.
+//! returned; so a proposal is never wrong. Nothing is proposed that would share a response which is one visitor's. Which are
+//! tried together is in `search`.
 
 mod search;
 
-use crate::cache_control::directives;
+use crate::cache_control::{ResponseDirectives, directives};
 use crate::field::{Field, FieldList, all, first};
 use crate::policy::{LONGEST_LIFETIME, Policy, RequestDirectivePolicy};
 use crate::request::{RequestFacts, Uri};
@@ -53,8 +54,6 @@ pub enum Setting {
     Enabled,
     /// `cache.request_directives = "ignore"`
     IgnoreRequestDirectives,
-    /// `cache.store_set_cookie = true`
-    StoreSetCookie,
     /// `cache.max_object`
     MaxObject(u64),
     /// `cache.default_ttl`
@@ -76,7 +75,6 @@ impl Setting {
         match self {
             Setting::Enabled => "cache.enabled",
             Setting::IgnoreRequestDirectives => "cache.request_directives",
-            Setting::StoreSetCookie => "cache.store_set_cookie",
             Setting::MaxObject(_) => "cache.max_object",
             Setting::DefaultTtl(_) => "cache.default_ttl",
             Setting::StatusTtl(..) => "cache.status_ttl",
@@ -90,7 +88,7 @@ impl Setting {
     #[must_use]
     pub fn value(self) -> String {
         match self {
-            Setting::Enabled | Setting::StoreSetCookie => "true".to_owned(),
+            Setting::Enabled => "true".to_owned(),
             Setting::IgnoreRequestDirectives => "\"ignore\"".to_owned(),
             Setting::MaxObject(bytes) => format!("\"{bytes}B\""),
             Setting::StatusTtl(status, seconds) => format!("{{ {status} = \"{seconds}s\" }}"),
@@ -107,7 +105,6 @@ impl Setting {
             Setting::IgnoreRequestDirectives => {
                 policy.request_directives = RequestDirectivePolicy::Ignore;
             }
-            Setting::StoreSetCookie => policy.store_set_cookie = true,
             Setting::MaxObject(bytes) => policy.max_object = bytes,
             Setting::DefaultTtl(seconds) => policy.default_ttl = Some(seconds),
             Setting::StatusTtl(status, seconds) => {
@@ -146,6 +143,8 @@ pub struct Exchange<'e> {
     pub method: &'e str,
     /// The request's fields.
     pub request: &'e [Field<'e>],
+    /// The fields of the request that the origin saw and answered so: those of `request`, unless another request is asked about.
+    pub answered: &'e [Field<'e>],
     /// The target URI, where it is known.
     pub uri: Option<Uri<'e>>,
     /// The response's status.
@@ -164,26 +163,51 @@ pub struct Exchange<'e> {
 /// beside one, it sets a cookie, or it answers credentials and does not say that it may be shared (RFC 9111 §3, §3.5).
 #[must_use]
 pub fn is_one_visitors(exchange: &Exchange<'_>) -> bool {
-    let Exchange { request, response, policy, .. } = *exchange;
-    let untargeted = Policy { targets: Vec::new(), ..policy.clone() };
-    let forbids = [policy, &untargeted].iter().any(|policy| {
-        let said = crate::targeted::directives(response, policy).0;
-        said.private.is_whole() || said.no_store
-    });
-    let facts = RequestFacts::read(exchange.method, request);
-    let meta = Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time);
+    let Exchange { response, policy, .. } = *exchange;
     let said = crate::targeted::directives(response, policy).0;
-    let unshared = facts.has_credentials(policy) && meta.implicit;
-    let unauthorized = facts.authorization && !said.shares_authorized();
-    forbids || first(response, "set-cookie").is_some() || unshared || unauthorized
+    let implicit =
+        Meta::of(exchange.status, response, policy, exchange.request_time, exchange.response_time).implicit;
+    let is_theirs = |request: &[Field<'_>]| {
+        let facts = RequestFacts::read(exchange.method, request);
+        (facts.has_credentials(policy) && implicit) || (facts.authorization && !said.shares_authorized())
+    };
+    is_forbidden(response, policy)
+        || first(response, "set-cookie").is_some()
+        || is_theirs(exchange.request)
+        || is_theirs(exchange.answered)
 }
 
-/// The fewest changes that make the response storable, where it is not [`is_one_visitors`]: whoever proposes them asks that first.  and the same request, asked again, a hit. `None` where it is so
-/// already, or where nothing that is known suffices.
+/// Whether `Cache-Control` or any targeted field says `private` or `no-store` of the whole response. A targeted field that is no valid
+/// dictionary, and so is not in force, is read as `Cache-Control` is.
+fn is_forbidden(response: &[Field<'_>], policy: &Policy) -> bool {
+    let names = policy.targets.iter().map(|it| &**it).chain(["Cache-Control"]);
+    let forbids = |it: &ResponseDirectives| it.private.is_whole() || it.no_store;
+    names.into_iter().any(|name| {
+        let lines: Vec<_> = all(response, name).map(|value| Field { name: "Cache-Control", value }).collect();
+        forbids(&ResponseDirectives::read(&lines))
+            || crate::targeted::read(response, name).as_ref().is_some_and(forbids)
+    })
+}
+
+/// The fewest changes that make the response storable, and the same request, asked again, a hit. `None` where it is so already, where
+/// nothing that is known suffices, or where the response [`is_one_visitors`].
 #[must_use]
 pub fn smallest(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
+    if is_one_visitors(exchange) {
+        return None;
+    }
     let was = Trial::of(exchange);
     fewest(&was, &was.candidates_to_store(exchange), Trial::with, |it| it.hits_again(exchange))
+}
+
+/// Like [`smallest`], where no response is known and the one of the exchange is imagined: changes of the request and the configuration only.
+/// It is nobody's, so that a request with credentials may be advised to do without them.
+#[must_use]
+pub fn smallest_before_a_response(exchange: &Exchange<'_>) -> Option<Vec<Change>> {
+    let was = Trial::of(exchange);
+    let mut candidates = was.request_changes();
+    candidates.extend(was.config_changes(exchange.status, 0));
+    fewest(&was, &candidates, Trial::with, |it| it.hits_again(exchange))
 }
 
 /// Whether the response is stored, and the same request, asked again, a hit, with nothing changed.
@@ -192,8 +216,10 @@ pub fn is_a_hit_again(exchange: &Exchange<'_>) -> bool {
     Trial::of(exchange).hits_again(exchange)
 }
 
-/// The smallest change that makes this request be answered from the store, given what is stored under its
-/// key: `stored` is the head that is kept. Like [`smallest`] otherwise.
+/// The smallest change that makes this request be answered from the store, given what is stored under its key: `stored` is the head that
+/// is kept. Either the request is changed, or ignored, and what is stored answers it; or a response such as this, received now with age 0,
+/// would. So what is only too old has no proposal: the next request renews it; and no proposal depends on how old it is.
+/// Like [`smallest`] otherwise.
 #[must_use]
 pub fn smallest_for_reuse(
     meta: &Meta,
@@ -203,14 +229,40 @@ pub fn smallest_for_reuse(
     policy: &Policy,
     now: WallTime,
 ) -> Option<Vec<Change>> {
+    let facts = RequestFacts::read(method, request);
+    if reuse::is_for_others(meta, &facts, policy) {
+        return None;
+    }
     let was = Trial {
         request: FieldList::from_fields(request),
         response: stored.clone(),
         policy: policy.clone(),
-        body: RequestFacts::read(method, request).has_body,
+        body: facts.has_body,
     };
-    fewest(&was, &was.candidates_to_reuse(meta, now), Trial::with, |it| {
-        it.answers_from_store(meta, method, now)
+    let answers_now = |it: &Trial| it.answers(meta, method, now);
+    if answers_now(&was) {
+        return None;
+    }
+    let of_the_request = was.candidates_of_the_request();
+    fewest(&was, &of_the_request, Trial::with, answers_now).or_else(|| {
+        let response = stored.view();
+        let exchange = Exchange {
+            method,
+            request,
+            answered: request,
+            uri: None,
+            status: meta.status,
+            response: &response,
+            policy,
+            request_time: meta.request_time,
+            response_time: meta.response_time,
+        };
+        if is_one_visitors(&exchange) {
+            return None;
+        }
+        fewest(&was, &was.candidates_to_reuse(meta.status), Trial::with, |it| {
+            it.answers(&it.renewed(meta, now), method, now)
+        })
     })
 }
 
@@ -264,16 +316,19 @@ impl Trial {
         reuse::decide(Ok(&meta), &facts, policy, got, &mut Silent) == Reuse::Serve
     }
 
-    /// The decision itself: the stored response answers, fresh or stale.
-    fn answers_from_store(&self, was: &Meta, method: &str, now: WallTime) -> bool {
-        let (request, stored) = (self.request.view(), self.response.view());
-        let mut facts = RequestFacts::read(method, &request);
-        facts.has_body = self.body;
-        let meta = Meta::of(was.status, &stored, &self.policy, was.request_time, was.response_time);
-        // `Age` is not stored: the age on arrival is what it was.
-        let meta = Meta { initial_age: was.initial_age, partial: was.partial, ..meta };
-        let verdict = reuse::decide(Ok(&meta), &facts, &self.policy, now, &mut Silent);
+    /// The decision itself: a stored response answers, fresh or stale.
+    fn answers(&self, stored: &Meta, method: &str, now: WallTime) -> bool {
+        let request = self.request.view();
+        let facts = RequestFacts { has_body: self.body, ..RequestFacts::read(method, &request) };
+        let verdict = reuse::decide(Ok(stored), &facts, &self.policy, now, &mut Silent);
         matches!(verdict, Reuse::Serve | Reuse::ServeStale | Reuse::ServeWhileRevalidating)
+    }
+
+    /// The facts of a response with this head, were it received now with age 0. Its lifetime is counted from the stored `Date`.
+    fn renewed(&self, was: &Meta, now: WallTime) -> Meta {
+        let stored = self.response.view();
+        let meta = Meta::of(was.status, &stored, &self.policy, was.request_time, was.response_time);
+        Meta { initial_age: 0, request_time: now, response_time: now, partial: was.partial, ..meta }
     }
 
     /// What may make a response storable, the smallest first.
@@ -288,15 +343,19 @@ impl Trial {
         found
     }
 
-    /// What may make a stored response answer, the smallest first.
-    fn candidates_to_reuse(&self, meta: &Meta, now: WallTime) -> Vec<Change> {
-        let age = meta.age(now);
+    /// What may make a response such as the stored one answer, the smallest first.
+    fn candidates_to_reuse(&self, status: u16) -> Vec<Change> {
         let mut found = self.request_changes();
-        found.extend(self.response_changes(age));
-        found.extend(self.config_changes(meta.status, age));
-        let staleness =
-            age.saturating_sub(meta.lifetime.seconds).saturating_add(LIFETIME).min(LONGEST_LIFETIME);
-        found.push(Change::SetConfig(Setting::StaleWhileRevalidate(staleness)));
+        found.extend(self.response_changes(0));
+        found.extend(self.config_changes(status, 0));
+        found.push(Change::SetConfig(Setting::StaleWhileRevalidate(LIFETIME)));
+        found
+    }
+
+    /// What lets the stored response answer as it is.
+    fn candidates_of_the_request(&self) -> Vec<Change> {
+        let mut found = self.request_changes();
+        found.push(Change::SetConfig(Setting::IgnoreRequestDirectives));
         found
     }
 
@@ -326,13 +385,15 @@ impl Trial {
         let (_, targeted) = crate::targeted::directives(&response, &self.policy);
         let field = targeted.unwrap_or("Cache-Control");
         let said = said(&response, field);
-        for left_out in 0..said.len().min(DIRECTIVES) {
+        let removable = |at: usize| !is_about_privacy(&said[at]);
+        for left_out in (0..said.len().min(DIRECTIVES)).filter(|it| removable(*it)) {
             let rest: Vec<_> =
                 said.iter().enumerate().filter(|it| it.0 != left_out).map(|it| it.1.as_str()).collect();
             found.push(set_or_remove(field, &rest.join(", ")));
         }
-        for name in ["Set-Cookie", "Vary", "Expires", "Age", "Date", field] {
-            if self.response.contains(name) {
+        let all_removable = (0..said.len()).all(removable);
+        for name in ["Vary", "Expires", "Age", "Date", field] {
+            if self.response.contains(name) && (name != field || all_removable) {
                 found.push(Change::RemoveResponseHeader { name: name.to_owned() });
             }
         }
@@ -340,8 +401,10 @@ impl Trial {
         let mut kept: Vec<_> = said.iter().map(String::as_str).filter(|it| !is_about_lifetime(it)).collect();
         kept.insert(0, &max_age);
         found.push(set_or_remove(field, &kept.join(", ")));
-        found.push(set_or_remove(field, &max_age));
-        found.push(set_or_remove(field, &format!("{max_age}, public")));
+        if all_removable {
+            found.push(set_or_remove(field, &max_age));
+            found.push(set_or_remove(field, &format!("{max_age}, public")));
+        }
         found
     }
 
@@ -353,7 +416,6 @@ impl Trial {
         let settings = [
             (!self.policy.enabled).then_some(Setting::Enabled),
             obeys.then_some(Setting::IgnoreRequestDirectives),
-            (!self.policy.store_set_cookie).then_some(Setting::StoreSetCookie),
             too_large.map(Setting::MaxObject),
             Some(Setting::DefaultTtl(ttl)),
             Some(Setting::StatusTtl(status, ttl)),
@@ -382,6 +444,13 @@ fn said(response: &[Field<'_>], field: &str) -> Vec<String> {
 fn is_about_lifetime(directive: &str) -> bool {
     let name = directive.split('=').next().unwrap_or_default().trim();
     ["max-age", "s-maxage"].iter().any(|it| it.eq_ignore_ascii_case(name))
+}
+
+/// Whether a directive keeps a field of the response from being shared: no proposal leaves it out (RFC 9111 §5.2.2.4, §5.2.2.7).
+fn is_about_privacy(directive: &str) -> bool {
+    let (name, has_fields) = directive.split_once('=').map_or((directive, false), |it| (it.0, true));
+    let is = |it: &str| it.eq_ignore_ascii_case(name.trim());
+    is("private") || is("no-store") || (is("no-cache") && has_fields)
 }
 
 fn set_or_remove(name: &str, value: &str) -> Change {

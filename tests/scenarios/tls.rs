@@ -517,21 +517,24 @@ fn the_log_says_how_a_client_came() {
     }
 }
 
+/// With this of `[tls]` both `check` and `run` refuse the configuration, and say this.
+#[track_caller]
+fn refuses_to_run(folder: &std::path::Path, tls: &str, expect: &str) {
+    let site = "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n[admin]\nenabled = false\n";
+    let text = format!("listen = \"https://127.0.0.1:0\"\n{tls}\n{site}");
+    std::fs::write(folder.join("larder.toml"), text).unwrap();
+    for verb in ["check", "run"] {
+        let ended = command::run(folder, &[verb]);
+        assert!(ended.code == 2 && ended.err.contains(expect), "{verb} {tls}: {ended:?}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_certificates_is_said() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (good, strange) = (authority.sign("one", &["one.test"]), other.sign("two", &["two.test"]));
     let folder = tempfile::tempdir().unwrap();
-    let check = |tls: &str, expect: &str| {
-        let site =
-            "[[site]]\nhosts = \"*\"\nroute = [{ proxy = { to = \":1\" } }]\n[admin]\nenabled = false\n";
-        let text = format!("listen = \"https://127.0.0.1:0\"\n{tls}\n{site}");
-        std::fs::write(folder.path().join("larder.toml"), text).unwrap();
-        for verb in ["check", "run"] {
-            let ended = command::run(folder.path(), &[verb]);
-            assert!(ended.code == 2 && ended.err.contains(expect), "{verb} {tls}: {ended:?}");
-        }
-    };
+    let check = |tls: &str, expect: &str| refuses_to_run(folder.path(), tls, expect);
     let at = |it: &str| authority.path(it);
     check("", "an https address requires a certificate");
     check("[[tls.certificates]]\ncert = \"a\"", "missing; a certificate requires cert");
