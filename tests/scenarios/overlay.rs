@@ -209,7 +209,7 @@ fn explain_knows_it() {
     };
     let told = explain("GET");
     assert_eq!("overlay", told["verdict"]["name"], "{told}");
-    assert!(told["verdict"]["sentence"].as_str().unwrap().contains("over /page"), "{told}");
+    assert!(told["verdict"]["sentence"].as_str().unwrap().contains("set for /page"), "{told}");
     assert_ne!("overlay", explain("POST")["verdict"]["name"]);
 }
 

@@ -266,6 +266,41 @@ fn what_was_never_asked_for_is_to_be_asked_once() {
     assert_eq!("hit", explain(&larder, "GET", "/page", "X-Mine: 1\r\n")["verdict"]["name"]);
 }
 
+/// A page of one visitor's is rightly not cached: neither the advice nor that of the last refusal would share it.
+#[test]
+fn a_private_page_is_not_proposed_to_be_shared() {
+    for (head, lines) in [
+        ("Cache-Control: private\n", ""),
+        ("Cache-Control: no-store, max-age=60\n", ""),
+        ("Set-Cookie: a=b\n", ""),
+        ("CDN-Cache-Control: max-age=0\nCache-Control: private\n", ""),
+        ("Cache-Control: max-age=60\n", "Authorization: x\r\n"),
+        ("", "Cookie: sid=1\r\n"),
+    ] {
+        let origin = Origin::new(move |_| format!("HTTP/1.1 200 OK\n{head}\nok"));
+        let larder = Larder::before(&origin, "");
+        larder.client().get_with("/page", lines);
+        let said = explain(&larder, "GET", "/page", lines);
+        for change in [&said["change"], &said["last_refusal"]["change"]] {
+            let told = change.as_str().unwrap_or_default();
+            assert!(told.starts_with("Nothing: the page is rightly not cached."), "{head}{lines}: {said:#}");
+        }
+    }
+}
+
+/// The lifetime that is proposed of a stale copy does not grow with its age.
+#[test]
+fn what_is_proposed_of_a_stale_copy_does_not_depend_on_its_age() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\nCache-Control: max-age=0\nETag: \"a\"\n\nok");
+    let larder = Larder::before(&origin, "");
+    larder.get("/page");
+    let change = || explain(&larder, "GET", "/page", "")["change"].clone();
+    let expect = "Configure the origin to respond with Cache-Control: max-age=60.";
+    assert_eq!(expect, change());
+    larder.advance(1000);
+    assert_eq!(expect, change());
+}
+
 /// Of what was asked for and failed it is not said that nobody asked.
 #[test]
 fn what_failed_at_the_origin_is_told() {

@@ -684,7 +684,8 @@ fn explain_says_what_a_url_of_the_other_scheme_gets() {
     let told = explain(&larder, "https://h/9");
     assert_eq!((421, 421), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
     assert!(seen.text().contains(&sentence(&told)), "{told}");
-    let change = "Explain http://h/9, as requested by a proxy in front of larder that terminates TLS: hit.";
+    let change =
+        "Explain http://h/9 instead, as requested by a proxy in front of larder that terminates TLS: hit.";
     assert_eq!(change, told["change"].as_str().unwrap());
     assert_eq!("hit", explain(&larder, "http://h/9")["verdict"]["name"]);
     // By TLS alone.

@@ -176,7 +176,7 @@ proptest! {
     fn different_sets_differ(a in list(), b in list(), style in 0..200usize) {
         let set = |list: &[(&'static str, Quality)]| {
             let mut list = list.to_vec();
-            let refuses_plain = list.iter().any(|it| *it == ("identity", 0));
+            let refuses_plain = list.contains(&("identity", 0));
             if !refuses_plain && list.iter().all(|it| !["*", "x-a"].contains(&it.0)) {
                 // In its normal form: what is accepted.
                 list.retain(|it| it.1 > 0 && !["identity", "deflate"].contains(&it.0));

@@ -473,7 +473,7 @@ fn it_is_told_and_explained_as_what_it_was() {
     let (admin, id) = (larder.admin.to_string(), told["id"].as_str().unwrap());
     let said = command::run(larder.folder.path(), &["explain", "--id", id, "--admin", &admin]).out;
     assert!(said.contains(" CONNECT ") && said.contains("http://h/chat :protocol websocket"), "{said}");
-    assert!(said.contains("verdict  pass") && said.contains("another protocol"), "{said}");
+    assert!(said.contains("verdict  pass") && said.contains("a protocol upgrade"), "{said}");
 }
 
 /// One worker that lets three connections in.
