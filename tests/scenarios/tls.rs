@@ -694,6 +694,7 @@ fn explain_says_what_a_url_of_the_other_scheme_gets() {
     let told = explain(&larder, &format!("http://h:{}/9", larder.address.port()));
     assert_eq!((400, 400), (u64::from(seen.status), told["verdict"]["status"].as_u64().unwrap()), "{told}");
     assert!(seen.text().contains(&sentence(&told)), "{told}");
-    let change = format!("Explain https://h:{}/9, the scheme of its listener: miss.", larder.address.port());
+    let change =
+        format!("Explain https://h:{}/9 instead, the scheme of its listener: miss.", larder.address.port());
     assert_eq!(change, told["change"].as_str().unwrap());
 }
