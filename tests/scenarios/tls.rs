@@ -552,7 +552,7 @@ fn what_is_wrong_with_certificates_is_said() {
     );
     check(
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.key"), at("one.key")),
-        "has no certificate in it",
+        "contains no certificate but a private key",
     );
     check(
         &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
@@ -561,7 +561,7 @@ fn what_is_wrong_with_certificates_is_said() {
     std::fs::write(at("noise"), [7; 300]).unwrap();
     std::fs::write(at("later"), [0x30, 3, 0x0a, 1, 3]).unwrap();
     for (file, expect) in
-        [("noise", "/noise is no OCSP response in DER"), ("later", "asks to retry later (3); fetch it again")]
+        [("noise", "/noise is not an OCSP response"), ("later", "asks to retry later (3); fetch it again")]
     {
         let files = format!("cert = {:?}, key = {:?}, ocsp = {:?}", at("one.pem"), at("one.key"), at(file));
         check(&format!("[tls]\ncertificates = [{{ {files} }}]"), expect);
