@@ -77,10 +77,10 @@ pub fn tell(answer: &Value) -> String {
         format!("{} ({}, {}, {} bytes{until})", text("uri"), it["status"], text("content_type"), it["bytes"])
     };
     if let Some(it) = answer.get("added") {
-        return format!("overlays {}\n", one(it));
+        return format!("overlay set: {}\n", one(it));
     }
     if let Some(it) = answer.get("removed") {
-        return format!("removed from {}\n", one(it));
+        return format!("overlay removed: {}\n", one(it));
     }
     let none = Vec::new();
     let all = answer["overlays"].as_array().unwrap_or(&none);

@@ -146,13 +146,13 @@ mod tests {
         check("h/a|b?c[]=%7C", None, Ok(("h", "/a%7Cb?c%5B%5D=%7C")));
         let broken = "\"h/a%zz\" has a % without two hexadecimal digits; nothing is stored under such a URL (write %25 for the character itself).";
         check("h/a%zz", None, Err(broken));
-        check("/a", None, Err("\"/a\" names no host; write http://HOST/PATH, or give the host beside it."));
-        check("h/a", Some("i"), Err("\"h/a\" names another host than \"i\"."));
-        let ftp = "\"ftp://h/a\" is of another scheme than is served here; write http://HOST/PATH.";
+        check("/a", None, Err("\"/a\" has no host; write http://HOST/PATH, or add \"host\"."));
+        check("h/a", Some("i"), Err("\"h/a\" has a different host than \"i\"."));
+        let ftp = "\"ftp://h/a\" has a scheme that this server does not use; write http://HOST/PATH.";
         check("ftp://h/a", None, Err(ftp));
         check("h/a?to=ftp://i/b", None, Ok(("h", "/a?to=ftp://i/b")));
         for host in ["u@h", "h:99999", "h:a", "h,i", "[h]", ":80", "[::1]1"] {
-            let expect = format!("{host:?} is no host; write http://HOST/PATH.");
+            let expect = format!("{host:?} is not a host; write http://HOST/PATH.");
             check(&format!("http://{host}/a"), None, Err(&expect));
             check("/a", Some(host), Err(&expect));
         }

@@ -193,9 +193,9 @@ mod tests {
         check("http://::1:80", "an IPv6 address must be in brackets");
         check("http://[::1", "the closing bracket is missing");
         check("http://[::1]80", "the bracket must be followed by a colon");
-        check("http://[app]:80", "no IPv6 address");
-        check("http://a b", "no host name");
-        check("http://a\r\nb", "no host name");
+        check("http://[app]:80", "the text in brackets is not an IPv6 address");
+        check("http://a b", "the host name is invalid");
+        check("http://a\r\nb", "the host name is invalid");
         check("unix:", "the path of the socket is missing");
         check("unix:/a\0b", "NUL");
         check(&format!("unix:/{}", "a".repeat(107)), "107 bytes");

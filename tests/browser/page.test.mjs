@@ -529,7 +529,7 @@ it('saves what needs a restart for the next one, says so, and goes back', async 
   await page.locator('.toast', { hasText: 'at the next restart' }).waitFor();
   await page.locator('.waits', { hasText: 'workers' }).waitFor();
   assert.equal(larder.configuration(), before.replace('workers = 1', 'workers = 2'));
-  await page.locator('.waits').getByRole('button', { name: 'Go back' }).click();
+  await page.locator('.waits').getByRole('button', { name: 'Undo' }).click();
   await page.locator('button', { hasText: 'Roll back' }).first().click();
   await page.locator('dialog').getByRole('button', { name: 'Roll back', exact: true }).click();
   await page.locator('.toast', { hasText: 'in force again' }).waitFor();

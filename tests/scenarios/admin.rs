@@ -403,7 +403,7 @@ fn a_token_file_that_holds_none_stops_the_start() {
     for bytes in [&[0xFF; 40][..], b"short\n", b""] {
         std::fs::write(&file, bytes).unwrap();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
-        refused("holds no token");
+        refused("contains no token");
     }
 }
 
@@ -435,7 +435,7 @@ fn an_admin_for_other_machines_is_warned_of() {
 }
 
 #[test]
-fn where_no_file_can_be_kept_the_token_is_told() {
+fn where_no_file_can_be_written_the_start_says_what_to_set_and_prints_no_token() {
     let origin = page();
     let config = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\n[[site.route]]\nproxy = {{ to = [\"{}\"] }}\n",
@@ -443,13 +443,27 @@ fn where_no_file_can_be_kept_the_token_is_told() {
     );
     // A file stands where the folder would.
     let state = tempfile::NamedTempFile::new().unwrap();
-    let env = [("XDG_STATE_HOME", state.path().to_str().unwrap()), ("LARDER_ADMIN_TOKEN", "")];
-    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let larder = Larder::start(Setup { config, env });
-    until("it is told", || larder.printed().contains("(of this run only: "));
-    let printed = larder.printed();
-    let token = printed.split_once("admin token ").unwrap().1.split(' ').next().unwrap();
-    assert_eq!(200, ask(&larder, "GET /cache/stats", &[&bearer(token)], "").status);
+    let first = format!(
+        "export XDG_STATE_HOME={} && unset LARDER_ADMIN_TOKEN && exec 2> said",
+        state.path().display()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("larder.toml");
+    std::fs::write(&file, config).unwrap();
+    let larder = Larder::within(&first, &["run", "-c", file.to_str().unwrap()]);
+    let said = || std::fs::read_to_string(larder.folder.path().join("said")).unwrap_or_default();
+    until("standard error says it", || said().contains("larder: The admin token cannot be kept ("));
+    let line = said().lines().find(|it| it.contains("cannot be kept")).unwrap().to_owned();
+    assert!(line.contains("set admin.token_file to a file that larder can write"), "{line}");
+    assert!(line.ends_with(", or set LARDER_ADMIN_TOKEN."), "{line}");
+    assert_eq!(200, larder.get("/").status, "pages are served");
+    let output = larder.printed() + &said();
+    assert!(!larder.printed().contains("token"), "{output}");
+    let is_of_token = |it: char| it.is_ascii_alphanumeric() || it == '-' || it == '_';
+    for word in output.split(|it| !is_of_token(it)).filter(|it| it.len() >= 16) {
+        let refused = ask(&larder, "GET /cache/stats", &[&bearer(word)], "").status;
+        assert_ne!(200, refused, "{word} is a token, in {output}");
+    }
 }
 
 #[test]

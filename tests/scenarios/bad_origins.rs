@@ -407,7 +407,7 @@ fn the_error_log_says_which_origin_failed_and_why() {
         (
             "slow",
             Origin::scripted(move |_| vec![Script::Gate(shut.clone()), Script::Close]),
-            "did not answer in time",
+            "the origin timed out",
         ),
         (
             "large",

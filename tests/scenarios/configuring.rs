@@ -265,8 +265,14 @@ fn what_is_no_request_is_refused() {
         400,
         "\"when\" must be \"now\"",
     );
-    check("POST", "/api/v1/config/rollback", b"{\"to\":\"99\"}", 404, "has no text 99");
-    check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is no id of the history");
+    check(
+        "POST",
+        "/api/v1/config/rollback",
+        b"{\"to\":\"99\"}",
+        404,
+        "has no configuration 99; GET /api/v1/config lists the ids",
+    );
+    check("POST", "/api/v1/config/rollback", b"{\"to\":\"../x\"}", 400, "\"to\" is not an id of the history");
     check("POST", "/api/v1/config/check", b"{\"text\":7}", 400, "\"text\" is a text, not 7");
     check("POST", "/api/v1/config/edit", b"{\"text\":\"\"}", 400, "\"set\" is missing");
     check("POST", "/api/v1/config/edit", b"{\"text\":\"\",\"set\":[{}]}", 400, "\"set[0].path\" is missing");

@@ -332,7 +332,7 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
         check(&larder, "PUT", &format!("/api/v1/overlays?{query}"), b"new", status, says);
     };
     put("", 400, "The parameter uri is missing");
-    put("uri=", 400, "names nothing");
+    put("uri=", 400, "has no path");
     put("uri=%2Fpage%C3", 400, "%XX must decode to valid UTF-8");
     put("uri=%2Fpage&ttl=0", 400, "allowed: a whole number from 1 to 315360000");
     put("uri=%2Fpage&ttl=soon", 400, "found \"soon\"");
@@ -348,7 +348,7 @@ fn what_cannot_be_an_overlay_is_refused_and_changes_nothing() {
     put(&format!("uri=%2F{}", "+".repeat(3_000)), 400, "No request can be for /%20%20");
     check(&larder, "PUT", "/api/v1/overlays?uri=/page", &[b'x'; 200_000], 507, "raise admin.overlay_size");
     check(&larder, "POST", "/cache/add//page", &[b'x'; 200_000], 507, "raise admin.overlay_size");
-    check(&larder, "POST", "/cache/reset//other", b"", 404, "No overlay lies over /other");
+    check(&larder, "POST", "/cache/reset//other", b"", 404, "No overlay is set for /other");
     assert_eq!("laid over it", larder.get("/page").text());
     assert_eq!(1, larder.counter("overlays"));
     assert_eq!(2, larder.counter("overlays_refused"));
@@ -364,7 +364,7 @@ fn from_the_command_line() {
     let added = ask(&["overlay", "add", "/a b?c", soon.to_str().unwrap(), "--status", "503", "--ttl", "1h"]);
     assert_eq!(0, added.code, "{added:?}");
     assert!(
-        added.out.starts_with("lies over /a%20b?c (503, text/html; charset=utf-8, 19 bytes, until "),
+        added.out.starts_with("overlay set: /a%20b?c (503, text/html; charset=utf-8, 19 bytes, until "),
         "{added:?}"
     );
     let shown = larder.get("/a%20b?c");
@@ -372,11 +372,11 @@ fn from_the_command_line() {
     let listed = ask(&["overlay", "list"]);
     assert!(listed.out.starts_with("       1 hits  /a%20b?c (503"), "{listed:?}");
     let removed = ask(&["overlay", "remove", "/a b?c"]);
-    assert!(removed.out.starts_with("removed from /a%20b?c"), "{removed:?}");
+    assert!(removed.out.starts_with("overlay removed: /a%20b?c"), "{removed:?}");
     assert_eq!(200, larder.get("/a%20b?c").status);
     let again = ask(&["overlay", "remove", "/a b?c"]);
     assert_eq!(1, again.code, "{again:?}");
-    assert!(again.err.contains("No overlay lies over /a%20b?c"), "{again:?}");
+    assert!(again.err.contains("No overlay is set for /a%20b?c"), "{again:?}");
     let unread = ask(&["overlay", "add", "/x", "/nowhere"]);
     assert!(unread.err.contains("/nowhere cannot be read: no such file or directory."), "{unread:?}");
 }

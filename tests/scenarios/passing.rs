@@ -69,7 +69,7 @@ fn an_origin_that_is_away_is_a_502_with_one_sentence() {
     let larder = Larder::before(&origin, "");
     let it = larder.get("/");
     assert_eq!(502, it.status);
-    assert!(it.text().contains("The origin"), "{}", it.text());
+    assert!(it.text().contains("The origin is unreachable, or its response was invalid."), "{}", it.text());
 }
 
 #[test]

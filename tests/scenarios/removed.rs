@@ -219,7 +219,7 @@ fn a_purge_stays_in_force_without_its_journal_and_the_log_says_so() {
         }
         let a = on_disk(&origin, folder.path(), logged);
         let log = || std::fs::read_to_string(a.folder.path().join("error.log")).unwrap_or_default();
-        until("doubt is told", || log().contains(" warn disk-doubted path="));
+        until("doubt is told", || log().contains(" warn disk-revalidating path="));
         let asked = origin.requests();
         assert!(!a.get("/").is_hit() && !a.get("/other").is_hit(), "{damage}: everything is validated");
         assert_eq!(asked + 2, origin.requests(), "{damage}");

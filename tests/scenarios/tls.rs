@@ -628,7 +628,10 @@ fn a_certificate_that_is_wrong_is_told_with_its_place_where_a_text_is_checked_an
             "{problem}"
         );
         assert!(problem["column"].as_u64().unwrap() as usize > column, "{problem}");
-        assert!(problem["message"].as_str().unwrap().contains("has no private key in it"), "{problem}");
+        assert!(
+            problem["message"].as_str().unwrap().contains("/none.key contains no private key"),
+            "{problem}"
+        );
     };
     let (status, checked) = admin("POST", "/check", serde_json::json!({ "text": wrong }));
     assert_eq!((200, &serde_json::json!(false)), (status, &checked["ok"]), "{checked}");

@@ -83,7 +83,7 @@ fn one_picture_in_a_pipe() {
     let admin = larder.admin.to_string();
     let ended = run(larder.folder.path(), &["top", "--once", "--by", "bytes", "--admin", &admin]);
     assert_eq!((0, ""), (ended.code, ended.err.as_str()), "{}", ended.out);
-    for expect in ["everything since then", "requests", "pages", "[bytes]", "http://h/large"] {
+    for expect in ["totals since the start", "requests", "pages", "[bytes]", "http://h/large"] {
         assert!(ended.out.contains(expect), "{expect} is not in\n{}", ended.out);
     }
     assert!(!ended.out.contains('\x1b'), "no colours in a pipe: {:?}", ended.out);

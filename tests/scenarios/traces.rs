@@ -518,7 +518,7 @@ fn traces_are_recorded_and_drawn() {
     let page = std::fs::read_to_string(folder.path().join("t.html")).unwrap();
     assert!(page.contains("10 traced requests") && page.contains("<svg"), "{page}");
     for (arguments, sentence) in [
-        (&["trace", "record", "--admin", &admin, "--for", "1ms"][..], "Nothing of * is traced"),
+        (&["trace", "record", "--admin", &admin, "--for", "1ms"][..], "No request of * is traced"),
         (
             &["trace", "record", "--admin", &admin, "--route", "x"][..],
             "Unknown route \"x\"; the routes are */*.",

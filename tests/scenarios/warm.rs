@@ -61,7 +61,7 @@ fn the_summary_for_people() {
     let ended =
         warm(&larder, "/1\n/private\n/missing\n", &["--list", "urls", "-H", "Host: h", "--concurrency", "1"]);
     assert_eq!(0, ended.code, "{ended:?}");
-    assert!(ended.out.starts_with("asked for 3 of 3 URLs in "), "{}", ended.out);
+    assert!(ended.out.starts_with("requested 3 of 3 URLs in "), "{}", ended.out);
     assert!(
         ended.out.contains("0 from the cache, 3 from the origin (1 stored now), 0 failed"),
         "{}",
@@ -188,7 +188,7 @@ fn ctrl_c_ends_it_with_its_summary() {
     assert_eq!(0, unsafe { libc::kill(pid, libc::SIGINT) });
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(told.starts_with("asked for 3 of 10 URLs") && told.ends_with("stopped by Ctrl-C\n"), "{told}");
+    assert!(told.starts_with("requested 3 of 10 URLs") && told.ends_with("stopped by Ctrl-C\n"), "{told}");
     assert_eq!(Some(1), output.status.code());
     gate.open();
 }
@@ -265,7 +265,7 @@ fn of_a_sitemap_that_was_cut_short_what_is_there_is_warmed_and_the_rest_missed()
     });
     let larder = Larder::before(&origin, "");
     let ended = warm(&larder, "", &["--sitemap", "http://h/cut.xml"]);
-    let why = "1 sitemap could not be read to the end, and what is named there is not known; first http://h/cut.xml: it is truncated";
+    let why = "1 sitemap could not be read completely, so URLs may be missing; first http://h/cut.xml: it is truncated";
     assert!(ended.code == 1 && ended.out.contains(why), "{ended:?}");
     assert!(larder.get("/a").is_hit());
     let ended = warm(&larder, "", &["--sitemap", "http://h/index.xml", "--json"]);

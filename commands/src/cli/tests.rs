@@ -273,7 +273,7 @@ fn purge_takes_what_and_how() {
         "URL: \"h\" is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"",
     );
     refuse("purge --prefix /x", "--prefix: \"/x\" has no host; write http://HOST/PATH, or add \"host\"");
-    refuse("purge http://h:99999/", "URL: \"h:99999\" is no host; write http://HOST/PATH");
+    refuse("purge http://h:99999/", "URL: \"h:99999\" is not a host; write http://HOST/PATH");
     refuse(
         "purge --prefix blog",
         "--prefix: \"blog\" is ambiguous: host or path; write http://blog/ for a whole host, or /blog with \"host\"",

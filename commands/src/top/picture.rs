@@ -102,7 +102,7 @@ impl Picture<'_> {
             (0, hours, minutes) => format!("{hours} h {minutes} min"),
             (days, hours, _) => format!("{days} d {hours} h"),
         };
-        let since = if self.before.is_some() || self.interactive { "" } else { ", totals since then" };
+        let since = if self.before.is_some() || self.interactive { "" } else { ", totals since the start" };
         let (listen, up) = (format!(" {}", listen.join(" ")), format!("  up {up}{since}"));
         Line::new(screen).put(Ink::Bold, "larder").group(&[(Ink::Plain, &listen)]).put(Ink::Dim, &up).end()
     }
@@ -331,7 +331,7 @@ mod tests {
         for expect in [
             "requests    1 000/s  ▄█\n",
             "hits         75.0 %  ▄█\n",
-            "sent      1.0 MiB/s   origin 250/s   origin time saved 0 us a second\n",
+            "sent      1.0 MiB/s   origin 250/s   origin time saved 0 us per second\n",
             "p50  10 us",
             "p99 2.0 ms",
             "1.0 MiB of 4.0 MiB  #####···············   process 50 MiB",
@@ -361,7 +361,7 @@ mod tests {
     fn one_reading_is_since_the_start_and_what_is_missing_is_no_matter() {
         let now = Reading { stats: json!({}), by: By::Bytes, top: json!({}) };
         let picture = of(By::Bytes, None, &now, &VecDeque::new(), false).lines(Screen::NONE).join("\n");
-        assert!(picture.contains("everything since then") && picture.contains("[bytes]"), "{picture}");
+        assert!(picture.contains("totals since the start") && picture.contains("[bytes]"), "{picture}");
     }
 
     #[test]

@@ -193,7 +193,7 @@ mod tests {
             Err("line 2 has a stage \"read\" that is not a number of microseconds"),
         );
         let cut = format!("{head}{{\"start_us\":1");
-        check(&cut, Err("line 2 is cut off; a trace is one line of JSON and a line end"));
+        check(&cut, Err("line 2 is truncated; a trace is one line of JSON and a line end"));
         check(
             &line(&" ".repeat(70_000)),
             Err("line 2 is longer than 64 KiB; a trace is one line of JSON and a line end"),

@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn nothing_and_one_and_names_that_look_like_html() {
-        assert!(page(&Recorded::default(), "none").contains("nothing to draw"));
+        assert!(page(&Recorded::default(), "none").contains("No traces to plot."));
         let text = "{\"larder_traces\":1}\n{\"start_us\":7,\"route\":\"<b>&\",\"cache\":\"hit\",\"stages\":{\"lookup\":0}}\n";
         let recorded = file::read(&mut text.as_bytes()).unwrap();
         let page = page(&recorded, "<i>");

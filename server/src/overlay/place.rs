@@ -34,7 +34,7 @@ impl Place {
             ))
         };
         if uri.is_empty() {
-            return bad("names nothing");
+            return bad("has no path");
         }
         if is_pattern(uri) {
             return Err(format!(
@@ -141,13 +141,13 @@ mod tests {
             let sentence = Place::read(uri).unwrap_err();
             assert!(sentence.contains(expect), "{uri}: {sentence}");
         };
-        check("", "names nothing");
-        check("#top", "names nothing");
+        check("", "has no path");
+        check("#top", "has no path");
         check("ftp://h/x", "is not a URL of this server");
         check("http:///x", "has no valid host");
         check("http://a@b/x", "has no valid host");
         check("http://:80/x", "has no valid host");
-        check(&"/a".repeat(5000), "is over 8192 bytes");
+        check(&"/a".repeat(5000), "exceeds 8192 bytes");
     }
 
     #[test]

@@ -191,16 +191,12 @@ mod tests {
             "body",
             "The target is missing; send one of \"url\", \"prefix\", \"tag\", \"where\" and \"all\": true.",
         );
-        refuse(
-            "{\"tag\": \"x\", \"all\": true}",
-            "all",
-            "One purge is about one thing, and this names tag and all.",
-        );
+        refuse("{\"tag\": \"x\", \"all\": true}", "all", "A purge has one target; this one has tag and all.");
         refuse("{\"tag\": \"\"}", "tag", "The tag is empty.");
         refuse(
             "{\"all\": true, \"host\": \"h\"}",
             "host",
-            "\"host\" goes with \"url\" and \"prefix\", not with \"all\".",
+            "\"host\" is only valid with \"url\" and \"prefix\", not with \"all\".",
         );
         refuse(
             "{\"all\": true, \"soft\": true, \"hard\": true}",
@@ -210,7 +206,7 @@ mod tests {
         refuse("{\"url\": \"h/a\"}", "url", "No site has a route for h/a.");
         for (text, sent) in [("x", "x"), (" h:80 ", "h:80"), ("h?a=/b", "h?a=/b"), ("h#/", "h#/")] {
             let detail = format!(
-                "{sent:?} may be a host or a path; write http://HOST/PATH, or /PATH and the host beside it."
+                "{sent:?} is ambiguous: host or path; write http://HOST/PATH, or /PATH with \"host\"."
             );
             refuse(&format!("{{\"url\": {text:?}}}"), "url", &detail);
             refuse(&format!("{{\"url\": {text:?}, \"host\": \"h\"}}"), "url", &detail);
@@ -219,7 +215,7 @@ mod tests {
             let found = read(&format!("{{\"prefix\": {text:?}}}"));
             let word = text.trim().trim_end_matches('*');
             let expect = format!(
-                "{:?} may be a host or a path; write http://{word}/ for all of a host, or /{word} and the host beside it.",
+                "{:?} is ambiguous: host or path; write http://{word}/ for a whole host, or /{word} with \"host\".",
                 text.trim()
             );
             assert_eq!(Err(Wrong::at("prefix", expect)), found);
@@ -238,6 +234,6 @@ mod tests {
         let wrong = found.unwrap_err();
         assert_eq!("where, column 18", wrong.at);
         assert!(wrong.detail.starts_with("\"where\": column 18: "), "{wrong:?}");
-        refuse("{\"prefix\": \"h/a\"}", "prefix", "No site caches anything for h.");
+        refuse("{\"prefix\": \"h/a\"}", "prefix", "No site uses the cache for h.");
     }
 }

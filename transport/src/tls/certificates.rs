@@ -331,23 +331,23 @@ mod tests {
         let key = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         let certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         for (found, expect) in [
-            (of_cert(b" \n").1, "a.pem is empty; a certificate"),
-            (of_cert(key).1, "a.pem has no certificate in it but a private key: `cert` names"),
+            (of_cert(b" \n").1, "a.pem is empty; expected a certificate"),
+            (of_cert(key).1, "a.pem contains no certificate but a private key: `cert` is"),
             (of_cert(&[0x30, 0x82]).1, "`openssl x509 -inform der -in a.pem`"),
-            (of_cert(b"what").1, "has no certificate in it: in PEM, one follows a line"),
-            (of_cert(&certificate[..40]).1, "a.pem is PEM that is damaged: "),
-            (of_cert(certificate).1, "its first certificate is none"),
-            (of_key(b""), "a.key is empty; a private key"),
-            (of_key(certificate), "a.key has no private key in it but a certificate"),
+            (of_cert(b"what").1, "contains no certificate: in PEM, it follows a line"),
+            (of_cert(&certificate[..40]).1, "a.pem is damaged PEM: "),
+            (of_cert(certificate).1, "a.pem: the first certificate is damaged between BEGIN and END"),
+            (of_key(b""), "a.key is empty; expected a private key"),
+            (of_key(certificate), "a.key contains no private key but a certificate"),
             (of_key(&[0x30, 0x82]), "`openssl pkey -inform der -in a.key`"),
-            (of_key(b"what"), "in PEM, one follows a line -----BEGIN PRIVATE KEY-----"),
-            (of_key(&key[..40]), "a.key is PEM that is damaged: "),
-            (of_key(b"-----BEGIN ENCRYPTED PRIVATE KEY-----"), "openssl pkey -in a.key` writes it plain"),
+            (of_key(b"what"), "in PEM, it follows a line -----BEGIN PRIVATE KEY-----"),
+            (of_key(&key[..40]), "a.key is damaged PEM: "),
+            (of_key(b"-----BEGIN ENCRYPTED PRIVATE KEY-----"), "decrypt it with `openssl pkey -in a.key`"),
             (
                 unreadable(Path::new("a.key"), &ErrorKind::PermissionDenied.into()),
-                "the user that larder runs as",
+                "the user of the larder process must be able to read it",
             ),
-            (read_file(Path::new("/")).unwrap_err(), "/ is a directory; a file"),
+            (read_file(Path::new("/")).unwrap_err(), "/ is a directory; expected a PEM file"),
         ] {
             assert!(found.contains(expect), "{found} for {expect}");
             assert!(found.ends_with('.') && found.matches(". ").count() == 0, "{found}");

@@ -119,9 +119,9 @@ mod tests {
             &[0x30, 0x84, 0, 0, 0, 0],
             &[0xff; 400],
         ] {
-            assert!(check(noise).unwrap_err().starts_with("is no OCSP response in DER"), "{noise:?}");
+            assert!(check(noise).unwrap_err().starts_with("is not an OCSP response in DER"), "{noise:?}");
         }
         let later = check(&[0x30, 3, 0x0a, 1, 3]).unwrap_err();
-        assert!(later.contains("asked later (3)"), "{later}");
+        assert!(later.contains("asks to retry later (3)"), "{later}");
     }
 }

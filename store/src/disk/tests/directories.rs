@@ -27,7 +27,7 @@ fn a_directory_of_somebody_else_is_refused_and_left_as_it_is() {
     fs::create_dir(&path).unwrap();
     fs::write(path.join("letter.txt"), "dear").unwrap();
     let said = refused(&tier, &path);
-    assert!(said.contains("holds other files (letter.txt)"), "{said}");
+    assert!(said.contains("contains other files (letter.txt)"), "{said}");
     assert_eq!(1, fs::read_dir(&path).unwrap().count());
 }
 
@@ -48,7 +48,7 @@ fn our_own_files_without_their_marker_are_given_up_and_not_called_foreign() {
         fs::remove_file(tier.path().join(it)).unwrap();
     }
     let said = refused(&tier, tier.path());
-    assert!(said.contains("is no disk tier"), "{said}");
+    assert!(said.contains("is not a disk tier"), "{said}");
     assert!(!tier.segments().is_empty());
 }
 
@@ -60,17 +60,17 @@ fn another_version_is_refused() {
     let sum = xxhash_rust::xxh3::xxh3_64(said.as_bytes());
     fs::write(tier.path().join("larder-disk"), format!("{said}\nsum {sum:016x}\n")).unwrap();
     let said = refused(&tier, tier.path());
-    assert!(said.contains("another version of larder (format 7, this one has 1)"), "{said}");
+    assert!(said.contains("another version of larder (format 7, this version uses 1)"), "{said}");
 }
 
 #[test]
 fn a_path_that_cannot_be_is_told() {
     let tier = Tier::new();
     let said = refused(&tier, &tier.directory.path().join("no/where"));
-    assert!(said.contains("the directory above it does not exist"), "{said}");
+    assert!(said.contains("the parent directory does not exist"), "{said}");
     fs::write(tier.directory.path().join("file"), "").unwrap();
     let said = refused(&tier, &tier.directory.path().join("file"));
-    assert!(said.contains("is no directory"), "{said}");
+    assert!(said.contains("is not a directory"), "{said}");
 }
 
 #[test]
