@@ -373,7 +373,7 @@ fn files_that_are_none_are_named() {
         own: Some((authority.file("a.test.pem"), authority.file(key))),
         ..of("ca.pem")
     };
-    wrong(own("a.test.pem"), "a.test.pem: no private key in PEM");
+    wrong(own("a.test.pem"), "a.test.pem: not a private key in PEM");
     authority.issue("b.test");
     wrong(own("b.test.key"), "does not match its key");
 }
