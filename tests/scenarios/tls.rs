@@ -542,22 +542,12 @@ fn what_is_wrong_with_certificates_is_said() {
         "[[tls.certificates]]\ncert = \"a\"\nkey = \"b\"",
         "larder.toml:3: tls.certificates.cert: ./a: no such file or directory\n",
     );
-    check(
-        &format!(
-            "[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]",
-            at("one.pem"),
-            other.path("two.key")
-        ),
-        "is the key of another certificate",
-    );
-    check(
-        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.key"), at("one.key")),
-        "contains no certificate but a private key",
-    );
-    check(
-        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {:?} }}]", at("one.pem"), at("one.pem")),
-        "larder.toml:3: tls.certificates.key: ",
-    );
+    let pair = |cert: &std::path::Path, key: &std::path::Path| {
+        format!("[tls]\ncertificates = [{{ cert = {cert:?}, key = {key:?} }}]")
+    };
+    check(&pair(&at("one.pem"), &other.path("two.key")), "is the key of another certificate");
+    check(&pair(&at("one.key"), &at("one.key")), "/one.key contains no certificate but a private key");
+    check(&pair(&at("one.pem"), &at("one.pem")), "larder.toml:3: tls.certificates.key: ");
     std::fs::write(at("noise"), [7; 300]).unwrap();
     std::fs::write(at("later"), [0x30, 3, 0x0a, 1, 3]).unwrap();
     for (file, expect) in
@@ -571,20 +561,14 @@ fn what_is_wrong_with_certificates_is_said() {
     check(&format!("[tls]\ncertificates = [{{ {folder_as_key} }}]"), "is a directory; expected a PEM file");
     let pipe = at("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    check(
-        &format!("[tls]\ncertificates = [{{ cert = {pipe:?}, key = {:?} }}]", at("one.key")),
-        "is not a regular file",
-    );
+    check(&pair(&pipe, &at("one.key")), "is not a regular file");
     let encrypted = at("encrypted.key");
     std::fs::write(
         &encrypted,
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
     )
     .unwrap();
-    check(
-        &format!("[tls]\ncertificates = [{{ cert = {:?}, key = {encrypted:?} }}]", at("one.pem")),
-        "is encrypted",
-    );
+    check(&pair(&at("one.pem"), &encrypted), "is encrypted");
     check(
         &format!("[tls]\nclient_auth = \"required\"\ncertificates = [{good}]"),
         "set the CA that signs them",
