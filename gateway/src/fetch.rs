@@ -1,7 +1,7 @@
 //! The fill: a fetch that belongs to no client. It asks the origin, decides whether the response may be kept,
 //! shares it with every reader while it arrives, and stores it once its last byte has been verified.
 
-use crate::assemble::{assemble, contents, join};
+use crate::assemble::{assemble, contents};
 use crate::coding;
 use crate::descend::{Below, Descended};
 use crate::failing;
@@ -18,7 +18,7 @@ use larder_origin::{Exchange, OriginError, Wait};
 use larder_semantics::field::FieldList;
 use larder_semantics::freshen::After;
 use larder_semantics::freshness::{AgeInputs, Freshness};
-use larder_semantics::partial::{self, Beside, Combine, Part};
+use larder_semantics::partial::{self, Combine, Part};
 use larder_semantics::request::RequestFacts;
 use larder_semantics::storable::{Refusal, Storable};
 use larder_semantics::stored::{self, Meta};
@@ -666,24 +666,6 @@ impl Job {
             }
         }
         Ok(down)
-    }
-
-    /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
-    fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
-        if new.meta.partial.is_none() {
-            return Some(new);
-        }
-        let looked = self.gateway.store.lookup(self.hash, &self.key, 0);
-        let Lookup::Shelf(shelf) = looked else { return Some(new) };
-        let Some(old) = shelf.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
-        match partial::beside(&old.meta, &new.meta, clock::wall()) {
-            Beside::Combines => {
-                let tags = &self.route.policy.tags;
-                Some(join(&self.gateway.store, old, &new, tags).unwrap_or(new))
-            }
-            Beside::Replaces => Some(new),
-            Beside::Gives => None,
-        }
     }
 }
 

@@ -1,9 +1,11 @@
 //! Another full response of the origin makes unusable what is stored for the same request, in every tier and for every node, whether it is
 //! stored itself or not. Which answers do so is decided in `semantics::supersede`; how a tier forgets is in `store`.
 
+use crate::assemble::join;
 use crate::fetch::{Arrived, Job};
 use crate::route::Gateway;
 use larder_semantics::field::Field;
+use larder_semantics::partial::{self, Beside};
 use larder_semantics::policy::Policy;
 use larder_semantics::request::RequestFacts;
 use larder_semantics::stored::Meta;
@@ -12,7 +14,7 @@ use larder_stdx::clock::{self, WallTime};
 use larder_store::disk::Written;
 use larder_store::fleet::{Instead, Removed, Unshared};
 use larder_store::ram::{KeyHash, Lookup};
-use larder_store::{Born, Rule, Scope, Strength};
+use larder_store::{Born, Rule, Scope, Stored, Strength};
 
 impl Gateway {
     /// Takes what is stored for a request out of every tier, since the origin has answered it otherwise: in RAM the variant that it
@@ -83,6 +85,24 @@ impl Gateway {
 }
 
 impl Job {
+    /// A part joined with what is stored meanwhile, as RFC 9111 §3.4 allows; `None` where that is better alone.
+    pub(crate) fn with_what_is_stored(&self, new: Stored) -> Option<Stored> {
+        if new.meta.partial.is_none() {
+            return Some(new);
+        }
+        let looked = self.gateway.store.lookup(self.hash, &self.key, 0);
+        let Lookup::Shelf(shelf) = looked else { return Some(new) };
+        let Some(old) = shelf.select(&self.request.fields.view(), &mut Vec::new()) else { return Some(new) };
+        match partial::beside(&old.meta, &new.meta, clock::wall()) {
+            Beside::Combines => {
+                let tags = &self.route.policy.tags;
+                Some(join(&self.gateway.store, old, &new, tags).unwrap_or(new))
+            }
+            Beside::Replaces => Some(new),
+            Beside::Gives => None,
+        }
+    }
+
     /// [`Gateway::refused`] of what this fill brought; the turn to bring it ends then.
     pub(crate) async fn supersede(&self, meta: &Meta, arrived: &Arrived, says: Unshared) -> bool {
         let request = self.request.fields.view();
