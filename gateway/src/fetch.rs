@@ -27,7 +27,7 @@ use larder_semantics::{freshen, resume, reuse, tags, transcode, vary};
 use larder_stdx::clock::{self, WallTime};
 use larder_store::fill::{SharedHead, Spent};
 use larder_store::fleet::{Unshared, Win};
-use larder_store::ram::{KeyHash, Lookup, NotStored};
+use larder_store::ram::{KeyHash, NotStored};
 use larder_store::{Born, Exchanged, FillEnd, FillHead, FillWriter, Marks, Stored};
 use larder_transport::Client;
 use larder_wire::http1::Framing;
